@@ -24,10 +24,9 @@ from rpq.queries import kinds
 from rpq.queries.protocol import RunningQuery
 from rpq.queries.query import Query, Vertex
 from rpq.queries.row_guard import MOST_ROWS
-from rpq.results import html
-from rpq.results.answers import Answers
+from rpq.results.answers import Answers, html_table
+from rpq.results.blocks import columns_of_names
 from rpq.results.changes import Changes
-from rpq.results.naming import columns_of_names
 from rpq.running.evaluation import ChunkRows, Evaluation
 from rpq.running.event_clock import EventClock, over_one_event
 from rpq.running.handlers import Handler, Handlers
@@ -179,7 +178,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _repr_html_(self) -> str:
         shown = ["name", "expression", "window", "paths", "semantics"]
-        return html.table(repr(self)[1:-1], shown, [[getattr(query, name, "") for name in shown] for query in self.queries])
+        return html_table(repr(self)[1:-1], shown, [[getattr(query, name, "") for name in shown] for query in self.queries])
 
     # --- tuples ----------------------------------------------------------------------------------------------
 

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader, Tuples
+from rpq.kafka.message_reader import MessageColumns, MessageReader, Tuples
 
 SEQUENCE = "sequence"
 OFFSET_BITS, PARTITION_BITS, TOPIC_BITS = 44, 13, 6

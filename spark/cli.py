@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli import options as shared
-from rpq.cli.several import SeveralValuesCommand
+from rpq.cli.group import SeveralValuesCommand
 from rpq.kafka.topic_names import is_topic
 from rpq.spark.queries_asked import queries_asked, queries_file, refuse_what_is_wrong
 from rpq.spark.topic_options import edges_of_topics, refuse_of_topics, settings_of_topics, topic_options
@@ -282,7 +282,7 @@ def explain_command(**options: Any) -> None:
 
     What else they mean, rpq explain tells.  Windows may be left out.
     """
-    from rpq.cli.summary import printable
+    from rpq.cli.reporting import printable
     from rpq.spark.console import summary_text
     from rpq.spark.divided import divided
     from rpq.spark.errors import PipelineError
@@ -348,7 +348,7 @@ def rescale_command(**options: Any) -> None:
 
 def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """See to it that workers have this package and compiled kernels, once a machine, before it is their turn."""
-    from rpq.cli.progress import compiling_notice, notice_after
+    from rpq.cli.reporting import compiling_notice, notice_after
     from rpq.spark.divided import undivided
     from rpq.spark.workers import check_workers
 
@@ -364,9 +364,8 @@ def _ready(session: SparkSession, queries: list[rpq.Query], integers: bool, opti
 
 def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
     """Refuse files that cannot be written, and folders and files that are, or lie in, one another."""
-    from rpq.cli.named_files import check_files
-    from rpq.files.destinations import WriteError, check_folder_writable
-    from rpq.files.distinct import is_read_with
+    from rpq.cli.options import check_files
+    from rpq.files.destinations import WriteError, check_folder_writable, is_read_with
 
     inputs = [("--input", path) for path in read]
     check_files(written=[("--log", options["log"]), ("--stats", options["stats"])], read=inputs)
@@ -404,7 +403,7 @@ def _settings(options: dict[str, Any]) -> dict[str, str]:
 
 
 def _finish(options: dict[str, Any], figures: dict[str, Any], text: str) -> None:
-    from rpq.cli.summary import write_stats
+    from rpq.cli.reporting import write_stats
 
     if not options["quiet"]:
         click.echo(text, err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rpq.kafka.client_settings import ClientSettings, is_of_producers
+from rpq.kafka.client import ClientSettings, is_of_producers
 from rpq.spark.errors import PipelineError
 
 REDACTED = "(?i)secret|password|token|access[.]?key|jaas"

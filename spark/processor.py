@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.queries import kinds
 from rpq.spark.carried import Carried
 from rpq.spark.engine_call import engine_of

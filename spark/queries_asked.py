@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.query_options import QueryOptions, in_unit_of_stream
+from rpq.cli.request import QueryOptions, in_unit_of_stream
 from rpq.queries.language import OF_PATHS, OF_PATTERNS
 
 if TYPE_CHECKING:

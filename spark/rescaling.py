@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rpq
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.queries import kinds
 from rpq.spark import hadoop_files, sink_log, stream_identity
 from rpq.spark.change_schema import schema_of

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.topic_names import TopicNames
 from rpq.spark import hadoop_files
 from rpq.spark.arrived_messages import BESIDE_COLUMNS, SEQUENCE, TOPIC_BITS, TuplesOfMessages, messages_in

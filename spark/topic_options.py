@@ -64,8 +64,8 @@ def settings_of_topics(options: dict[str, Any]) -> dict[str, str]:
 
 def edges_of_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
     """The topics that are the input; raises `RpqError` where something is wrong with them."""
-    from rpq.kafka.client_settings import read_settings
-    from rpq.kafka.message_columns import MessageColumns
+    from rpq.kafka.client import read_settings
+    from rpq.kafka.message_reader import MessageColumns
     from rpq.kafka.topic_names import topics_in
     from rpq.readers.column_names import ColumnNames
     from rpq.spark.topic_edges import topic_edges

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 
 import rpq
-from rpq.cli.compiling import kernels_of
+from rpq.cli.reporting import kernels_of
 from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_sources import digest
 

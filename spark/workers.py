@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.cli.compiling import one_of_each_kind
+from rpq.cli.reporting import one_of_each_kind
 from rpq.compiled.kernel_sources import digest
 from rpq.spark import worker_probe
 from rpq.spark.classic import check_classic

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.files.described import Described
+from rpq.files.json_values import Described
 from rpq.queries import kinds
 from rpq.queries.division import Division
 from rpq.queries.label_set import LabelSet

@@ -19,11 +19,10 @@ import pytest
 from pyarrow import parquet as pq
 
 from rpq import Engine, Query, Window
-from rpq.cli.opened_input import OpenedInput
-from rpq.cli.settings import RunSettings
+from rpq.cli.inputs import OpenedInput
+from rpq.cli.request import RunSettings
 from rpq.errors import InputError
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
 from rpq.readers.rdf.rdf_input import RdfReading
 from rpq.serve.file_feed import FileFeed

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpq.files import destinations
-from rpq.files.distinct import SameFileError, check_distinct
+from rpq.files.destinations import SameFileError, check_distinct
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, modes and devices of another kind")
 

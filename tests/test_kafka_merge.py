@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.kafka.message_tuples import Bad
+from rpq.kafka.message_reader import Bad
 from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
 
 P = [Place("t", number) for number in range(3)]

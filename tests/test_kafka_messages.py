@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
-from rpq.kafka.client_settings import ClientSettings, KafkaError, read_settings
-from rpq.kafka.journal import Journal, Round, read_journal
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.checkpoint import Journal, Round, read_journal
+from rpq.kafka.client import ClientSettings, KafkaError, read_settings
+from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import Place
 from rpq.kafka.row_outputs import RowOutputs
 from rpq.kafka.topic_names import one_cluster, topics_in

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.cli.opened_input import opened_input
-from rpq.cli.settings import RunSettings
+from rpq.cli.inputs import opened_input
+from rpq.cli.request import RunSettings
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.playback import Playback
 from rpq.stream.max_ahead import AheadLimit, MaxAhead

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rpq.cli.outputs import sinks
 from rpq.files.destinations import Borrowed
-from rpq.files.lines import JSON_LINES
+from rpq.files.table_formats import JSON_LINES
 
 
 def changes(rows, vertex_type=None):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.files.described import Described
+from rpq.files.json_values import Described
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows
 from rpq.patterns.directed_atoms import DirectedAtom, directed

@@ -1,37 +1,376 @@
-"""A run from its options to its exit status, step by step."""
+"""One run: from a reader through the engine to the outputs, and how it ends.
+
+The input is taken in slices.  A slice is pushed as a whole, its rows and late tuples are written as a whole, and then
+the run stands at a clean point: there, and only there, it writes a checkpoint, sees Ctrl-C and shows progress.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
+import pyarrow as pa
 
 import rpq
-from rpq.cli.asked import Asked, asked_of
-from rpq.cli.checkpoint import AnotherRunError, Position, Resumed, read_checkpoint
-from rpq.cli.compiling import compile_kernels
-from rpq.cli.identity import identity_of
-from rpq.cli.interrupts import Interrupts
-from rpq.cli.labels_seen import LabelsSeen
-from rpq.cli.opened_input import are_regular, opened_input
-from rpq.cli.progress import ProgressLine
-from rpq.cli.refusals import refuse
-from rpq.cli.run_figures import figures_of_queries
+from rpq import __version__
+from rpq.cli.checkpoint import AnotherRunError, Position, Resumed, identity_of, read_checkpoint, write_checkpoint
+from rpq.cli.inputs import Interrupted, Interrupts, LabelsSeen, are_regular, load_static, opened_input
+from rpq.cli.reporting import (
+    ProgressLine,
+    Reading,
+    compile_kernels,
+    explanations_of,
+    figures_of_engine,
+    figures_of_queries,
+    peak_memory_bytes,
+    tell,
+    warnings_of,
+)
+from rpq.cli.request import Asked, RunSettings, asked_of, has_default_window, max_ahead_of
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
-from rpq.cli.session import Session
-from rpq.cli.settings import RunSettings, max_ahead_of
-from rpq.cli.static_input import load_static
-from rpq.cli.told import tell, warnings_of
-from rpq.errors import InputError, QueryError, RpqError
+from rpq.cli.validation import refuse
+from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.topic_names import is_topic
 from rpq.readers.deletions import Deletions
 from rpq.readers.where import WhereError
-from rpq.stream.window_text import WindowTextError, window_of
+from rpq.stream.event_grouping import end_of_event, first_of_events
+from rpq.stream.window_text import WindowTextError, told, window_of
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+    from rpq.readers import Batch, Reader
+    from rpq.results.changes import Changes
+
+SLICE_ROWS = 1 << 20
+"""Rows that a slice of input is meant to give at most: their memory is held at once."""
+
+SLICE_SECONDS = 0.5
+"""Engine time that a slice of input is meant to take at most: so long Ctrl-C and progress wait."""
+
+FIRST_SLICE, LEAST_SLICE = 4096, 64
+"""Tuples of the first slice, which grows or shrinks from there, and of the smallest."""
+
+MESSAGES = 10
+"""How many rejected tuples, and roots set aside, are told one by one; all are counted."""
+
+CHECKPOINT_SHARE = 0.1
+"""The part of a run's time that checkpoints may take."""
+
+
+class Session:
+    """A run that is set up: `run` does it and says how it ended.
+
+    `position` is where a checkpoint says that the run stands; None at its beginning.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        *,
+        engine: Engine,
+        reader: Reader,
+        batches: Iterator[Batch],
+        open_outputs: Callable[[Position | None], Outputs],
+        deletions: Deletions | None,
+        identity: dict[str, Any],
+        position: Position | None,
+        started: float,
+    ) -> None:
+        self._settings = settings
+        self.engine = engine
+        self._reader = reader
+        self._batches = batches
+        self._open_outputs = open_outputs
+        self._outputs = Outputs()
+        self._deletions = deletions
+        self._identity = identity
+        self._resumed = position
+        self._started = started
+        self._before_seconds = position.total_seconds if position else 0.0
+        self._tuples = 0
+        self._bytes_read = 0
+        self._last: list[Any] | None = None
+        self._rejected = position.rejected if position else 0
+        self._first_rejections: list[str] = []
+        self.set_aside: list[str] = []
+        """Messages about the first roots that were set aside."""
+        self._slice = FIRST_SLICE
+        self._clean = True  # the engine, the outputs and the counts stand at the same tuple
+        self._saved_slide: int | None = None
+        lengths = [query.window.slide for query in engine.queries if query.window.kind == "time"]
+        self._slide_length = min(lengths, default=None)
+        self._next_save = 0.0
+        self.ended = "end of input"
+        self.exit_code = 0
+        self.is_output_gone = False
+        self.error: str | None = None
+
+    def run(self, interrupts: Interrupts, progress: ProgressLine) -> None:
+        """Work until the input ends, an error, Ctrl-C or a closed pipe; then leave every output whole."""
+        with ExitStack() as closing:
+            closing.push(self._close_outputs)
+            closing.callback(progress.close)
+            try:
+                self._skip()
+                self._outputs = self._open_outputs(self._resumed)
+                for batch in self._batches:
+                    self._bytes_read = batch.bytes_read
+                    for columns in self._slices(batch.columns):
+                        self._push(columns)
+                        progress.update(self.engine, self._reading)
+                        interrupts.check()
+            except Interrupted:
+                received = interrupts.received
+                self.ended = f"interrupted ({received.name if received else 'signal'})"
+                self.exit_code = 128 + (received or 2)
+            except BrokenPipeError:
+                self._clean = False
+                self.is_output_gone = True
+            except (InputError, LimitError, ConflictBudgetError, OSError) as error:
+                self._clean = self._clean and not isinstance(error, OSError)
+                self._fail(error)
+            if self._settings.checkpoint and self._clean:
+                try:
+                    self._save()
+                except OSError as error:
+                    self._fail(error)
+
+    def figures(self, *, compile_seconds: float) -> dict[str, Any]:
+        """What summary and `--stats` say of a run; window and slide are those of the first query."""
+        figures = figures_of_engine(self.engine)
+        engine_seconds = figures["engine_seconds"]
+        settings, query = self._settings, self.engine.queries[0]
+        window, slide = told(query.window) if has_default_window(query) else (None, None)
+        return {
+            "expression": settings.expression,
+            "inputs": list(settings.inputs),
+            "format": settings.format,
+            "window": window,
+            "slide": slide,
+            "time_unit": settings.time_unit or self._reader.time_unit,
+            "paths": settings.paths,
+            "semantics": query.semantics,
+            "columns": list(query.columns),
+            "threads": settings.threads,
+            "deletes": settings.deletes,
+            "seed": settings.seed,
+            "resumed": self._resumed is not None,
+            "ended": self._how_it_ended(),
+            "exit_code": self.exit_code,
+            **figures,
+            "rejected": self._reader.rejected + self._rejected,
+            "filtered": self._reader.filtered,
+            "undecided": self._reader.undecided,
+            "total_seconds": self._total_seconds(),
+            "compile_seconds": compile_seconds,
+            "tuples_per_second": figures["tuples"] / engine_seconds if engine_seconds else 0.0,
+            "peak_memory_bytes": peak_memory_bytes(),
+            **({"patterns": explained} if (explained := explanations_of(self.engine)) else {}),
+            "version": __version__,
+        }
+
+    def _how_it_ended(self) -> str:
+        if self.error is not None:
+            return f"{self.ended}: {self.error}"
+        return "nobody reads the output any more" if self.is_output_gone else self.ended
+
+    def _total_seconds(self) -> float:
+        return self._before_seconds + time.perf_counter() - self._started
+
+    def _reading(self) -> Reading:
+        return Reading(tuples=self._tuples, bytes_read=self._bytes_read, bytes_total=self._reader.bytes_total)
+
+    def _slices(self, columns: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Parts of a batch; no event is divided."""
+        first = first_of_events(columns.column("event")) if self._has_events(columns) else None
+        start = 0
+        while start < columns.num_rows:
+            end = min(start + self._slice, columns.num_rows)
+            if first is not None:
+                end = end_of_event(first, end - 1)
+            yield columns.slice(start, end - start)
+            start = end
+
+    def _has_events(self, columns: pa.RecordBatch) -> bool:
+        return self._settings.events is not None and "event" in columns.schema.names
+
+    def _push(self, columns: pa.RecordBatch) -> None:
+        """Push a slice and write what comes of it."""
+        self._clean = False
+        tuples = self._deletions.extend(columns) if self._deletions else columns
+        rows, seconds = self._push_all(tuples)
+        growth = min(SLICE_ROWS / max(rows, 1), SLICE_SECONDS / max(seconds, 1e-9), 4.0)
+        if growth < 1 or columns.num_rows >= self._slice:
+            self._slice = max(LEAST_SLICE, int(columns.num_rows * growth))
+        self._tuples += columns.num_rows
+        self._last = _row(columns, columns.num_rows - 1)
+        self._clean = True
+        if self._settings.checkpoint and self._is_time_to_save():
+            self._save()
+
+    def _push_all(self, tuples: pa.RecordBatch) -> tuple[int, float]:
+        """Push all tuples that the engine takes; return the number of rows that came of it, and the seconds."""
+        count, began = 0, time.perf_counter()
+        seconds = 0.0
+        while True:
+            try:
+                changes = self.engine.push(tuples, collect=self._outputs.rows is not None)
+            except (InputError, LimitError, ConflictBudgetError) as error:
+                before: Changes | None = getattr(error, "changes", None)
+                if before is not None:
+                    self._write(tuples, before)
+                    count += self._collected(before)
+                message = self._placed(tuples, error)
+                if not isinstance(error, InputError) or self._settings.on_error == "stop" or error.row is None:
+                    error.args = (message,)
+                    raise
+                row, bad = error.row, 1
+                if self._has_events(tuples):  # of an event all comes or nothing
+                    first = first_of_events(tuples.column("event"))
+                    row = end_of_event(first, error.row) - 1
+                    bad = row + 1 - int(first[row])
+                    message += f"; its event of {bad:,} tuples is left out" if bad > 1 else ""
+                self._reject(message, bad)
+                tuples = tuples.slice(row + 1)
+                if not tuples.num_rows:
+                    return count, seconds
+                continue
+            seconds += time.perf_counter() - began
+            self._write(tuples, changes)
+            return count + self._collected(changes), seconds
+
+    def _write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
+        if self._outputs.late is not None:
+            self._outputs.late.write(tuples, np.asarray(changes.late_rows))
+        if self._outputs.rows is not None and len(changes):
+            for rows in changes.tables(witness=self._settings.witness, terms=self._outputs.wants_terms):
+                self._outputs.rows.write(rows)
+        for report in changes.set_aside[: MESSAGES - len(self.set_aside)]:
+            query = f"query {report.query!r}: " if self._settings.queries_file else ""
+            where = "at a boundary" if report.row is None else f"at the tuple {' '.join(map(str, _row(tuples, report.row)))}"
+            self.set_aside.append(
+                f"{query}root {report.root} set aside {where}, at time {report.timestamp}: "
+                f"its search took {report.size:,} nodes"
+            )
+
+    def _collected(self, changes: Changes) -> int:
+        return len(changes) if self._outputs.rows is not None else 0
+
+    def _reject(self, message: str, tuples: int) -> None:
+        self._rejected += tuples
+        if len(self._first_rejections) < MESSAGES:
+            self._first_rejections.append(message)
+
+    @property
+    def rejections(self) -> list[str]:
+        """The first messages about lines and tuples that were left out."""
+        return [*self._reader.rejections, *self._first_rejections]
+
+    def _placed(self, tuples: pa.RecordBatch, error: InputError | LimitError | ConflictBudgetError) -> str:
+        """The message, with the tuple that it is about instead of its number in the slice."""
+        text = str(error)
+        if error.row is None or error.row >= tuples.num_rows:
+            return text
+        values = " ".join(map(str, _row(tuples, error.row)))
+        return f"at the tuple {values}: {text.removeprefix(f'row {error.row}: ')}"
+
+    def _skip(self) -> None:
+        """Pass over the tuples that the checkpoint has consumed; see that they are still the same."""
+        if self._resumed is None:
+            return
+        left = self._resumed.tuples
+        last: list[Any] | None = None
+        self._clean = False
+        while left:
+            batch = next(self._batches, None)
+            if batch is None:
+                raise AnotherRunError(
+                    f"{self._settings.checkpoint}: has consumed {self._resumed.tuples:,} tuples, but the input has "
+                    f"only {self._resumed.tuples - left:,}; it is another input, or --limit is smaller"
+                )
+            columns = batch.columns.slice(0, left)
+            left -= columns.num_rows
+            last = _row(columns, columns.num_rows - 1)
+            if self._deletions:
+                self._deletions.extend(columns)
+            if columns.num_rows < batch.columns.num_rows:
+                self._batches = _with_first(batch, columns.num_rows, self._batches)
+        if last != self._resumed.last:
+            raise AnotherRunError(
+                f"{self._settings.checkpoint}: the last tuple that it has consumed was {self._resumed.last}, "
+                f"but tuple {self._resumed.tuples:,} of the input is {last}; it is another input"
+            )
+        self._tuples, self._last = self._resumed.tuples, last
+        self._saved_slide = self._slide()
+        self._clean = True
+
+    def _slide(self) -> int | None:
+        """The number of the slide at which the run stands; where no window slides with time, of the tuple."""
+        now = self.engine.time
+        return None if now is None else self._tuples if self._slide_length is None else now // self._slide_length
+
+    def _is_time_to_save(self) -> bool:
+        return self._slide() != self._saved_slide and time.perf_counter() >= self._next_save
+
+    def _save(self) -> None:
+        began = time.perf_counter()
+        position = Position(
+            tuples=self._tuples,
+            last=self._last,
+            output=self._outputs.rows.commit() if self._outputs.rows else None,
+            late_bytes=self._outputs.late.sink.commit() if self._outputs.late else None,
+            rejected=self._rejected,
+            total_seconds=self._total_seconds(),
+        )
+        assert self._settings.checkpoint is not None
+        write_checkpoint(self._settings.checkpoint, self.engine, self._identity, position)
+        now = time.perf_counter()
+        self._saved_slide = self._slide()
+        self._next_save = now + (now - began) * (1 / CHECKPOINT_SHARE - 1)
+
+    def _close_outputs(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Put every output in place as far as it came; one that a failure left without rows stays what it was."""
+        has_failed = error is not None or self.error is not None
+        came_to_nothing = not self._tuples and self.exit_code != 0
+        for output in self._outputs.sinks:
+            try:
+                if not output.rows and (has_failed or came_to_nothing):
+                    output.discard()
+                else:
+                    output.close()
+            except BrokenPipeError:
+                self.is_output_gone = True
+            except OSError as problem:
+                self._fail(problem)
+
+    def _fail(self, error: Exception) -> None:
+        """Note what ended the run; the first error counts."""
+        self.ended, self.error = "error", self.error or str(error)
+        self.exit_code = 1
+
+
+def _row(columns: pa.RecordBatch, row: int) -> list[Any]:
+    """One tuple as JSON values: source, target, label, timestamp, op."""
+    values = [columns.column(name)[row].as_py() for name in ("source", "target", "label", "timestamp")]
+    delete = "delete" in columns.schema.names and columns.column("delete")[row].as_py()
+    return [*values, "-" if delete else "+"]
+
+
+def _with_first(batch: Batch, start: int, rest: Iterator[Batch]) -> Iterator[Batch]:
+    """The rest of a batch, then the other batches."""
+    yield replace(batch, columns=batch.columns.slice(start))
+    yield from rest
 
 
 def execute(settings: RunSettings) -> int:

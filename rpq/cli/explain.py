@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import io
+import math
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from rpq.cli.option_types import WrittenFile
+from rpq.cli.options import WrittenFile
+from rpq.errors import install_command
 from rpq.stream.window_text import kind_of_text
 
 if TYPE_CHECKING:
@@ -35,7 +42,6 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
     """
     from rpq import automata
-    from rpq.cli.named_files import check_files
     from rpq.queries.language import language_of
 
     if queries is not None:
@@ -57,21 +63,44 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
         dfa = automata.compile(expression)
     except automata.ExpressionError as error:
         raise click.UsageError(f"the expression is not understood\n{error}") from error
-    check_files(written=[("--dot", dot), ("--svg", svg), ("--png", png)])
-    if dot == "-":
-        click.echo(dfa.to_dot(), nl=False)
-    else:
-        click.echo(describe(tree, dfa))
-        if dot is None:
-            click.echo(f"\nthe automaton in Graphviz's language\n\n{dfa.to_dot()}", nl=False)
-        else:
-            _write(dot, dfa.to_dot().encode())
-    for path, kind in ((svg, "svg"), (png, "png")):
-        if path is not None:
-            from rpq.cli.drawing import CannotDraw, draw
+    _output(
+        lambda: describe(tree, dfa),
+        "automaton",
+        dfa.to_dot(),
+        lambda figure: fill_figure(figure, dfa),
+        dot=dot,
+        drawings=((svg, "svg"), (png, "png")),
+    )
 
+
+def _output(
+    text: Callable[[], str],
+    noun: str,
+    graph: str,
+    fill: Callable[[Any], None],
+    *,
+    dot: str | None,
+    drawings: Sequence[tuple[str | None, str]],
+) -> None:
+    """Print a description and its graph in Graphviz's language, and write the files that options name.
+
+    `fill` draws the graph into a figure of matplotlib; `drawings` are paths with the kind of image, svg or png.
+    """
+    from rpq.cli.options import check_files
+
+    check_files(written=[("--dot", dot), *((f"--{kind}", path) for path, kind in drawings)])
+    if dot == "-":
+        click.echo(graph, nl=False)
+    else:
+        click.echo(text())
+        if dot is None:
+            click.echo(f"\nthe {noun} in Graphviz's language\n\n{graph}", nl=False)
+        else:
+            _write(dot, graph.encode())
+    for path, kind in drawings:
+        if path is not None:
             try:
-                _write(path, draw(dfa, kind))
+                _write(path, draw_graph(graph, fill, kind))
             except CannotDraw as error:
                 raise click.ClickException(str(error)) from error
 
@@ -95,7 +124,6 @@ def _explained_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> S
 def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None) -> None:
     """Show a graph pattern, and draw it where that is asked for."""
     from rpq import automata
-    from rpq.cli.named_files import check_files
     from rpq.errors import QueryError
     from rpq.patterns.explained import explain_pattern
     from rpq.queries.pattern import Pattern
@@ -106,32 +134,22 @@ def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | Non
         raise click.UsageError(f"the pattern is not understood\n{error}") from error
     except QueryError as error:
         raise click.UsageError(str(error)) from error
-    check_files(written=[("--dot", dot), ("--svg", svg), ("--png", png)])
-    if dot == "-":
-        click.echo(explanation.to_dot(), nl=False)
-    else:
-        click.echo(str(explanation))
-        if dot is None:
-            click.echo(f"\nthe pattern in Graphviz's language\n\n{explanation.to_dot()}", nl=False)
-        else:
-            _write(dot, explanation.to_dot().encode())
-    for path, kind in ((svg, "svg"), (png, "png")):
-        if path is not None:
-            from rpq.cli.drawing import CannotDraw
-            from rpq.cli.pattern_drawing import draw_pattern
-
-            try:
-                _write(path, draw_pattern(explanation, kind))
-            except CannotDraw as error:
-                raise click.ClickException(str(error)) from error
+    _output(
+        lambda: str(explanation),
+        "pattern",
+        explanation.to_dot(),
+        lambda figure: _fill_pattern(figure, explanation),
+        dot=dot,
+        drawings=((svg, "svg"), (png, "png")),
+    )
 
 
 def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
     """Show all queries of a file; their automata in Graphviz's language, one behind the other, only where asked for."""
     from rpq import automata
-    from rpq.cli.asked import entries_of
-    from rpq.cli.named_files import check_files
-    from rpq.cli.summary import printable
+    from rpq.cli.options import check_files
+    from rpq.cli.reporting import printable
+    from rpq.cli.request import entries_of
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
@@ -240,9 +258,7 @@ def _remarks(dfa: automata.DFA) -> list[str]:
     else:
         lines.append("empty word       not accepted")
     if dfa.simple_equals_walk:
-        lines.append(
-            "simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)"
-        )
+        lines.append("simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)")
     else:
         lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
     if _has_conflicts(dfa):
@@ -268,3 +284,195 @@ def _write(path: str, data: bytes) -> None:
     except OSError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {path}", err=True)
+
+
+RADIUS = 0.22
+
+
+class CannotDraw(Exception):
+    """Neither Graphviz nor matplotlib is there."""
+
+
+def draw(dfa: automata.DFA, kind: str) -> bytes:
+    """Return a picture, `kind` "svg" or "png"; raise `CannotDraw` where nothing that draws is installed."""
+    return draw_graph(dfa.to_dot(), lambda figure: fill_figure(figure, dfa), kind)
+
+
+def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
+    """A picture of what Graphviz draws of a text, or what `fill` puts into a figure of matplotlib."""
+    program = shutil.which("dot")
+    if program is not None:
+        done = subprocess.run([program, f"-T{kind}"], input=dot.encode(), capture_output=True, check=False)
+        if done.returncode:
+            raise CannotDraw(f"Graphviz failed: {done.stderr.decode(errors='replace').strip()}")
+        return done.stdout
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise CannotDraw(
+            f"no picture: it needs Graphviz (its program `dot`) or matplotlib ({install_command('plot')}); "
+            "--dot FILE writes it for Graphviz"
+        ) from error
+    figure = Figure()
+    fill(figure)
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, dpi=150)
+    return out.getvalue()
+
+
+def fill_figure(figure: Any, dfa: automata.DFA) -> None:
+    """Draw an automaton into an empty figure."""
+    places = layers(dfa)
+    width = 1 + max(x for x, _ in places)
+    height = 1 + max(abs(y) for _, y in places) * 2
+    figure.set_size_inches(1.6 * width + 0.8, 1.4 * height + 0.4)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    axes.set_xlim(-0.9, width - 0.3)
+    axes.set_ylim(-height / 2 - 0.4, height / 2 + 0.4)
+    for state, place in enumerate(places):
+        circle(axes, place, RADIUS)
+        if dfa.accepting[state]:
+            circle(axes, place, RADIUS * 0.8)
+        axes.text(*place, str(state), ha="center", va="center")
+    x, y = places[0]
+    arrow(axes, (x - 3 * RADIUS, y), (x, y), "", bend=0.0, shrink=(0, 1))
+    for (state, target), label in edges(dfa).items():
+        if state == target:
+            loop(axes, places[state], label)
+        else:
+            (x, _), (u, _) = places[state], places[target]
+            bend = 0.25 if u - x != 1 or (target, state) in edges(dfa) else 0.0
+            arrow(axes, places[state], places[target], label, bend=bend)
+
+
+def layers(dfa: automata.DFA) -> list[tuple[float, float]]:
+    """A place for each state: to the right by its distance from the start, those of one distance below each other."""
+    distance = {0: 0}
+    queue = [0]
+    for state in queue:
+        for target in dfa.transitions[state]:
+            if target >= 0 and int(target) not in distance:
+                distance[int(target)] = distance[state] + 1
+                queue.append(int(target))
+    columns: dict[int, list[int]] = {}
+    for state in queue:
+        columns.setdefault(distance[state], []).append(state)
+    places = [(0.0, 0.0)] * len(dfa.accepting)
+    for x, states in columns.items():
+        for row, state in enumerate(states):
+            places[state] = (float(x), (len(states) - 1) / 2 - row)
+    return places
+
+
+def edges(dfa: automata.DFA) -> dict[tuple[int, int], str]:
+    """The arrows of the drawing, each with all its labels."""
+    labels: dict[tuple[int, int], list[str]] = {}
+    for state, row in enumerate(dfa.transitions):
+        for column, target in enumerate(row):
+            if target >= 0:
+                labels.setdefault((state, int(target)), []).append(str(dfa.symbols[column]))
+    return {ends: "|".join(words) for ends, words in labels.items()}
+
+
+def circle(axes: Any, place: tuple[float, float], radius: float) -> None:
+    """A circle."""
+    from matplotlib.patches import Circle
+
+    axes.add_patch(Circle(place, radius, fill=False))
+
+
+def arrow(
+    axes: Any,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    label: str,
+    *,
+    bend: float,
+    shrink: tuple[float, float] = (1, 1),
+    style: str = "solid",
+) -> None:
+    """An arrow with a label beside it; `shrink` says how many radii of its ends are left free."""
+    from matplotlib.patches import FancyArrowPatch
+
+    length = math.dist(start, end)
+    along = ((end[0] - start[0]) / length, (end[1] - start[1]) / length)
+    ends = [
+        (point[0] + sign * RADIUS * near * along[0], point[1] + sign * RADIUS * near * along[1])
+        for point, sign, near in ((start, 1, shrink[0]), (end, -1, shrink[1]))
+    ]
+    axes.add_patch(
+        FancyArrowPatch(
+            ends[0],
+            ends[1],
+            arrowstyle="-|>",
+            mutation_scale=12,
+            color="black",
+            connectionstyle=f"arc3,rad={-bend}",
+            linestyle=style,
+        )
+    )
+    middle = [(start[axis] + end[axis]) / 2 for axis in (0, 1)]
+    off = bend * length / 2 + 0.1
+    axes.text(
+        middle[0] - along[1] * off,
+        middle[1] + along[0] * off,
+        label,
+        ha="center",
+        va="center",
+        fontsize=9,
+        parse_math=False,
+    )
+
+
+def loop(axes: Any, place: tuple[float, float], label: str, *, style: str = "solid") -> None:
+    """An arrow from a place to itself, above it."""
+    from matplotlib.patches import FancyArrowPatch
+
+    x, y = place
+    ends = [(x - RADIUS * 0.6, y + RADIUS * 0.8), (x + RADIUS * 0.6, y + RADIUS * 0.8)]
+    axes.add_patch(
+        FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle="arc3,rad=-1.6")
+    )
+    axes.text(x, y + RADIUS * 2.6, label, ha="center", va="center", fontsize=9, parse_math=False)
+
+
+def draw_pattern(explanation: Explanation, kind: str) -> bytes:
+    """Return a picture, `kind` "svg" or "png"; raise `CannotDraw` where nothing that draws is installed."""
+    return draw_graph(explanation.to_dot(), lambda figure: _fill_pattern(figure, explanation), kind)
+
+
+def _fill_pattern(figure: Any, explanation: Explanation) -> None:
+    """Terms on a circle, in the order of the text; several atoms between the same two bend away from each other."""
+    places = circle_of(explanation.nodes)
+    reach = max(max(map(abs, place)) for place in places.values()) + 0.9
+    figure.set_size_inches(1.6 * reach + 0.8, 1.6 * reach + 0.8)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-reach, reach)
+    drawn: Counter[frozenset[str]] = Counter()
+    for atom in explanation.atoms:
+        style = "dashed" if atom.kind == "path" else "solid"
+        ends = frozenset((atom.subject, atom.object))
+        if atom.subject == atom.object:
+            loop(axes, places[atom.subject], atom.reads, style=style)
+        else:
+            bend = 0.25 * drawn[ends]
+            arrow(axes, places[atom.subject], places[atom.object], atom.reads, bend=bend, shrink=(1.3, 1.3), style=style)
+        drawn[ends] += 1
+    for node, place in places.items():
+        shape = "round" if node.startswith(("?", "_:")) else "square"
+        box = {"boxstyle": f"{shape},pad=0.3", "facecolor": "white", "linestyle": ":" if node.startswith("_:") else "-"}
+        axes.text(*place, node, ha="center", va="center", bbox=box, parse_math=False)
+
+
+def circle_of(nodes: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    """Places on a circle that is wide enough; the first to the left."""
+    if len(nodes) == 1:
+        return {nodes[0]: (0.0, 0.0)}
+    radius = max(1.0, len(nodes) * 6 * RADIUS / (2 * math.pi))
+    angles = [math.pi - 2 * math.pi * number / len(nodes) for number in range(len(nodes))]
+    return {node: (radius * math.cos(angle), radius * math.sin(angle)) for node, angle in zip(nodes, angles, strict=True)}

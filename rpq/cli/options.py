@@ -1,13 +1,129 @@
-"""The options that commands share, each written once; where they differ from command to command, they are functions."""
+"""Kinds of values that options take, beside those that click knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import click
 
-from rpq.cli.option_types import Ahead, Names, WrittenFile
+from rpq.errors import RpqError
+from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
+from rpq.kafka.topic_names import is_topic, topics_in
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+class WrittenFile(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """The name of a file that is written; `-` is standard output."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return STANDARD_OUTPUT if value == STANDARD_STREAM else str(value)
+
+
+class Names(click.ParamType):  # type: ignore[type-arg]
+    """Names with commas between them: `x,z`."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
+
+
+class ByteSize(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes: `4000000`, `500M`, `4G`, `4GiB`; the letters are powers of 1024."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(value.strip())
+        size = int(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else 0
+        if size <= 0:
+            self.fail(f"{value!r} is no size: expected a number of bytes such as 500M or 4G", param, ctx)
+        return size
+
+
+class CountOrNone(click.ParamType):  # type: ignore[type-arg]
+    """A whole number from 1 on, or none."""
+
+    name = "count"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "N|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "none" or not isinstance(value, str):
+            return None if value == "none" else int(value)
+        digits = value.replace(",", "").replace("_", "")
+        if not digits.isdecimal() or not int(digits):
+            self.fail(f"{value!r} is no whole number from 1 on, nor none", param, ctx)
+        return int(digits)
+
+
+class Ahead(click.ParamType):  # type: ignore[type-arg]
+    """How far ahead of the stream time a tuple may be: a length of time, so many times the longest window, or none."""
+
+    name = "duration"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "DURATION|Nx|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | None:
+        from rpq.stream.max_ahead import MaxAhead
+
+        text = str(value).strip()
+        if text == "none":
+            return None
+        try:
+            MaxAhead.of(int(text) if text.isdecimal() else text)
+        except RpqError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        return text
+
+
+class OnError(click.ParamType):  # type: ignore[type-arg]
+    """What to do at bad input: stop, skip, or a topic that it goes to."""
+
+    name = "[stop|skip|kafka://…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in ("stop", "skip") or is_topic(value):
+            return str(value)
+        return self.fail(f"{value!r} is not one of 'stop', 'skip', and no kafka://BROKER/TOPIC.", param, ctx)
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]
+    """A length of time on the clock: 5s, 200ms, 1m, or a number of seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no length of time; expected such as 5s, 200ms or 1m", param, ctx)
+        return float(found[1]) * {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}[found[2]]
+
+
+class Endpoint(click.ParamType):  # type: ignore[type-arg]
+    """A port, or an address with a port."""
+
+    name = "[host:]port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        host, _, port = str(value).rpartition(":")
+        if not port.isdecimal() or not int(port) < 1 << 16:
+            self.fail(f"{value!r} is no port; expected such as 9100 or 127.0.0.1:9100", param, ctx)
+        return f"{host}:{port}"
+
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -187,3 +303,63 @@ def stats(place: str = "") -> Option:
 
 
 quiet = click.option("--quiet", is_flag=True, help="No progress, no summary.")
+
+
+_NAMED = re.compile(r"(?:<([^<>]*)>|([^/=<>]*))=(.*)", re.DOTALL)
+
+
+class NamedInput(NamedTuple):
+    """A file, and the stream that its tuples belong to, if any."""
+
+    path: str
+    stream: str | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.stream is None else f"{self.stream}={self.path}"
+
+
+def named_input(text: str) -> NamedInput:
+    """What a value of `--input` says.
+
+    >>> named_input("answers=a2q.csv"), named_input("./x=y.csv")
+    (NamedInput(path='a2q.csv', stream='answers'), NamedInput(path='./x=y.csv', stream=None))
+    """
+    found = None if os.path.exists(text) else _NAMED.fullmatch(text)
+    if found is None:
+        return NamedInput(text)
+    stream, path = found[1] or found[2], found[3]
+    if not stream or not path:
+        raise click.UsageError(f"--input {text}: is no file, and no NAME=FILE: a name stands before = and a file behind it")
+    return NamedInput(path, stream)
+
+
+def named_inputs(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
+    """The files that values of `--input` say, and the stream of each."""
+    found = [named_input(text) for text in texts]
+    return tuple(one.path for one in found), tuple(one.stream for one in found)
+
+
+Named = Sequence[tuple[str, str | None]]
+"""Options and their paths; None where an option was not given."""
+
+
+def check_files(*, written: Named, read: Named = ()) -> None:
+    """Raise `click.UsageError` where a file cannot be written, or is named for two purposes.
+
+    `-` is standard input or output.
+    """
+    outputs = [(option, path) for option, path in written if path is not None]
+    try:
+        check_distinct(written=outputs, read=[(option, path) for option, path in read if path is not None])
+        for _, path in outputs:
+            if path != STANDARD_STREAM:
+                check_writable(path)
+    except WriteError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def output_key(path: str) -> str:
+    """What two names of the same output have in common."""
+    if is_topic(path):
+        return topics_in(path).identity
+    return path if path == "-" else os.path.realpath(path)

@@ -8,11 +8,9 @@ from typing import Any
 import click
 
 from rpq.cli import options as shared
-from rpq.cli.asked import expression_asked
-from rpq.cli.named_inputs import named_inputs
-from rpq.cli.option_types import ByteSize, CountOrNone, Endpoint, OnError, Seconds, WrittenFile
-from rpq.cli.settings import RunSettings
-from rpq.cli.several import SeveralValuesCommand
+from rpq.cli.group import SeveralValuesCommand
+from rpq.cli.options import ByteSize, CountOrNone, Endpoint, OnError, Seconds, WrittenFile, named_inputs
+from rpq.cli.request import RunSettings, expression_asked
 
 EPILOG = """\b
 --input, --static, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last,

@@ -18,26 +18,37 @@ import pyarrow as pa
 
 import rpq
 from rpq import __version__
-from rpq.cli.asked import Asked
-from rpq.cli.compiling import compile_kernels
-from rpq.cli.identity import differences, identity_of
-from rpq.cli.interrupts import Interrupted, Interrupts
-from rpq.cli.labels_seen import LabelsSeen
+from rpq.cli.checkpoint import differences, identity_of
+from rpq.cli.inputs import Interrupted, Interrupts, LabelsSeen, load_static
 from rpq.cli.outputs.sinks import columns_of
-from rpq.cli.run_figures import explanations_of, figures_of_engine, figures_of_queries, peak_memory_bytes
+from rpq.cli.reporting import (
+    compile_kernels,
+    explanations_of,
+    figures_of_engine,
+    figures_of_queries,
+    peak_memory_bytes,
+    tell,
+    warnings_of,
+)
+from rpq.cli.request import Asked, RunSettings, max_ahead_of
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
-from rpq.cli.settings import RunSettings, max_ahead_of
-from rpq.cli.static_input import load_static
-from rpq.cli.told import tell, warnings_of
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
-from rpq.kafka.client_settings import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
+from rpq.kafka.client import (
+    LOG,
+    ClientSettings,
+    JsonLinesOfEvents,
+    KafkaError,
+    KafkaUsageError,
+    TextLines,
+    client,
+    read_settings,
+)
 from rpq.kafka.from_topics import UPSERT_NEEDS_EXPLICIT
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.row_messages import Destination, RowMessages
-from rpq.kafka.run_events import LOG, JsonLinesOfEvents, TextLines
-from rpq.kafka.run_metrics import RunMetrics
-from rpq.kafka.topic_input import TopicInput
+from rpq.kafka.message_reader import MessageColumns
+from rpq.kafka.metrics import RunMetrics
+from rpq.kafka.row_outputs import Destination, RowMessages
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic, topics_in
+from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_run import TopicRun
 from rpq.queries.query import Query
 from rpq.readers import ColumnNames, WhereError, parse_where

@@ -1,8 +1,4 @@
-"""Compressed text as gzip members and Zstandard frames, which may stand one behind the other in a file.
-
-A file of several is what a file of one is to every reader of the format (`gzip -d`, `zstd -d`, Python, Arrow); so a
-file can be gone on with behind a frame that has ended, and cut there.
-"""
+"""What Arrow takes for a file that can be written and no more."""
 
 from __future__ import annotations
 
@@ -11,7 +7,27 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from rpq.files.arrow_file import ArrowFile
+
+class ArrowFile:
+    """The rest of a file, for a class that has a `write`: nothing to flush or to close, no reading, no going back."""
+
+    closed = False
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
 
 _GZIP = 16 + zlib.MAX_WBITS
 _GZIP_LEVEL = 6

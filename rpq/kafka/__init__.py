@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rpq.kafka.from_topics import run_topics
-    from rpq.kafka.topic_input import TopicFigures
+    from rpq.kafka.topic_reader import TopicFigures
 
 __all__ = ["TopicFigures", "run_topics"]
 
-_LAZY = {"TopicFigures": "rpq.kafka.topic_input", "run_topics": "rpq.kafka.from_topics"}
+_LAZY = {"TopicFigures": "rpq.kafka.topic_reader", "run_topics": "rpq.kafka.from_topics"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import InputError
-from rpq.kafka.client_settings import ClientSettings, client, read_settings
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.row_messages import Destination, RowMessages
-from rpq.kafka.topic_input import TopicFigures, TopicInput
+from rpq.kafka.client import ClientSettings, client, read_settings
+from rpq.kafka.message_reader import MessageColumns
+from rpq.kafka.row_outputs import Destination, RowMessages
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
+from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_run import CHECKPOINT_SECONDS, TopicRun
 from rpq.queries.row_guard import MOST_ROWS
 from rpq.readers.column_names import ColumnNames

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.kafka.message_tuples import Bad
+from rpq.kafka.message_reader import Bad
 from rpq.readers.merge import in_order
 
 LEAST = np.iinfo(np.int64).min

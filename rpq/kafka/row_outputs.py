@@ -1,19 +1,309 @@
-"""Where rows go, and messages that are no tuples: into the open transaction, or to a sink."""
+"""Messages on their way out."""
 
 from __future__ import annotations
 
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rpq.kafka.row_messages import RowMessages
-from rpq.kafka.run_events import warn
-from rpq.kafka.sent_messages import Messages
-from rpq.kafka.transactions import Transactions
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.files.table_formats import array_pieces, json_cells, object_pieces
+from rpq.kafka.client import ClientSettings, KafkaError, client, tell, warn
+from rpq.kafka.partition_merge import Place
+from rpq.results.column_kernels import joined_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rpq.kafka.message_tuples import Bad
+    from rpq.kafka.message_reader import Bad
     from rpq.results.changes import Changes
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages side by side, in order: the key and the value of each (None: a tombstone), and its headers if any has some.
+
+    Columns, since a million objects cost more than what is in them.
+    """
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[list[tuple[str, Any]]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def part(self, start: int, end: int) -> Messages:
+        """Those from one place to another."""
+        headers = None if self.headers is None else self.headers[start:end]
+        return Messages(self.keys[start:end], self.values[start:end], headers)
+
+
+QUERY = "query"
+NOT_IN_KEYS = frozenset({"timestamp", "op", "path"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destination:
+    """Where the rows of a query go: a topic, and the columns of the values."""
+
+    topic: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowMessages:
+    """Makes messages of rows; `destinations` by the names of queries, of which others are dropped."""
+
+    destinations: Mapping[str, Destination]
+    upsert: bool = False
+
+    def of(self, rows: pa.Table) -> list[tuple[str, Messages]]:
+        """The messages of a table of rows with a column `query`, by topic, in the order of the rows."""
+        if not rows.num_rows:
+            return []
+        names = pc.unique(rows.column(QUERY)).to_pylist()
+        wanted = {name: self.destinations[name] for name in names if name in self.destinations}
+        if not wanted:
+            return []
+        kinds = set(wanted.values())
+        if len(wanted) == len(names) and len(kinds) == 1:
+            (only,) = kinds
+            return [(only.topic, self._messages(rows, only.columns))]
+        # Rows of several queries that share a topic keep their order there.
+        found = []
+        for kind in dict.fromkeys(wanted.values()):
+            theirs = pa.array([name for name, one in wanted.items() if one == kind])
+            part = rows.filter(pc.is_in(rows.column(QUERY), value_set=theirs))
+            found.append((kind.topic, self._messages(part, kind.columns)))
+        return found
+
+    def _messages(self, rows: pa.Table, columns: Sequence[str]) -> Messages:
+        binding = [name for name in rows.column_names if name not in NOT_IN_KEYS]
+        keys: list[bytes | None] = []
+        values: list[bytes | None] = []
+        for batch in rows.combine_chunks().to_batches():
+            cells = {name: json_cells(batch.column(name)) for name in {*binding, *columns}}
+            keys += _lines(array_pieces(cells[name] for name in binding))
+            values += _lines(object_pieces(columns, (cells[name] for name in columns)))
+        if self.upsert:
+            leaves = pc.equal(rows.column("op"), "-").to_pylist()
+            values = [None if is_gone else value for is_gone, value in zip(leaves, values, strict=True)]
+        return Messages(keys, values)
+
+
+def _lines(pieces: Sequence[str | pa.Array]) -> list[bytes]:
+    return joined_lines(pieces).split(b"\n")[:-1]
+
+
+CALL_SECONDS = 5.0
+"""So long a call to the broker may take before the wish to end is looked at."""
+
+CHUNK = 10_000
+MOST_QUEUED = 200_000
+
+
+class Transactions:
+    """Transactions of one producer, one after the other; `name` is its transactional.id.
+
+    `committed_round` tells which round of this run the committed offsets belong to; `check` raises where the run is to end.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        name: str,
+        run: str,
+        group: Callable[[], Any],
+        committed_round: Callable[[], int],
+        check: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._name = name
+        self._run = run
+        self._group = group
+        self._committed_round = committed_round
+        self._check = check
+        self._producer: Any = None
+        self._is_open = False
+        self._held: list[tuple[str, Messages]] = []
+        self._began = 0.0
+        self._is_away = False
+        self.messages = 0
+        """How many messages wait to be committed."""
+        self.committed = 0
+
+    def begin(self) -> None:
+        """Become the one producer of this name: transactions that another has open are given up.  Waits for the broker."""
+        kafka = client()
+        settings = self._settings.producer(transactional_id=self._name, error_cb=lambda error: None)
+        self._producer = self._settings.made(kafka.Producer, settings)
+        self._until_done(lambda: self._producer.init_transactions(CALL_SECONDS))
+        self._is_open = False
+
+    def check_topics(self, topics: list[str]) -> None:
+        """Raise `KafkaError` for a topic that is not there and is not made by the broker either."""
+        for topic in topics:
+            for attempt in range(10):
+                found = self._until_done(partial(self._producer.list_topics, topic, timeout=CALL_SECONDS))
+                error = found.topics[topic].error
+                if error is None:
+                    break
+                if attempt == 9 or error.code() == client().KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    why = self._settings.scrubbed(error.str())
+                    raise KafkaError(f"--output: the topic {topic} of {self._settings.brokers}: {why}; create it first")
+                time.sleep(0.2)
+
+    def send(self, topic: str, messages: Messages) -> None:
+        """Add messages, in order."""
+        if not messages:
+            return
+        self._held.append((topic, messages))
+        self.messages += len(messages)
+        kafka = client()
+        try:
+            if self._is_open:
+                self._produce(topic, messages)
+            else:
+                self._send_all()
+        except kafka.KafkaException as error:
+            # The transaction has failed; it is sent again when it is to be committed.
+            self._failed(error)
+
+    @property
+    def age(self) -> float:
+        """Seconds since something was first put into the transaction."""
+        return time.monotonic() - self._began if self._is_open else 0.0
+
+    def commit(self, ends: Mapping[Place, int], number: int) -> None:
+        """Commit all messages, and that the partitions were consumed so far, in round `number`; then it is so."""
+        kafka = client()
+        offsets = [
+            kafka.TopicPartition(place.topic, place.partition, end, metadata=f"rpq {self._run} {number}")
+            for place, end in ends.items()
+        ]
+        while True:
+            try:
+                if not self._is_open:
+                    self._send_all()
+                self._until_done(lambda: self._producer.send_offsets_to_transaction(offsets, self._group(), CALL_SECONDS))
+                self._until_done(lambda: self._producer.commit_transaction(CALL_SECONDS))
+                break
+            except kafka.KafkaException as error:
+                if self._failed(error) and self._committed_round() >= number:
+                    break
+        self.committed += self.messages
+        self._is_open, self._held, self.messages = False, [], 0
+
+    def close(self) -> None:
+        """Give up what is not committed, as far as the broker can be told in a moment."""
+        if self._producer is None:
+            return
+        kafka = client()
+        try:
+            if self._is_open:
+                self._producer.purge()
+                self._producer.abort_transaction(1.0)
+        except kafka.KafkaException:
+            pass  # the next run gives it up when it begins
+        self._producer = None
+
+    def _send_all(self) -> None:
+        """Begin a transaction with all that waits to be committed."""
+        self._producer.begin_transaction()
+        self._is_open, self._began = True, time.monotonic()
+        for topic, messages in self._held:
+            self._produce(topic, messages)
+
+    def _produce(self, topic: str, messages: Messages) -> None:
+        """Hand messages to the client, as fast as it takes them."""
+        producer = self._producer
+        start, patient_until = 0, time.monotonic() + CALL_SECONDS
+        while start < len(messages):
+            end = min(start + CHUNK, len(messages))
+            taken = 0 if len(producer) > MOST_QUEUED else self._put(topic, messages.part(start, end))
+            start += taken
+            if taken:
+                patient_until = time.monotonic() + CALL_SECONDS
+            elif time.monotonic() > patient_until:
+                self._check()
+            producer.poll(0 if start == end else 0.01)
+
+    def _put(self, topic: str, messages: Messages) -> int:
+        """Put messages into the queue of the client; how many there was room for."""
+        produce = self._producer.produce
+        values = iter(messages.values)
+        try:
+            # Nothing but calls of C: no object is made of a message, and no bytecode is run for it.
+            if messages.headers is None:
+                deque(map(produce, repeat(topic), values, messages.keys), maxlen=0)
+            else:
+                for value, key, headers in zip(values, messages.keys, messages.headers, strict=True):
+                    produce(topic, value, key, headers=headers)
+        except BufferError:
+            return len(messages) - length_hint(values) - 1
+        return len(messages)
+
+    def _failed(self, error: Any) -> bool:
+        """Bring the producer back to where a transaction can begin; whether the last one may have been committed."""
+        kafka = client()
+        cause = error.args[0]
+        if not isinstance(cause, kafka.KafkaError):
+            raise KafkaError(f"{self._settings.brokers}: {self._settings.scrubbed(error)}") from None
+        # In a transaction that has failed meanwhile a message is refused for the state alone, which does not tell why.
+        if cause.txn_requires_abort() or cause.code() == kafka.KafkaError._STATE:
+            warn("transaction given up, sent again", reason=self._settings.scrubbed(cause.str()))
+            try:
+                self._until_done(lambda: self._producer.abort_transaction(CALL_SECONDS))
+            except kafka.KafkaException as problem:
+                if problem.args[0].code() != kafka.KafkaError._STATE:  # else there is none any more
+                    return self._failed(problem)
+            self._is_open = False
+            return False
+        if not cause.fatal():
+            raise KafkaError(f"{self._settings.brokers}: {self._settings.scrubbed(cause.str())}") from None
+        fenced = {kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH}
+        if cause.code() in fenced and self.age < 10:
+            raise KafkaError(
+                f"another run with the name {self._name} has taken over; a checkpoint, or a transactional.id, is for one "
+                "run at a time"
+            ) from None
+        warn("producer begins anew", reason=self._settings.scrubbed(cause.str()))
+        self._is_open = False
+        self.begin()
+        return True
+
+    def _until_done(self, call: Callable[[], Any]) -> Any:
+        """Call, as often as it takes while the broker is away, unless the run is to end."""
+        kafka = client()
+        while True:
+            try:
+                found = call()
+            except kafka.KafkaException as error:
+                cause = error.args[0]
+                transient = cause.retriable() or cause.code() in (kafka.KafkaError._TIMED_OUT, kafka.KafkaError._TRANSPORT)
+                if not transient or cause.fatal() or cause.txn_requires_abort():
+                    raise
+                # Only here: a run that is to end still commits what it has, where that can be done at once.
+                self._check()
+                if not self._is_away:
+                    warn("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
+                self._is_away = True
+                time.sleep(0.1)
+                continue
+            if self._is_away:
+                tell("the broker is back", brokers=self._settings.brokers)
+                self._is_away = False
+            return found
+
 
 MESSAGES_TOLD = 10
 

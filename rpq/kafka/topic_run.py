@@ -13,21 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError
-from rpq.kafka.client_settings import ClientSettings, KafkaError
-from rpq.kafka.engine_rounds import EngineRounds, Stopped
-from rpq.kafka.journal import Round
-from rpq.kafka.kept_state import KeptState
-from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.checkpoint import KeptState, Round, RunPosition
+from rpq.kafka.client import ClientSettings, KafkaError, tell
+from rpq.kafka.message_reader import MessageReader
 from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place, Released
-from rpq.kafka.round_size import RoundSize
-from rpq.kafka.row_messages import RowMessages
-from rpq.kafka.row_outputs import RowOutputs, RowSink
-from rpq.kafka.run_events import tell
-from rpq.kafka.run_position import RunPosition
-from rpq.kafka.run_progress import RunProgress
-from rpq.kafka.topic_input import TopicFigures, TopicInput
-from rpq.kafka.topic_reader import TopicReader
-from rpq.kafka.transactions import Transactions
+from rpq.kafka.rounds import EngineRounds, RoundSize, RunProgress, Stopped
+from rpq.kafka.row_outputs import RowMessages, RowOutputs, RowSink, Transactions
+from rpq.kafka.topic_reader import TopicFigures, TopicInput, TopicReader
 from rpq.running.latency_counts import LatencyCounts
 
 if TYPE_CHECKING:

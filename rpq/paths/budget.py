@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rpq.errors import ConflictBudgetError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.queries.query import PatternQuery, Query, Vertex
 from rpq.results.changes import SetAside
 

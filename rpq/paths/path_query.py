@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.paths.explained_path import PathExplanation
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs

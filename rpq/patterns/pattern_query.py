@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
 from rpq.patterns.chains import alone, chains_to_evaluate
@@ -37,9 +37,7 @@ from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, IdRows
-from rpq.results.netting import ends_of_kept, net_rows
-from rpq.results.rows_of_events import net_of_events
+from rpq.results.delta import Delta, IdRows, ends_of_kept, net_of_events, net_rows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpq.errors import QueryError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.queries.protocol import Host, Question, Resources, RunningQuery
 
 

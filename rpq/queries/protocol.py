@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError
-from rpq.files.described import Described
+from rpq.files.json_values import Described
 from rpq.queries.centre import Centre
 from rpq.queries.label_set import LabelSet
 from rpq.queries.row_guard import RowGuard

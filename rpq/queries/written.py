@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from rpq.errors import RpqError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.queries import written_windows
 from rpq.queries.query import Query, Vertex
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpq.errors import QueryError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import QueryError
-from rpq.results import html
-from rpq.results.block import Block, FewRows, Schema
-from rpq.results.filling import PIECE, Names, Region, repeated, signs, spread
+from rpq.results.answers import html_table
+from rpq.results.blocks import Block, FewRows, Schema
+from rpq.results.column_kernels import PIECE, Names, Region, repeated, signs, spread
 from rpq.results.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, shown
 from rpq.stream.stream_time import StreamTime, python_values
 
@@ -182,7 +182,7 @@ class Changes:
         columns = self._asked.one
         names = ("query", "answer", "timestamp", "op") if columns is None else ("query", *columns, "timestamp", "op")
         shown = [(row[0], row[1:-2], *row[-2:]) for row in rows] if columns is None else rows
-        return html.table(caption, names, shown, more=held - len(rows))
+        return html_table(caption, names, shown, more=held - len(rows))
 
     def __arrow_c_schema__(self) -> object:
         return self._schema.__arrow_c_schema__()

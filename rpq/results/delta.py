@@ -136,3 +136,81 @@ def apart(deltas: Iterable[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
     return [
         one for number, delta in deltas for one in ([(number, delta)] if delta.numbers is None else delta.apart())
     ]
+
+
+def net_rows(columns: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """Which rows are left when equal rows of opposite kinds with the same place in the order of the chunk cancel out.
+
+    `columns` are (row, column); the others are those of a `Delta`. Boolean, a row. O(rows log rows) of the events that
+    have rows of both kinds, O(events) otherwise.
+    """
+    kept = np.ones(len(columns), bool)
+    mixed = np.intersect1d(orders[kinds > 0], orders[kinds < 0])
+    if not len(mixed):
+        return kept
+    event = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    rows = np.flatnonzero(np.isin(orders, mixed)[event])
+    mine, sign = columns[rows], kinds[event[rows]] > 0
+    keys = np.column_stack([orders[event[rows]], mine])
+    by_key = np.lexsort((sign, *keys.T[::-1]))
+    keys, sign = keys[by_key], sign[by_key]
+    is_first = np.ones(len(keys), bool)
+    is_first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    group = np.cumsum(is_first) - 1
+    begin = np.flatnonzero(is_first)
+    added = np.add.reduceat(sign.astype(np.int64), begin)
+    count = np.diff(begin, append=len(keys))
+    cancelled = np.minimum(added, count - added)[group]
+    # Within a group those that leave come first.
+    place = np.arange(len(keys)) - begin[group]
+    place = np.where(sign, place - (count - added)[group], place)
+    kept[rows[by_key]] = place >= cancelled
+    return kept
+
+
+def ends_of_kept(kept: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Where the rows of each event end when only those that are `kept` are left."""
+    return np.append(0, np.cumsum(kept))[ends]
+
+
+def net_of_events(delta: Delta, first: np.ndarray) -> Delta:
+    """The rows of a chunk with those of one event brought together: what leaves and comes back in it is left out.
+
+    `first` is, for each tuple of the chunk, the place of the first tuple of its event, which stands in the order of the
+    chunk for the whole. A boundary stays an event of its own. O(rows log rows) where there are rows of both kinds.
+    """
+    orders = np.where(delta.orders % 2 == 1, 2 * first[delta.orders // 2] + 1, delta.orders)
+    if not len(orders):
+        return delta
+    sequence = np.lexsort((delta.kinds, delta.times, orders))
+    ends = delta.ends
+    values, places = delta.ids
+    if (np.diff(sequence) != 1).any():
+        begins, lengths = (ends - delta.lengths())[sequence], delta.lengths()[sequence]
+        ends = np.cumsum(lengths)
+        values = values[np.repeat(begins - (ends - lengths), lengths) + np.arange(ends[-1])]
+    orders, times, kinds = orders[sequence], delta.times[sequence], delta.kinds[sequence]
+    is_last = np.ones(len(orders), bool)
+    is_last[:-1] = (orders[1:] != orders[:-1]) | (times[1:] != times[:-1]) | (kinds[1:] != kinds[:-1])
+    orders, times, kinds, ends = (array[is_last] for array in (orders, times, kinds, ends))
+    kept = net_rows(values, ends, kinds, orders)
+    ends = ends_of_kept(kept, ends)
+    some = np.diff(ends, prepend=0) > 0
+    return Delta(
+        ids=IdRows(values[kept], places), times=times[some], ends=ends[some], kinds=kinds[some], orders=orders[some]
+    )
+
+
+def of_tuples_alone(delta: Delta, times: np.ndarray) -> Delta:
+    """The rows that tuples bring, without those of boundaries, each with the time that `times` has for its tuple."""
+    is_told = delta.orders % 2 == 1
+    kept = np.repeat(is_told, delta.lengths())
+    ends = ends_of_kept(kept, delta.ends)[is_told]
+    values, places = delta.ids
+    return Delta(
+        ids=IdRows(values[kept], places),
+        times=times[delta.orders[is_told] // 2],
+        ends=ends,
+        kinds=delta.kinds[is_told],
+        orders=delta.orders[is_told],
+    )

@@ -1,7 +1,7 @@
 """How a chunk of tuples goes through an engine.
 
 Names become ids (`Intake`), ids become edges (`SnapshotGraph`), each running query's workers take the edges in
-(`Crew`), and what they report gets its names back (`rpq.results.naming`) before any id can be given to another vertex.
+(`Crew`), and what they report gets its names back (`rpq.results.blocks`) before any id can be given to another vertex.
 What kind a query is of plays no part here: `rpq.queries.protocol` says what one can do.
 """
 
@@ -19,11 +19,9 @@ from rpq.errors import LimitError, MemoryLimitError
 from rpq.queries.protocol import Question, Resources, RunningQuery
 from rpq.queries.query import Vertex
 from rpq.queries.row_guard import RowGuard
-from rpq.results.block import Block, FewRows
+from rpq.results.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, apart
-from rpq.results.naming import FEW, blocks_of, few_rows_of
-from rpq.results.rows_of_events import net_of_events, of_tuples_alone
+from rpq.results.delta import Delta, apart, net_of_events, of_tuples_alone
 from rpq.running.collector import Collector
 from rpq.running.crew import Crew
 from rpq.running.excess import Excess, excess_of

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.queries.protocol import Guard, Telling
-from rpq.results.block import WHOLE
+from rpq.results.blocks import WHOLE
 from rpq.results.delta import Delta, IdRows
 from rpq.results.typed_columns import Texts
 from rpq.stream.vertices import VertexDictionary

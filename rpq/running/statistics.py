@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS, ticks_per_second
-from rpq.results import html
+from rpq.results.answers import html_table
 from rpq.running.evaluation import Evaluation
 
 
@@ -64,7 +64,7 @@ class Statistics:
         return f"Statistics({told})"
 
     def _repr_html_(self) -> str:
-        return html.table("statistics", ["figure", "value"], self._told().items())
+        return html_table("statistics", ["figure", "value"], self._told().items())
 
     def _told(self) -> dict[str, str]:
         """The figures as text; seconds and microseconds with four digits."""

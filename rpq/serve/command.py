@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from rpq.cli import options as shared
-from rpq.cli.option_types import ByteSize, CountOrNone, Seconds
-from rpq.cli.several import SeveralValuesCommand
+from rpq.cli.group import SeveralValuesCommand
+from rpq.cli.options import ByteSize, CountOrNone, Seconds
 from rpq.errors import install_command
 
 EPILOG = """\b

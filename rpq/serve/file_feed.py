@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rpq.cli.opened_input import OpenedInput, are_regular
+from rpq.cli.inputs import OpenedInput, are_regular
 from rpq.errors import InputError, RpqError
 from rpq.readers import WhereError
 from rpq.serve.engine_jobs import NotApplied, Push

@@ -42,7 +42,7 @@ def explained(query: Query, running: object | None = None) -> Explained:
 
 def automaton_picture(dfa: automata.DFA) -> str | None:
     """The states of an automaton, from the first to the right, and its steps; None where nobody could read it."""
-    from rpq.cli.drawing import edges, layers
+    from rpq.cli.explain import edges, layers
 
     arrows = [Arrow(start, end, label) for (start, end), label in edges(dfa).items()]
     if len(arrows) > MOST_ARROWS:
@@ -57,7 +57,7 @@ def automaton_picture(dfa: automata.DFA) -> str | None:
 
 def pattern_picture(explanation: Explanation) -> str | None:
     """The terms of a pattern on a circle, in the order of the text, and its atoms, dashed for paths; None for too many."""
-    from rpq.cli.pattern_drawing import circle_of
+    from rpq.cli.explain import circle_of
 
     if len(explanation.atoms) > MOST_ARROWS:
         return None

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import RpqError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 
 if TYPE_CHECKING:
     from rpq.engine import Engine

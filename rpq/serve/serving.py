@@ -14,13 +14,10 @@ import click
 
 import rpq
 from rpq.automata.errors import ExpressionError
-from rpq.cli.asked import entries_of
-from rpq.cli.compiling import compile_kernels
-from rpq.cli.labels_seen import LabelsSeen
-from rpq.cli.named_inputs import named_inputs
-from rpq.cli.opened_input import opened_input
-from rpq.cli.settings import RunSettings, max_ahead_of
-from rpq.cli.static_input import load_static
+from rpq.cli.inputs import LabelsSeen, load_static, opened_input
+from rpq.cli.options import named_inputs
+from rpq.cli.reporting import compile_kernels
+from rpq.cli.request import RunSettings, entries_of, max_ahead_of
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import undivided

@@ -14,7 +14,7 @@ import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows

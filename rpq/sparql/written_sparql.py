@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpq.errors import RpqError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.patterns.pattern_host import PatternHost
 from rpq.queries import written_windows
 from rpq.queries.kinds import Kind

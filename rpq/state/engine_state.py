@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import QueryError
-from rpq.files.described import Damage, Described
 from rpq.files.destinations import replacing
+from rpq.files.json_values import Damage, Described
 from rpq.files.sealed import damaged
 from rpq.queries.protocol import RunningQuery
 from rpq.queries.readings import readings_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.queries import kinds
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.labels import NEVER_LOST

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import StateFormatError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, Described
 from rpq.files.sealed import HEADER_BYTES, Kind, damaged, header_of, seal, verify
 
 STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, read=(1,), sealed=(2,))

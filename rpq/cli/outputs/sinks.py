@@ -25,12 +25,15 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rpq.cli.outputs.output_forms import (
+from rpq.cli.outputs.formats import (
     COLUMNS,
     ENDINGS,
+    FORMS,
     N_QUADS_ENDINGS,
+    PAIR,
     QUERY_COLUMN,
     TEXT_FORMS,
     WHOLE_FORMS,
@@ -40,13 +43,12 @@ from rpq.cli.outputs.output_forms import (
     check_end,
     check_suffix,
     columns_of,
+    computed_of,
+    with_computed,
 )
-from rpq.cli.outputs.rdf_lines import FORMS, PAIR, computed_of, with_computed
 from rpq.files import destinations
-from rpq.files.arrow_file import ArrowFile
-from rpq.files.compression import FRAMES, Frame
-from rpq.files.lines import CSV, Lines
-from rpq.results.parquet_writer import parquet_writer
+from rpq.files.compression import FRAMES, ArrowFile, Frame
+from rpq.files.table_formats import CSV, Lines, parquet_writer
 
 __all__ = [
     "COLUMNS",
@@ -502,3 +504,27 @@ def plain(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
         if pa.types.is_dictionary(field.type):
             rows = rows.set_column(index, field.name, rows.column(index).cast(field.type.value_type))
     return rows
+
+
+LATE_COLUMNS = ("source", "target", "label", "timestamp", "op")
+
+
+class LateFile:
+    """Late tuples as CSV with a header, compressed if the name says so; `grows` and `position` as in `open_sink`.
+
+    It goes on at a position, commits, closes and is discarded as a sink.
+    """
+
+    def __init__(self, path: str, *, grows: bool = False, position: int | None = None) -> None:
+        ending = os.path.splitext(path)[1].lower()
+        file = destination(path, grows=grows, position=position)
+        self.sink = TextSink(file, LATE_COLUMNS, packed=ending if ending in FRAMES else "", position=position)
+
+    def write(self, tuples: pa.RecordBatch, late: np.ndarray) -> None:
+        """Write the tuples of a pushed batch with these row numbers."""
+        if not len(late):
+            return
+        rows = tuples.take(pa.array(late, pa.int64()))
+        deletes = rows.column("delete") if "delete" in rows.schema.names else pa.array([False] * len(late))
+        columns = [rows.column(name) for name in LATE_COLUMNS[:-1]]
+        self.sink.write(pa.Table.from_arrays([*columns, pc.if_else(deletes, "-", "+")], names=list(LATE_COLUMNS)))

@@ -23,7 +23,7 @@ from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.index.judging import Judge
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
-from rpq.results.netting import ends_of_kept, net_rows
+from rpq.results.delta import ends_of_kept, net_rows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window

@@ -1,21 +1,72 @@
-"""Rounds through the engine: tuples that go in at once, the rows that come of them, and what the engine does not take."""
+"""How many tuples are pushed at once: so many that a round neither takes long nor brings more rows than are soon sent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError
-from rpq.kafka.message_tuples import Bad
-from rpq.kafka.partition_merge import Released
+from rpq.kafka.client import warn
+from rpq.kafka.message_reader import Bad
+from rpq.kafka.partition_merge import LEAST, Place, Released
 from rpq.kafka.row_outputs import MESSAGES_TOLD, RowOutputs
-from rpq.kafka.run_events import warn
-from rpq.kafka.topic_input import RejectedTuple
+from rpq.kafka.topic_reader import RejectedTuple
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
+
+FIRST_ROUND, LEAST_ROUND, MOST_ROUND = 4096, 16, 100_000
+"""Tuples of a round: of the first, and of the smallest and largest that it may become."""
+
+ROUND_SECONDS, ROUND_ROWS = 0.25, 1 << 18
+"""Time that a round is meant to take, and rows that it is meant to bring, at most."""
+
+
+class RoundSize:
+    """Grows and shrinks with what rounds have taken; `most` is how many tuples the next one may have.
+
+    >>> size = RoundSize()
+    >>> size.took(size.most, rows=0, seconds=0.01)
+    >>> size.most
+    16384
+    """
+
+    def __init__(self) -> None:
+        self.most = FIRST_ROUND
+
+    def took(self, tuples: int, *, rows: int, seconds: float) -> None:
+        """Note what a round of so many tuples has brought, and how long it took."""
+        growth = min(ROUND_ROWS / max(rows, 1), ROUND_SECONDS / max(seconds, 1e-9), 4.0)
+        if tuples and (growth < 1 or tuples >= self.most):
+            self.most = min(MOST_ROUND, max(LEAST_ROUND, int(tuples * growth)))
+
+
+class RunProgress:
+    """Begins at a `round`, with the offset and the largest timestamp of each partition there.
+
+    `uncommitted` are the partitions that rounds have moved since the last commit, and how far.
+    """
+
+    def __init__(self, number: int, ends: Mapping[Place, int], fronts: Mapping[Place, int]) -> None:
+        self.round = number
+        self.ends, self.fronts = dict(ends), dict(fronts)
+        self.uncommitted: dict[Place, int] = {}
+
+    def moved(self, ends: Mapping[Place, int]) -> dict[Place, int]:
+        """Those of these offsets that are not where the partitions stand."""
+        return {place: end for place, end in ends.items() if end != self.ends[place]}
+
+    def stand_at(self, number: int, ends: Mapping[Place, int], fronts: Mapping[Place, int]) -> None:
+        """Stand behind a round."""
+        self.round = number
+        self.ends |= ends
+        self.fronts |= {place: max(front, self.fronts[place]) for place, front in fronts.items()}
+
+    def join(self, place: Place) -> None:
+        """Take in a partition that is new."""
+        self.ends[place], self.fronts[place] = 0, LEAST
 
 
 class Stopped(Exception):

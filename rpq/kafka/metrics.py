@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import install_command
-from rpq.kafka.client_settings import KafkaError
+from rpq.kafka.client import KafkaError
 from rpq.running.metric_families import engine_families, latency_family
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.parquet as pq
 
 _CSV_SPECIAL = b'",\r\n'
 _FIRST_PRINTED = 0x20  # what is below must be escaped in JSON
@@ -162,3 +163,20 @@ def _content(texts: pa.Array) -> pa.Buffer:
 
 CSV = Lines(header=lambda columns: (",".join(columns) + "\n").encode(), of=csv_lines)
 JSON_LINES = Lines(header=lambda columns: b"", of=json_lines)
+
+
+def parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
+    """A writer of tables of answer changes to a file (a path, or what Arrow writes to).
+
+    Of text there are no statistics: they take a third of the time, and vertices are in no order that they could tell.
+
+    >>> changes = pa.table({"source": ["x"], "timestamp": [3]})
+    >>> out = pa.BufferOutputStream()
+    >>> with parquet_writer(out, changes.schema) as writer:
+    ...     writer.write_table(changes)
+    >>> columns = pq.ParquetFile(pa.BufferReader(out.getvalue())).metadata.row_group(0)
+    >>> [columns.column(place).is_stats_set for place in range(2)]
+    [False, True]
+    """
+    others = [field.name for field in schema if not pa.types.is_string(field.type)]
+    return pq.ParquetWriter(file, schema, compression="zstd", compression_level=1, write_statistics=others)

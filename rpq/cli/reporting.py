@@ -1,0 +1,345 @@
+"""What a person sees on stderr while a run works: a line of figures, and why nothing happens yet."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+import rpq
+from rpq.cli.request import Asked, RunSettings, has_default_window
+from rpq.errors import RpqError
+from rpq.files.destinations import replacing
+from rpq.queries.query import PatternQuery, Query
+from rpq.stream.durations import length_text
+from rpq.stream.window_text import told
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+
+REFRESH_SECONDS = 0.5
+"""At most this often the engine is asked for its figures."""
+
+
+@contextmanager
+def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Iterator[None]:
+    """A block that, if it takes longer than `seconds` and that may be shown, says on stderr what it is doing by then."""
+    if not shown:
+        yield
+        return
+    timer = threading.Timer(seconds, lambda: click.echo(text(), err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def compiling_notice() -> str:
+    """That kernels are being compiled, why, and where they will be found the next time."""
+    from rpq.compiled.kernel_cache import why_compiled
+
+    why = why_compiled()
+    return "loading kernels …" if why is None else f"compiling kernels ({why}) …"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How far the input has been read, in tuples and in bytes; `bytes_total` None where it has no known end."""
+
+    tuples: int
+    bytes_read: int
+    bytes_total: int | None
+
+
+class ProgressLine:
+    """A line on the terminal: edges/s, edges in the window, index size, answers; none where stderr is no terminal."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._live = None
+        self._next = 0.0
+        self._last = (time.perf_counter(), 0)
+        if shown and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+            from rich.text import Text
+
+            self._text = Text
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+
+    def update(self, engine: Engine, reading: Callable[[], Reading]) -> None:
+        """Show where the run stands, unless that was shown just now."""
+        now = time.perf_counter()
+        if self._live is None or now < self._next:
+            return
+        self._next = now + REFRESH_SECONDS
+        figures, read = engine.statistics(), reading()
+        before, tuples = self._last
+        self._last = (now, read.tuples)
+        done = f"{100 * read.bytes_read / read.bytes_total:3.0f} %  " if read.bytes_total else ""
+        text = (
+            f"{done}{read.tuples:,} tuples  {(read.tuples - tuples) / max(now - before, 1e-9):,.0f} edges/s  "
+            f"window {figures.edges_live:,} edges  index {readable_bytes(figures.index_bytes)}  "
+            f"{figures.answers_live:,} answers"
+        )
+        self._live.update(self._text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def close(self) -> None:
+        """Take the line away: what follows on the terminal begins where it was."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def readable_bytes(size: float) -> str:
+    """A size for people.
+
+    >>> readable_bytes(512), readable_bytes(3 * 1024**2)
+    ('512 B', '3.0 MiB')
+    """
+    if size < 1024:
+        return f"{size:.0f} B"
+    power = min(int(math.log2(size)) // 10, 4)
+    return f"{size / 1024**power:.1f} {' KMGT'[power]}iB"
+
+
+def compile_kernels(
+    queries: Sequence[Query],
+    *,
+    integers: bool,
+    threads: int = 1,
+    witness: bool = False,
+    state: bool = False,
+    quiet: bool = False,
+) -> float:
+    """Compile what the queries need over integers or texts as vertices, saying so if it takes long; the seconds it took."""
+    with notice_after(1.0, compiling_notice, shown=not quiet):
+        return sum(
+            rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state)
+            for query in one_of_each_kind(queries)
+        )
+
+
+def one_of_each_kind(queries: Sequence[Query]) -> list[Query]:
+    """One query of each kind that may need kernels of its own."""
+    return list({kernels_of(query): query for query in reversed(queries)}.values())
+
+
+def kernels_of(query: Query) -> tuple[object, ...]:
+    """What kernels depend on: the notation and the window; of a path also which paths count, and what restricts it."""
+    window = query.window
+    slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
+    if isinstance(query, PatternQuery):
+        return ("pattern", window.kind)
+    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)
+
+
+_IN_COMMON = frozenset({"vertices_live", "engine_seconds"})
+"""Fields of `Statistics` that the queries of an engine have in common; all others are told of each query too."""
+
+
+def figures_of_engine(engine: Engine) -> dict[str, Any]:
+    """The figures of all queries together; None where there is nothing to say yet."""
+    known = asdict(engine.statistics())
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}
+
+
+def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
+    """The figures of each query of a file, for summary and `--stats`."""
+    outputs = {query.name: query.output for query in asked.entries}
+    found = []
+    for query in engine.queries:
+        known = asdict(engine.statistics(query.name))
+        window, slide = told(query.window) if has_default_window(query) else (None, None)
+        found.append(
+            {
+                "name": query.name,
+                "expression": query.expression,
+                "window": window,
+                "slide": slide,
+                "paths": query.paths,
+                "semantics": query.semantics,
+                "columns": list(query.columns),
+                "output": outputs[query.name],
+                **{name: value for name, value in known.items() if name not in _IN_COMMON},
+            }
+        )
+    return found
+
+
+def explanations_of(engine: Engine) -> list[dict[str, Any]]:
+    """How each pattern was evaluated, with what was counted at each step; nothing of an engine that failed in a tuple."""
+    patterns = [query for query in engine.queries if isinstance(query, PatternQuery)]
+    try:
+        return [{"name": query.name, **engine.explain(query.name).to_dict()} for query in patterns]
+    except RpqError:  # what it had counted then is neither that before the tuple nor that behind it
+        return []
+
+
+def peak_memory_bytes() -> int:
+    """The most memory that this process ever had resident, in bytes; 0 where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+SHOWN = 10
+"""How many queries the summary tells of, one by one; `--stats` has all."""
+
+
+def write_stats(path: str, figures: dict[str, Any]) -> None:
+    """Write the figures as JSON; the file is replaced as a whole.  Raises `rpq.files.destinations.WriteError`."""
+    text = json.dumps(figures, indent=2, ensure_ascii=False)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
+
+
+def summary_text(figures: dict[str, Any]) -> str:
+    """The figures in some lines of text."""
+    counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
+    tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
+    if "queries" in figures:
+        queries = _of_queries(figures["queries"])
+    else:
+        text = " ".join(figures["expression"].split())
+        queries = [("query", f"{text}   {_window(figures)}, {figures['semantics']}")]
+    lines = [
+        *queries,
+        ("ended", figures["ended"]),
+        ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
+        ("static", f"{figures['static_edges']:,} edges without time" if figures.get("static_edges") else ""),
+        ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
+        ("filtered", _filtered(figures)),
+        ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
+        ("waiting", _waiting(figures)),
+        ("answers", f"{figures['answers_live']:,} now"),
+        (
+            "window",
+            f"{figures['edges_live']:,} edges, {figures['index_cells']:,} index cells, "
+            f"{readable_bytes(figures['index_bytes'])}; peak memory {readable_bytes(figures['peak_memory_bytes'])}",
+        ),
+        (
+            "conflicts",
+            f"met by roots {figures['conflicts']:,} times, by {figures['conflicted_roots']:,} now; "
+            f"{figures['pairs_in_doubt']:,} pairs in doubt now, {figures['searches']:,} searches, "
+            f"{figures['roots_set_aside']:,} roots set aside now"
+            if figures.get("conflicts")
+            else "",
+        ),
+        (
+            "time",
+            f"{figures['engine_seconds']:.3f} s in the engine, {figures['total_seconds']:.3f} s in all"
+            + (f", compiling apart {figures['compile_seconds']:.1f} s" if figures["compile_seconds"] >= 0.05 else ""),
+        ),
+        (
+            "speed",
+            f"{figures['tuples_per_second']:,.0f} tuples/s; latency p50 {_microseconds(figures['latency_p50_us'])}, "
+            f"p99 {_microseconds(figures['latency_p99_us'])}",
+        ),
+    ]
+    return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def _waiting(figures: dict[str, Any]) -> str:
+    """How many rows no report has told yet."""
+    waiting = figures.get("rows_waiting")
+    return f"{waiting:,} rows, which the next report tells, once the time has passed it" if waiting else ""
+
+
+def _window(figures: Mapping[str, Any]) -> str:
+    window, slide, unit = figures["window"], figures["slide"], figures["time_unit"]
+    if slide is None:
+        return "no default window" if window is None else f"window {window}"
+    if isinstance(window, str):
+        return f"window {window}, step {slide:,}"
+    return f"window {length_text(window, unit)}, slide {length_text(slide, unit)}"
+
+
+def _filtered(figures: dict[str, Any]) -> str:
+    """How many tuples --where left out."""
+    undecided = figures.get("undecided")
+    doubt = f", {undecided:,} of them because a value is missing or no number" if undecided else ""
+    return f"{figures['filtered']:,} tuples{doubt}" if figures.get("filtered") else ""
+
+
+def _microseconds(value: float | None) -> str:
+    return "unknown" if value is None or value != value else f"{value:,.1f} µs"
+
+
+def _of_queries(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Lines of the summary about each query, or about the first of many."""
+    lines = [
+        (
+            "query" if not number else "",
+            f"{printable(query['name'])}   {query['rows_added']:,} rows added, "
+            f"{query['rows_removed']:,} removed, {query['answers_live']:,} answers now",
+        )
+        for number, query in enumerate(figures[:SHOWN])
+    ]
+    return [*lines, ("", f"… and {len(figures) - SHOWN:,} more queries")] if len(figures) > SHOWN else lines
+
+
+def printable(name: str) -> str:
+    """A name on one line of a terminal."""
+    return name if name.isprintable() else repr(name)
+
+
+class Ended(Protocol):
+    """A run that has ended: `error` if that was why, the first messages about what was left out, and about roots."""
+
+    error: str | None
+    set_aside: list[str]
+
+    @property
+    def rejections(self) -> list[str]: ...
+
+
+def tell(session: Ended, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
+    """Write the figures to stderr and to the file of `--stats`, and what ended the run as the last line."""
+    if not settings.quiet:
+        click.echo(summary_text(figures), err=True)
+        for message in warnings:
+            click.echo(f"warning: {message}", err=True)
+    try:
+        if settings.stats:
+            write_stats(settings.stats, figures)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        _report(session, figures, settings)
+
+
+def warnings_of(queries: Sequence[Query], settings: RunSettings) -> list[str]:
+    """What queries may mean otherwise than they are understood, and which of them the threads do not divide."""
+    from rpq.queries.kinds import undivided
+
+    names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
+    told = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
+    threads = undivided(queries, settings.threads)
+    return [*(name + warning for name, warnings in told for warning in warnings), *([threads] if threads else [])]
+
+
+def _report(session: Ended, figures: dict[str, Any], settings: RunSettings) -> None:
+    """Say on stderr what was left out, and what ended the run."""
+    for message in session.rejections:
+        click.echo(f"rejected: {message}", err=True)
+    if not settings.quiet:
+        for message in session.set_aside:
+            click.echo(message, err=True)
+    if settings.quiet and figures["rejected"]:
+        click.echo(f"rejected: {figures['rejected']:,} lines", err=True)
+    if session.error is not None:
+        click.echo(f"Error: {session.error}", err=True)
