@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries import kinds
 from rpq.spark.carried import Carried
 from rpq.spark.engine_call import engine_of
@@ -97,7 +97,7 @@ class Record:
     def log_parts(self) -> dict[int, list[tuple[int, int]]]:
         """`parts`, read.  Raises `Damage`."""
         found = {}
-        for bucket, parts in Described.parsed(self.parts, "parts").items():
+        for bucket, parts in JsonValue.parsed(self.parts, "parts").items():
             pairs = [part.tuple_of(2) for part in parts]
             try:
                 number = int(bucket)
@@ -108,7 +108,7 @@ class Record:
 
     def orders(self) -> dict[str, int]:
         """`history`, read: the order of the log by token.  Raises `Damage`."""
-        pairs = [pair.tuple_of(2) for pair in Described.parsed(self.history, "history")]
+        pairs = [pair.tuple_of(2) for pair in JsonValue.parsed(self.history, "history")]
         return {token.text(): order.whole(0, self.order) for token, order in pairs}
 
 
@@ -331,7 +331,7 @@ def checked_record(values: tuple[Any, ...]) -> Record:
     if values[0] != FORMAT:
         raise PipelineError(f"the checkpoint has state of format {values[0]}; this release reads format {FORMAT}")
     try:
-        content = Described(dict(zip((field.name for field in fields(Record)), values, strict=True)))
+        content = JsonValue(dict(zip((field.name for field in fields(Record)), values, strict=True)))
         for name in _COUNTS:
             content[name].whole(0)
         for name in _SECONDS:

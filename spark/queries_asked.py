@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.request import QueryOptions, in_unit_of_stream
+from rpq.cli.request import QueryOptions, convert_windows
 from rpq.queries.language import OF_PATHS, OF_PATTERNS
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def queries_asked(options: dict[str, Any], *, unit: str | None, integers: bool) 
     if options["queries_file"] is None:
         return _said(options).queries(options["expressions"], unit=unit, integers=integers)
     try:
-        return [in_unit_of_stream(entry.query(unit=unit, integers=integers), unit) for entry in _entries(options)]
+        return [convert_windows(entry.query(unit=unit, integers=integers), unit) for entry in _entries(options)]
     except QueryError as error:
         raise click.UsageError(str(error)) from error
 
@@ -58,7 +58,7 @@ def _entries(options: dict[str, Any]) -> list[AskedQuery]:
 
     said = _said(options)
     names = ("window", "slide", "paths", "semantics", "language")
-    given = {name: value for name in names if (value := getattr(said, name)) is not None} | said.of_one_kind
+    given = {name: value for name in names if (value := getattr(said, name)) is not None} | said.language_options
     try:
         entries = read_query_file(options["queries_file"], given, default_place="the options")
         for entry in entries:

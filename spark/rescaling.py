@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rpq
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries import kinds
 from rpq.spark import hadoop_files, sink_log, stream_identity
 from rpq.spark.change_schema import schema_of
@@ -137,7 +137,7 @@ def moving(
 def queries_in(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, ...]:
     """The queries that `rpq.json`, or its part on what was before, has. Raises `PipelineError`."""
     try:
-        return tuple(kinds.read(Described(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
+        return tuple(kinds.read(JsonValue(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
     except (Damage, rpq.QueryError, KeyError, AttributeError) as problem:
         raise PipelineError(f"{checkpoint}/{stream_identity.FILE} is damaged: {problem}") from problem
 

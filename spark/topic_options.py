@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_MESSAGES = 200_000
 
-topic_options = shared.together(
+topic_options = shared.combine_options(
     click.option("--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL)."),
     click.option(
         "--max-messages",

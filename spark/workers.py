@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.cli.reporting import one_of_each_kind
+from rpq.cli.reporting import one_query_of_each_kind
 from rpq.compiled.kernel_sources import digest
 from rpq.spark import worker_probe
 from rpq.spark.classic import check_classic
@@ -73,7 +73,8 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     compiled: dict[str, float] = {}
     if queries:
         slots = task_slots(session)
-        task = WarmUp(one_of_each_kind(queries), vertices="int64" if integers else "string", threads=task_threads(session))
+        vertices = "int64" if integers else "string"
+        task = WarmUp(one_query_of_each_kind(queries), vertices=vertices, threads=task_threads(session))
         warmed = session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect()
         for host, seconds, why in warmed:
             if why is not None:

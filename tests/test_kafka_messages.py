@@ -152,7 +152,7 @@ def test_settings_of_clients_are_read_and_secrets_are_in_no_message(tmp_path) ->
     given = read_settings(file)
     assert given == {"sasl.password": "a = b", "linger.ms": "7", "fetch.min.bytes": "9"}
     settings = ClientSettings("here:1", given)
-    assert settings.scrubbed("refused: a = b") == "refused: …" and "a = b" not in repr(settings)
+    assert settings.redact("refused: a = b") == "refused: …" and "a = b" not in repr(settings)
     assert settings.producer()["linger.ms"] == "7" and "fetch.min.bytes" not in settings.producer()
     assert settings.consumer(enable_auto_commit=False)["enable.auto.commit"] is False
     for line, message in {"x": "no name=value", "a=1\na=2": "given twice"}.items():
@@ -226,7 +226,7 @@ def test_what_is_no_tuple_goes_to_a_topic_of_its_own_with_the_reason() -> None:
     outputs.transactions = SimpleNamespace(send=lambda topic, messages: sent.append((topic, messages)))
     messages = [Sent(edge()), Sent(edge(op="?"), beside=b"k", pairs=(("from", b"till"),), number=7)]
     (bad,) = reader().read(messages).bad.values()
-    outputs.set_apart(bad)
+    outputs.send_dead_letter(bad)
     ((topic, letters),) = sent
     assert outputs.topics == [topic] == ["letters"]
     assert (letters.keys, letters.values) == ([b"k"], [messages[1].data])

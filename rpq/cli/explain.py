@@ -1,4 +1,8 @@
-"""`rpq explain`: what an expression or a pattern means to the engine, as text and as a drawing."""
+"""`rpq explain`: the meaning of an expression or a pattern to the engine, as text and as a drawing.
+
+Drawings are made by Graphviz where its program `dot` is installed, otherwise by matplotlib.  The functions that use
+matplotlib import it when they are called.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +60,7 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
         drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
         if drawings:
             raise click.UsageError(f"{drawings[0]}: a query in SPARQL has no drawing; its algebra is shown as text")
-        click.echo(str(_explained_sparql(expression)))
+        click.echo(str(_explain_sparql(expression)))
         return
     try:
         tree = automata.parse(expression)
@@ -67,7 +71,7 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
         lambda: describe(tree, dfa),
         "automaton",
         dfa.to_dot(),
-        lambda figure: fill_figure(figure, dfa),
+        lambda figure: _fill_automaton(figure, dfa),
         dot=dot,
         drawings=((svg, "svg"), (png, "png")),
     )
@@ -101,12 +105,12 @@ def _output(
         if path is not None:
             try:
                 _write(path, draw_graph(graph, fill, kind))
-            except CannotDraw as error:
+            except DrawingError as error:
                 raise click.ClickException(str(error)) from error
 
 
-def _explained_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> SparqlExplanation:
-    """What a query in SPARQL means; of its windows those that the text declares."""
+def _explain_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> SparqlExplanation:
+    """Explain a query in SPARQL; of its windows, list those that the text declares."""
     from dataclasses import replace
 
     from rpq.errors import QueryError
@@ -122,7 +126,7 @@ def _explained_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> S
 
 
 def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None) -> None:
-    """Show a graph pattern, and draw it where that is asked for."""
+    """Print the explanation of a graph pattern, and write the drawings that options name."""
     from rpq import automata
     from rpq.errors import QueryError
     from rpq.patterns.explained import explain_pattern
@@ -145,24 +149,24 @@ def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | Non
 
 
 def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
-    """Show all queries of a file; their automata in Graphviz's language, one behind the other, only where asked for."""
+    """Print the explanations of all queries of a file; `dot` takes all their graphs, one after the other."""
     from rpq import automata
     from rpq.cli.options import check_files
     from rpq.cli.reporting import printable
-    from rpq.cli.request import entries_of
+    from rpq.cli.request import read_query_entries
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
     if drawings:
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
-    asked = entries_of(queries)
+    entries = read_query_entries(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
-    explained = [query.dfa or _explained(query) for query in asked]
+    explained = [query.dfa or _explain_entry(query) for query in entries]
     graphs = "".join(one.to_dot() for one in explained if hasattr(one, "to_dot"))
     if dot == "-":
         click.echo(graphs, nl=False)
         return
-    for number, (query, one) in enumerate(zip(asked, explained, strict=True)):
+    for number, (query, one) in enumerate(zip(entries, explained, strict=True)):
         if number:
             click.echo()
         click.echo(f"query        {printable(query.name)}")
@@ -175,7 +179,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
 
 
 def _options(query: AskedQuery) -> list[str]:
-    """What a query asks beside its expression, a line each."""
+    """Return a line for each option of a query."""
     ends = [
         (field, f"{len(vertices):,}: {' '.join(map(str, vertices[:8]))}{' …' * (len(vertices) > 8)}")
         for field, vertices in (("sources", query.sources), ("targets", query.targets))
@@ -185,26 +189,26 @@ def _options(query: AskedQuery) -> list[str]:
     if window is not None and kind_of_text(window) != "unbounded":
         window = f"{window}, slide {query.slide or 'not given'}"
     semantics = query.semantics or "implicit"
-    asked = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("report", query.report)]
-    return [f"{name:<13}{value}" for name, value in [*asked, ("output", query.output)] if value is not None]
+    entries = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("report", query.report)]
+    return [f"{name:<13}{value}" for name, value in [*entries, ("output", query.output)] if value is not None]
 
 
-def _explained(asked: AskedQuery) -> Explanation | SparqlExplanation:
-    """What a pattern of a file means, or a query in SPARQL."""
-    if asked.language == "sparql":
-        return _explained_sparql(asked.expression, asked.paths)
+def _explain_entry(entry: AskedQuery) -> Explanation | SparqlExplanation:
+    """Explain a pattern of a file, or a query in SPARQL."""
+    if entry.language == "sparql":
+        return _explain_sparql(entry.expression, entry.paths)
     from rpq.patterns.explained import explain
     from rpq.queries.language import OF_PATTERNS
     from rpq.queries.query import PatternQuery
     from rpq.stream.window import Window
 
-    options = {name: value for name in OF_PATTERNS if (value := getattr(asked, name)) is not None}
+    options = {name: value for name in OF_PATTERNS if (value := getattr(entry, name)) is not None}
     any_window = Window(size=1, slide=1)
-    return explain(PatternQuery(asked.expression, window=any_window, paths=asked.paths, **options))
+    return explain(PatternQuery(entry.expression, window=any_window, paths=entry.paths, **options))
 
 
 def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str] | None = None) -> str:
-    """Everything but the drawing, in lines of text; `options` are lines about a query beside its expression."""
+    """Describe an expression and its automaton in lines of text; `options` are further lines about the query."""
     states = len(dfa.accepting)
     return "\n".join(
         [
@@ -224,7 +228,7 @@ def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str]
 
 
 def outline(tree: automata.Expression, depth: int = 1) -> list[str]:
-    """The tree of an expression, a node a line.
+    """Return the tree of an expression, one line for each node.
 
     >>> from rpq import automata
     >>> print("\\n".join(outline(automata.parse("a/b{2,}"))))
@@ -289,27 +293,27 @@ def _write(path: str, data: bytes) -> None:
 RADIUS = 0.22
 
 
-class CannotDraw(Exception):
-    """Neither Graphviz nor matplotlib is there."""
+class DrawingError(Exception):
+    """A drawing that cannot be made: neither Graphviz nor matplotlib is installed, or Graphviz failed."""
 
 
 def draw(dfa: automata.DFA, kind: str) -> bytes:
-    """Return a picture, `kind` "svg" or "png"; raise `CannotDraw` where nothing that draws is installed."""
-    return draw_graph(dfa.to_dot(), lambda figure: fill_figure(figure, dfa), kind)
+    """Return an image of `kind` "svg" or "png".  Raises `DrawingError`."""
+    return draw_graph(dfa.to_dot(), lambda figure: _fill_automaton(figure, dfa), kind)
 
 
 def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
-    """A picture of what Graphviz draws of a text, or what `fill` puts into a figure of matplotlib."""
+    """Return an image made by Graphviz from its language, or else by `fill`, which draws into a matplotlib figure."""
     program = shutil.which("dot")
     if program is not None:
         done = subprocess.run([program, f"-T{kind}"], input=dot.encode(), capture_output=True, check=False)
         if done.returncode:
-            raise CannotDraw(f"Graphviz failed: {done.stderr.decode(errors='replace').strip()}")
+            raise DrawingError(f"Graphviz failed: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise CannotDraw(
+        raise DrawingError(
             f"no picture: it needs Graphviz (its program `dot`) or matplotlib ({install_command('plot')}); "
             "--dot FILE writes it for Graphviz"
         ) from error
@@ -320,9 +324,9 @@ def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
     return out.getvalue()
 
 
-def fill_figure(figure: Any, dfa: automata.DFA) -> None:
+def _fill_automaton(figure: Any, dfa: automata.DFA) -> None:
     """Draw an automaton into an empty figure."""
-    places = layers(dfa)
+    places = state_positions(dfa)
     width = 1 + max(x for x, _ in places)
     height = 1 + max(abs(y) for _, y in places) * 2
     figure.set_size_inches(1.6 * width + 0.8, 1.4 * height + 0.4)
@@ -332,23 +336,23 @@ def fill_figure(figure: Any, dfa: automata.DFA) -> None:
     axes.set_xlim(-0.9, width - 0.3)
     axes.set_ylim(-height / 2 - 0.4, height / 2 + 0.4)
     for state, place in enumerate(places):
-        circle(axes, place, RADIUS)
+        draw_circle(axes, place, RADIUS)
         if dfa.accepting[state]:
-            circle(axes, place, RADIUS * 0.8)
+            draw_circle(axes, place, RADIUS * 0.8)
         axes.text(*place, str(state), ha="center", va="center")
     x, y = places[0]
-    arrow(axes, (x - 3 * RADIUS, y), (x, y), "", bend=0.0, shrink=(0, 1))
-    for (state, target), label in edges(dfa).items():
+    draw_arrow(axes, (x - 3 * RADIUS, y), (x, y), "", bend=0.0, shrink=(0, 1))
+    for (state, target), label in edge_labels(dfa).items():
         if state == target:
-            loop(axes, places[state], label)
+            draw_loop(axes, places[state], label)
         else:
             (x, _), (u, _) = places[state], places[target]
-            bend = 0.25 if u - x != 1 or (target, state) in edges(dfa) else 0.0
-            arrow(axes, places[state], places[target], label, bend=bend)
+            bend = 0.25 if u - x != 1 or (target, state) in edge_labels(dfa) else 0.0
+            draw_arrow(axes, places[state], places[target], label, bend=bend)
 
 
-def layers(dfa: automata.DFA) -> list[tuple[float, float]]:
-    """A place for each state: to the right by its distance from the start, those of one distance below each other."""
+def state_positions(dfa: automata.DFA) -> list[tuple[float, float]]:
+    """Return (x, y) of each state: x is its distance from the start; states of one distance are stacked."""
     distance = {0: 0}
     queue = [0]
     for state in queue:
@@ -366,8 +370,8 @@ def layers(dfa: automata.DFA) -> list[tuple[float, float]]:
     return places
 
 
-def edges(dfa: automata.DFA) -> dict[tuple[int, int], str]:
-    """The arrows of the drawing, each with all its labels."""
+def edge_labels(dfa: automata.DFA) -> dict[tuple[int, int], str]:
+    """Return the arrows of the drawing, each with all its labels."""
     labels: dict[tuple[int, int], list[str]] = {}
     for state, row in enumerate(dfa.transitions):
         for column, target in enumerate(row):
@@ -376,14 +380,14 @@ def edges(dfa: automata.DFA) -> dict[tuple[int, int], str]:
     return {ends: "|".join(words) for ends, words in labels.items()}
 
 
-def circle(axes: Any, place: tuple[float, float], radius: float) -> None:
-    """A circle."""
+def draw_circle(axes: Any, place: tuple[float, float], radius: float) -> None:
+    """Draw a circle."""
     from matplotlib.patches import Circle
 
     axes.add_patch(Circle(place, radius, fill=False))
 
 
-def arrow(
+def draw_arrow(
     axes: Any,
     start: tuple[float, float],
     end: tuple[float, float],
@@ -393,7 +397,7 @@ def arrow(
     shrink: tuple[float, float] = (1, 1),
     style: str = "solid",
 ) -> None:
-    """An arrow with a label beside it; `shrink` says how many radii of its ends are left free."""
+    """Draw an arrow with a label beside it; `shrink` is the gap at its two ends, in radii."""
     from matplotlib.patches import FancyArrowPatch
 
     length = math.dist(start, end)
@@ -426,8 +430,8 @@ def arrow(
     )
 
 
-def loop(axes: Any, place: tuple[float, float], label: str, *, style: str = "solid") -> None:
-    """An arrow from a place to itself, above it."""
+def draw_loop(axes: Any, place: tuple[float, float], label: str, *, style: str = "solid") -> None:
+    """Draw an arrow from a place to itself, above it."""
     from matplotlib.patches import FancyArrowPatch
 
     x, y = place
@@ -439,13 +443,16 @@ def loop(axes: Any, place: tuple[float, float], label: str, *, style: str = "sol
 
 
 def draw_pattern(explanation: Explanation, kind: str) -> bytes:
-    """Return a picture, `kind` "svg" or "png"; raise `CannotDraw` where nothing that draws is installed."""
+    """Return an image of `kind` "svg" or "png".  Raises `DrawingError`."""
     return draw_graph(explanation.to_dot(), lambda figure: _fill_pattern(figure, explanation), kind)
 
 
 def _fill_pattern(figure: Any, explanation: Explanation) -> None:
-    """Terms on a circle, in the order of the text; several atoms between the same two bend away from each other."""
-    places = circle_of(explanation.nodes)
+    """Draw a pattern: its terms on a circle, its atoms as arrows, dashed for paths.
+
+    Terms are in the order of the text.  Several arrows between the same two terms bend away from each other.
+    """
+    places = circle_positions(explanation.nodes)
     reach = max(max(map(abs, place)) for place in places.values()) + 0.9
     figure.set_size_inches(1.6 * reach + 0.8, 1.6 * reach + 0.8)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -458,10 +465,12 @@ def _fill_pattern(figure: Any, explanation: Explanation) -> None:
         style = "dashed" if atom.kind == "path" else "solid"
         ends = frozenset((atom.subject, atom.object))
         if atom.subject == atom.object:
-            loop(axes, places[atom.subject], atom.reads, style=style)
+            draw_loop(axes, places[atom.subject], atom.reads, style=style)
         else:
             bend = 0.25 * drawn[ends]
-            arrow(axes, places[atom.subject], places[atom.object], atom.reads, bend=bend, shrink=(1.3, 1.3), style=style)
+            draw_arrow(
+                axes, places[atom.subject], places[atom.object], atom.reads, bend=bend, shrink=(1.3, 1.3), style=style
+            )
         drawn[ends] += 1
     for node, place in places.items():
         shape = "round" if node.startswith(("?", "_:")) else "square"
@@ -469,8 +478,8 @@ def _fill_pattern(figure: Any, explanation: Explanation) -> None:
         axes.text(*place, node, ha="center", va="center", bbox=box, parse_math=False)
 
 
-def circle_of(nodes: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    """Places on a circle that is wide enough; the first to the left."""
+def circle_positions(nodes: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    """Return positions on a circle that has room for all nodes, the first one on the left."""
     if len(nodes) == 1:
         return {nodes[0]: (0.0, 0.0)}
     radius = max(1.0, len(nodes) * 6 * RADIUS / (2 * math.pi))

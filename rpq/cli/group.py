@@ -1,8 +1,8 @@
-"""The command group `rpq`: its own commands, and those that other packages bring along.
+"""The command group `rpq`: its built-in commands, the commands of other packages, and the parsing of their arguments.
 
-A command is found by its name, in this package or under the entry point group `rpq.commands` (name → a click
-command), and imported when it is called.  For `rpq --help` all are imported for their one line of help; none of them
-may import something heavy at its top.
+A command is looked up by its name, in this package or in the entry point group `rpq.commands` (name → a click command),
+and imported when it is called.  `rpq --help` imports all of them for their one line of help, so none of their modules may
+import a heavy package at module level.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from rpq import __version__
 from rpq.errors import ThreadsWarning
 
 ENTRY_POINTS = "rpq.commands"
-OWN = {"run": "rpq.cli.run:run", "explain": "rpq.cli.explain:explain", "warm-up": "rpq.cli.warm_up:warm_up"}
+BUILT_IN = {"run": "rpq.cli.run:run", "explain": "rpq.cli.explain:explain", "warm-up": "rpq.cli.warm_up:warm_up"}
 
 
 class CommandGroup(click.Group):
-    """A group whose commands are loaded by name, as late as possible."""
+    """A group that imports a command when it is called by its name."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the command; Ctrl-C ends it with 130 at any time, also while it is imported or kernels are compiled."""
+        """Call the command; Ctrl-C ends it with status 130, also during imports and the compilation of kernels."""
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
             ctx.exit(130)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*OWN, *sorted({*entry_points(group=ENTRY_POINTS).names} - {*OWN})]
+        return [*BUILT_IN, *sorted({*entry_points(group=ENTRY_POINTS).names} - {*BUILT_IN})]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in OWN:
-            module, _, name = OWN[cmd_name].partition(":")
+        if cmd_name in BUILT_IN:
+            module, _, name = BUILT_IN[cmd_name].partition(":")
             return getattr(import_module(module), name)
         for found in entry_points(group=ENTRY_POINTS, name=cmd_name):
             try:
@@ -50,7 +50,7 @@ class CommandGroup(click.Group):
 
 
 def _unavailable(name: str, error: ImportError) -> click.Command:
-    """A command that stands for one whose package is not there: the others go on working."""
+    """Return a placeholder for a command whose package is not installed, so that the other commands work."""
 
     @click.command(name, help=f"(not available: {error})", context_settings={"ignore_unknown_options": True})
     @click.argument("arguments", nargs=-1)
@@ -66,15 +66,19 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=CommandGroup,
+    help="Persistent regular path queries over streaming graphs.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version and exit."
 )
 def main(**_: Any) -> None:
-    """Persistent regular path queries over streaming graphs."""
-    # A command tells in its own way that it is compiling; without a handler Python would print what the engine logs.
+    """Configure logging and warnings, then call the command."""
+    # Commands report compilation in their own way; without a handler Python would print what the engine logs.
     logging.getLogger("rpq").addHandler(logging.NullHandler())
-    # So it does of threads that divide nothing.
+    # They also report threads that cannot divide any query.
     warnings.simplefilter("ignore", ThreadsWarning)
 
 
@@ -82,45 +86,55 @@ _NEGATIVE_NUMBER = re.compile(r"-\d+(\.\d+)?")
 
 
 class SeveralValuesCommand(click.Command):
-    """A command whose options with `multiple=True` take values repeated and in a row.
+    """A command whose options with `multiple=True` take several values in a row: `--input a b --source x y`.
 
-    `instead_of_argument` are the options that take the place of its argument.
+    click reads one value for each option, so the arguments are rewritten before click parses them: `--input a b` becomes
+    `--input=a --input=b`.  There are three rules:
+
+    * After an option declared with `multiple=True`, every argument up to the next option or `--` is one of its values.  An
+      argument is an option if it starts with `-` and is neither `-` alone (standard input) nor a negative number.
+    * Everything after `--` is an argument, never an option or a value.
+    * If this leaves no argument at all, and the command line ends in at least two values in a row, then the last of them is
+      the argument: in `rpq run --window 10 --input a b 'x/y'` it is the expression.  It stays a value if a file of this
+      name, or of the part of the name after a `=`, exists.
+
+    `instead_of_argument` are the options that replace the command's argument.
     """
 
     instead_of_argument = frozenset({"--query", "--query-file", "--queries"})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         has_argument = any(name.partition("=")[0] in self.instead_of_argument for name in args)
-        names = self._names(several=True), self._names(several=False)
-        return super().parse_args(ctx, spread(args, *names, has_argument=has_argument))
+        names = self._names(multi_value=True), self._names(multi_value=False)
+        return super().parse_args(ctx, expand_values(args, *names, has_argument=has_argument))
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the argument first, as the one order that is never ambiguous."""
+        """Write the argument first: only this order is never ambiguous."""
         arguments = [
             piece for param in self.params if isinstance(param, click.Argument) for piece in param.get_usage_pieces(ctx)
         ]
         formatter.write_usage(ctx.command_path, " ".join([*arguments, self.options_metavar or ""]))
 
-    def _names(self, *, several: bool) -> set[str]:
-        """The option names that take several values, or those that take exactly one."""
+    def _names(self, *, multi_value: bool) -> set[str]:
+        """Return the names of the options that take several values, or of those that take exactly one."""
         return {
             name
             for param in self.params
-            if isinstance(param, click.Option) and not param.is_flag and not param.count and param.multiple is several
+            if isinstance(param, click.Option) and not param.is_flag and not param.count and param.multiple is multi_value
             for name in (*param.opts, *param.secondary_opts)
         }
 
 
-def spread(args: list[str], several: set[str], single: set[str], *, has_argument: bool = False) -> list[str]:
-    """Rewrite arguments so that each option has one value; `several` and `single` are the options that have values.
+def expand_values(args: list[str], multi_value: set[str], single: set[str], *, has_argument: bool = False) -> list[str]:
+    """Rewrite arguments so that each option has one value; `multi_value` and `single` are the options that have values.
 
     With `has_argument` no value is taken for the argument.
 
-    >>> spread(["a/b", "--input", "x", "y", "--window", "-3"], {"--input"}, {"--window"})
+    >>> expand_values(["a/b", "--input", "x", "y", "--window", "-3"], {"--input"}, {"--window"})
     ['a/b', '--input=x', '--input=y', '--window', '-3']
-    >>> spread(["--source", "-1", "2", "--", "a/b"], {"--source"}, set())
+    >>> expand_values(["--source", "-1", "2", "--", "a/b"], {"--source"}, set())
     ['--source=-1', '--source=2', '--', 'a/b']
-    >>> spread(["--input", "x", "y", "a/b"], {"--input"}, set())
+    >>> expand_values(["--input", "x", "y", "a/b"], {"--input"}, set())
     ['--input=x', '--input=y', 'a/b']
     """
     out: list[str] = []
@@ -133,7 +147,7 @@ def spread(args: list[str], several: set[str], single: set[str], *, has_argument
             has_argument = has_argument or position < len(args)
             return [*out, arg, *args[position:]]
         name, equals, _ = arg.partition("=")
-        if name in several:
+        if name in multi_value:
             first = len(out)
             if equals:
                 out.append(arg)

@@ -1,4 +1,7 @@
-"""Ctrl-C and `kill` as a wish to end, not as an exception somewhere in the middle."""
+"""The input of a run over files: opening it, static edges, labels that never occur, and signals that end reading.
+
+SIGINT and SIGTERM are requests to end, which are checked between batches; they raise no exception in the middle of one.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +35,20 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 POLL_SECONDS = 0.1
-"""So long a wish to end may be overlooked while nothing comes in."""
+"""The interval in seconds at which signals are checked while no input arrives."""
 
 _SIGNALS = ("SIGINT", "SIGTERM")
 
 
 class Interrupted(Exception):
-    """The wish to end, raised between two batches."""
+    """A request to end, raised between two batches."""
 
 
 class Interrupts:
-    """Catches SIGINT and SIGTERM for the time of a `with` block.
+    """A context manager that catches SIGINT and SIGTERM.
 
-    The first one sets `received`, for `check` to see; a second one does what it always does.  Outside of the main
-    thread, where Python knows no signals, nothing is caught.
+    The first signal sets `received`, which `check` tests; a second one has its usual effect.  Outside of the main thread,
+    where Python receives no signals, nothing is caught.
     """
 
     def __init__(self) -> None:
@@ -61,15 +64,13 @@ class Interrupts:
                     self._before[number] = signal.signal(number, self._receive)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._before:
             self._give_back()
             pa.enable_signal_handlers(True)
 
     def check(self) -> None:
-        """Raise `Interrupted` if a signal has come."""
+        """Raise `Interrupted` if a signal was received."""
         if self.received is not None:
             raise Interrupted
 
@@ -82,11 +83,11 @@ class Interrupts:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)  # type: ignore[arg-type]
 
 
-def watched(items: Iterable[Item], interrupts: Interrupts, *, may_wait: bool) -> Iterator[Item]:
-    """Yield the items; raise `Interrupted` instead of the next one if a signal has come.
+def interruptible(items: Iterable[Item], interrupts: Interrupts, *, may_wait: bool) -> Iterator[Item]:
+    """Yield the items; raise `Interrupted` in place of the next one if a signal was received.
 
-    Where the next item may never come (`may_wait`) another thread waits for it.  A signal does not reliably end a
-    blocking read: CPython may note it just before the read begins, or in another thread, and act on it after.
+    Where the next item may never arrive (`may_wait`), another thread waits for it.  A signal does not reliably end a
+    blocking read: CPython may note it just before the read begins, or in another thread, and act on it afterwards.
     """
     source = iter(_from_thread(items, interrupts) if may_wait else items)
     while True:
@@ -126,17 +127,17 @@ def _from_thread(items: Iterable[Item], interrupts: Interrupts) -> Iterator[Item
 
 
 SHOWN = 20
-"""So many labels have a message each: thousands of queries may have thousands."""
+"""The number of labels that have a warning of their own: thousands of queries may have thousands of labels."""
 
 HINTS = 1000
-"""So many labels of the input are kept, to say which one was meant."""
+"""The number of labels of the input that are kept in order to suggest a spelling."""
 
 
-class LabelsSeen:
-    """Watches the tuples of a run for the labels of its queries.
+class LabelMonitor:
+    """A record of the labels of the queries that no tuple had so far; mostly such labels are misspelt.
 
-    O(rows) with a small constant a batch, nothing once all labels have been seen.  Memory: the labels of the queries,
-    and `HINTS` of the input.
+    O(rows) for each batch with a small constant, O(1) once all labels have occurred.  Memory: the labels of the queries,
+    and `HINTS` labels of the input.
     """
 
     def __init__(self, queries: Iterable[Query]) -> None:
@@ -144,24 +145,24 @@ class LabelsSeen:
         self._others: dict[str, None] = {}
         self._is_empty = True
 
-    def observed(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Pass batches on, having looked at their labels."""
+    def monitor(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the batches after checking their labels."""
         for batch in batches:
-            self.see(batch.columns)
+            self.check(batch.columns)
             yield batch
 
-    def see(self, tuples: pa.RecordBatch) -> None:
-        """Look at some tuples."""
+    def check(self, tuples: pa.RecordBatch) -> None:
+        """Check the labels of tuples."""
         self._is_empty = False
-        self.look_at(tuples.column("label"))
+        self.check_labels(tuples.column("label"))
 
     @property
-    def never_seen(self) -> list[str]:
-        """The labels that no tuple had so far, by query."""
+    def missing(self) -> list[str]:
+        """The labels that no tuple had so far, in the order of the queries."""
         return list(self._unseen)
 
     def warnings(self) -> list[str]:
-        """A message for each of the first `SHOWN` of them; none where there was no tuple at all."""
+        """Return a message for each of the first `SHOWN` missing labels; none if there was no tuple at all."""
         if self._is_empty:
             return []
         known = list(self._others)
@@ -169,8 +170,8 @@ class LabelsSeen:
         messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in labels[:SHOWN]]
         return [*messages, f"no tuple has {len(labels) - SHOWN:,} more of the labels"] if len(labels) > SHOWN else messages
 
-    def look_at(self, labels: pa.Array) -> None:
-        """See the labels of some edges."""
+    def check_labels(self, labels: pa.Array) -> None:
+        """Check the labels of edges."""
         if not self._unseen:
             return
         if not pa.types.is_dictionary(labels.type):
@@ -184,20 +185,21 @@ class LabelsSeen:
 
 
 _NAMES = ["source", "target", "label"]
-_HASHED = 1 << 20
+_READ_BYTES = 1 << 20
 
 
-def load_static(settings: RunSettings, engine: Engine | None, labels_seen: LabelsSeen) -> int:
-    """Load the edges of all files, or see their labels alone where an engine has them; how many there were.
+def load_static(settings: RunSettings, engine: Engine | None, labels: LabelMonitor) -> int:
+    """Load the static edges of all files into the engine, and return their number.
 
-    Raises `InputError`, which names the file.
+    Without an engine, which then has them already, only their labels are checked.  Raises `InputError` with the file's
+    name.
     """
     count = 0
     for number, path in enumerate(settings.static, 1):
         for edges in _edges_of(path, settings.static_format, number):
             if settings.drop_self_loops:
                 edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
-            labels_seen.look_at(edges.column("label"))
+            labels.check_labels(edges.column("label"))
             count += edges.num_rows
             if engine is None:
                 continue
@@ -209,7 +211,7 @@ def load_static(settings: RunSettings, engine: Engine | None, labels_seen: Label
 
 
 def _edges_of(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
-    """The edges of a file in batches; times are not looked at, and a delete is an error."""
+    """Yield the edges of a file in batches; times are ignored, and a delete is an error."""
     columns = ColumnNames(timed=False, fixed=True) if format in ("edges", "jsonl") else None
     rdf = RdfReading(scope=f"s{number}.") if format == "rdf" else None
     for batch in open_reader(format, [path], columns=columns, rdf=rdf):
@@ -221,16 +223,16 @@ def _edges_of(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
 
 
 def digests(paths: Sequence[str]) -> list[str]:
-    """Each file with what tells its content from any other: rows depend on it, but it is read only once."""
+    """Return each path with a digest of its content, on which the rows of the run depend."""
     found = []
     for path in paths:
-        files = [path] if os.path.isfile(path) else sorted(_inside(path))
+        files = [path] if os.path.isfile(path) else sorted(_files_below(path))
         digest = hashlib.sha256()
         for file in files:
             digest.update(f"{os.path.relpath(file, path)}\0".encode(errors="surrogateescape"))
             try:
                 with open(file, "rb") as opened:
-                    while data := opened.read(_HASHED):
+                    while data := opened.read(_READ_BYTES):
                         digest.update(data)
             except OSError as error:
                 raise click.UsageError(f"--static {file}: cannot be read: {error.strerror or error}") from error
@@ -238,46 +240,47 @@ def digests(paths: Sequence[str]) -> list[str]:
     return found
 
 
-def _inside(folder: str) -> Iterator[str]:
+def _files_below(folder: str) -> Iterator[str]:
     for root, _, names in os.walk(folder):
         yield from (os.path.join(root, name) for name in names)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenedInput:
-    """What is read, and the unit of its timestamps as the reader or else an option tells it."""
+class RunInput:
+    """The reader of an input, and the unit of its timestamps, from the reader or else from an option."""
 
     settings: RunSettings
     reader: Reader
     time_unit: str | None
 
-    def begun(self, queries: Sequence[Query], interrupts: Interrupts) -> BegunInput:
-        """Begin to read, for queries whose labels are looked for, until an interrupt.
+    def start(self, queries: Sequence[Query], interrupts: Interrupts) -> StartedInput:
+        """Begin to read until a signal, and check which labels of the queries occur.
 
-        The vertices of a pipe are not looked at where they are text anyway: its first line may be long in coming.
+        The first batch tells whether vertices are integers.  For a pipe whose vertices are texts in any case it is not
+        waited for: its first line may take long to arrive.
         """
         are_files = are_regular(self.settings.inputs)
-        labels_seen = LabelsSeen(queries)
-        batches = labels_seen.observed(watched(self.reader, interrupts, may_wait=not are_files))
+        labels = LabelMonitor(queries)
+        batches = labels.monitor(interruptible(self.reader, interrupts, may_wait=not are_files))
         integers = False
         if are_files or self.settings.format == "jsonl":
             batches, integers = _peek(batches)
         if self.settings.events:
             batches = in_whole_events(batches)
-        return BegunInput(batches=batches, integers=integers, labels_seen=labels_seen)
+        return StartedInput(batches=batches, integers=integers, labels=labels)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BegunInput:
-    """The tuples of an input, whether its vertices are integers, and the labels that have come so far."""
+class StartedInput:
+    """The tuples of an input, whether its vertices are integers, and the labels that have occurred so far."""
 
     batches: Iterator[Batch]
     integers: bool
-    labels_seen: LabelsSeen
+    labels: LabelMonitor
 
 
-def opened_input(settings: RunSettings) -> OpenedInput:
-    """Open what the settings speak of; a usage error, or another one of click's, if that cannot be."""
+def open_input(settings: RunSettings) -> RunInput:
+    """Open the input that the settings name.  Raises a usage error, or another exception of click's."""
     try:
         reader = _open(settings)
     except InputError as error:
@@ -287,14 +290,12 @@ def opened_input(settings: RunSettings) -> OpenedInput:
     except WhereError as error:
         raise click.UsageError(str(error)) from error
     if settings.time_unit and reader.time_unit and settings.time_unit != reader.time_unit:
-        raise click.UsageError(
-            f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}"
-        )
-    return OpenedInput(settings=settings, reader=reader, time_unit=settings.time_unit or reader.time_unit)
+        raise click.UsageError(f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}")
+    return RunInput(settings=settings, reader=reader, time_unit=settings.time_unit or reader.time_unit)
 
 
 def are_regular(inputs: Sequence[str]) -> bool:
-    """Whether all inputs are files and folders, which do not keep anybody waiting."""
+    """Whether all inputs are files and folders, whose content can be read without waiting."""
     return all(path != "-" and (os.path.isfile(path) or os.path.isdir(path)) for path in inputs)
 
 
@@ -335,16 +336,16 @@ def _open(settings: RunSettings) -> Reader:
 
 
 def _peek(batches: Iterator[Batch]) -> tuple[Iterator[Batch], bool]:
-    """Tell from the first batch whether vertices are integers, and give it back; errors come when it is read again."""
+    """Return the batches, and whether vertices are integers; an error of the first batch is raised when it is read."""
     try:
         first = next(batches, None)
     except (InputError, WhereError) as error:
-        return _raising(error), False
+        return _raise_later(error), False
     if first is None:
         return iter(()), False
     return chain([first], batches), pa.types.is_integer(first.columns.schema.field("source").type)
 
 
-def _raising(error: Exception) -> Iterator[Batch]:
+def _raise_later(error: Exception) -> Iterator[Batch]:
     raise error
     yield  # makes it a generator

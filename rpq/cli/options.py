@@ -1,4 +1,12 @@
-"""Kinds of values that options take, beside those that click knows."""
+"""The options that commands share: types of values, declarations, named inputs, and checks of file names.
+
+Each option is declared once; where options differ from command to command, they are functions.
+
+A value of `--input` may belong to a stream: `--input NAME=FILE`.  A value that exists as a file is this file, whatever its
+name contains.  Otherwise the part before the first `=` is the name of a stream if it contains no `/`, or is in angle
+brackets: `answers=sx-a2q.txt`, `<http://example.org/answers>=-`.  A file whose name contains a `=`, and which may not exist
+yet, is written with `./` before it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +26,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 class WrittenFile(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
-    """The name of a file that is written; `-` is standard output."""
+    """A type for the name of an output file; `-` is standard output."""
 
     name = "file"
 
@@ -26,8 +34,8 @@ class WrittenFile(click.ParamType):  # type: ignore[type-arg]  # generic in the 
         return STANDARD_OUTPUT if value == STANDARD_STREAM else str(value)
 
 
-class Names(click.ParamType):  # type: ignore[type-arg]
-    """Names with commas between them: `x,z`."""
+class NameList(click.ParamType):  # type: ignore[type-arg]
+    """A type for names separated by commas: `x,z`."""
 
     name = "names"
 
@@ -36,7 +44,7 @@ class Names(click.ParamType):  # type: ignore[type-arg]
 
 
 class ByteSize(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes: `4000000`, `500M`, `4G`, `4GiB`; the letters are powers of 1024."""
+    """A type for numbers of bytes: `4000000`, `500M`, `4G`, `4GiB`; the letters are powers of 1024."""
 
     name = "size"
 
@@ -51,7 +59,7 @@ class ByteSize(click.ParamType):  # type: ignore[type-arg]
 
 
 class CountOrNone(click.ParamType):  # type: ignore[type-arg]
-    """A whole number from 1 on, or none."""
+    """A type for positive integers and `none`."""
 
     name = "count"
 
@@ -67,8 +75,8 @@ class CountOrNone(click.ParamType):  # type: ignore[type-arg]
         return int(digits)
 
 
-class Ahead(click.ParamType):  # type: ignore[type-arg]
-    """How far ahead of the stream time a tuple may be: a length of time, so many times the longest window, or none."""
+class MaxAheadOption(click.ParamType):  # type: ignore[type-arg]
+    """A type for `--max-ahead`: a duration, a multiple of the longest window, or `none`."""
 
     name = "duration"
 
@@ -89,7 +97,7 @@ class Ahead(click.ParamType):  # type: ignore[type-arg]
 
 
 class OnError(click.ParamType):  # type: ignore[type-arg]
-    """What to do at bad input: stop, skip, or a topic that it goes to."""
+    """A type for `--on-error`: stop, skip, or the topic that receives bad messages."""
 
     name = "[stop|skip|kafka://…]"
 
@@ -100,7 +108,7 @@ class OnError(click.ParamType):  # type: ignore[type-arg]
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg]
-    """A length of time on the clock: 5s, 200ms, 1m, or a number of seconds."""
+    """A type for durations on the clock: 5s, 200ms, 1m, or a number of seconds."""
 
     name = "duration"
 
@@ -114,7 +122,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]
 
 
 class Endpoint(click.ParamType):  # type: ignore[type-arg]
-    """A port, or an address with a port."""
+    """A type for a port, or an address with a port."""
 
     name = "[host:]port"
 
@@ -129,14 +137,14 @@ Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
 FORMATS = ("edges", "jsonl", "rdf", "stackoverflow", "ldbc", "yago", "gmark")
-"""As the help lists them: the formats of this distribution."""
+"""The formats of this distribution, in the order of the help."""
 
 BY_LINES = tuple(format for format in FORMATS if format not in ("jsonl", "rdf"))
-"""Those of which tasks on Spark can share a file."""
+"""The formats whose files can be divided among tasks of Spark."""
 
 
-def together(*options: Option) -> Option:
-    """Several options as one, which the help lists in this order."""
+def combine_options(*options: Option) -> Option:
+    """Combine options into one decorator; the help lists them in this order."""
 
     def apply(command: Command) -> Command:
         for option in reversed(options):
@@ -146,17 +154,17 @@ def together(*options: Option) -> Option:
     return apply
 
 
-def several_inputs(help: str) -> Option:
-    """`--input`, of files."""
+def input_option(help: str) -> Option:
+    """Return the option `--input`, which takes files."""
     return click.option("--input", "inputs", multiple=True, required=True, metavar="FILE...", help=help)
 
 
-def format_of(formats: tuple[str, ...]) -> Option:
-    """`--format`, whose help names these."""
+def format_option(formats: tuple[str, ...]) -> Option:
+    """Return the option `--format`, whose help lists these formats."""
     return click.option("--format", default="edges", show_default=True, help=f"Their format: {', '.join(formats)}.")
 
 
-of_rdf = together(
+rdf_options = combine_options(
     click.option(
         "--rdf-syntax",
         type=click.Choice(["nt", "nq", "ttl", "trig", "jsonld", "rdf"]),
@@ -183,12 +191,12 @@ events = click.option(
 
 
 def max_ahead(help: str, *, default: str | None = None) -> Option:
-    """`--max-ahead`."""
-    return click.option("--max-ahead", type=Ahead(), default=default, show_default=default is not None, help=help)
+    """Return the option `--max-ahead`."""
+    return click.option("--max-ahead", type=MaxAheadOption(), default=default, show_default=default is not None, help=help)
 
 
 def on_error(help: str, *, default: str = "stop") -> Option:
-    """`--on-error`."""
+    """Return the option `--on-error`."""
     return click.option("--on-error", type=click.Choice(["stop", "skip"]), default=default, show_default=True, help=help)
 
 
@@ -196,24 +204,22 @@ drop_self_loops = click.option("--drop-self-loops", is_flag=True, help="Leave ou
 
 
 def window_and_slide(sizes: str) -> Option:
-    """`--window` and `--slide`; `sizes` says what a size may be."""
-    return together(
+    """Return the options `--window` and `--slide`; `sizes` describes the possible sizes."""
+    return combine_options(
         click.option("--window", metavar="W", help=f"Size of the window: {sizes}."),
         click.option("--slide", metavar="S", help="How far the window moves at once; as --window."),
     )
 
 
 def time_unit(when: str) -> Option:
-    """`--time-unit`, which is needed only `when` it says."""
-    return click.option(
-        "--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}."
-    )
+    """Return the option `--time-unit`; `when` describes the inputs that need it."""
+    return click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}.")
 
 
 paths = click.option(
     "--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count."
 )
-budget_of_simple_paths = together(
+simple_budget_options = combine_options(
     click.option(
         "--simple-budget",
         type=int,
@@ -235,7 +241,7 @@ semantics = click.option(
     type=click.Choice(["implicit", "explicit"]),
     help="Whether answers leave silently, or with a - row, when they expire.  [default: implicit]",
 )
-sources_and_targets = together(
+sources_and_targets = combine_options(
     click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),
     click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices."),
 )
@@ -246,8 +252,8 @@ language = click.option(
     type=click.Choice(["path", "pattern", "sparql"]),
     help="What EXPRESSION is: a path expression, a graph pattern, SPARQL.  [default: what it looks like]",
 )
-of_patterns = together(
-    click.option("--select", type=Names(), metavar="X,Y...", help="Of a pattern: its columns.  [default: all variables]"),
+pattern_options = combine_options(
+    click.option("--select", type=NameList(), metavar="X,Y...", help="Of a pattern: its columns.  [default: all variables]"),
     click.option("--distinct", is_flag=True, help="Of a pattern: an answer that comes of several bindings is one."),
     click.option(
         "--matching",
@@ -262,9 +268,9 @@ of_patterns = together(
 )
 
 
-def of_topics(seconds: Any, endpoint: Any) -> Option:
-    """What is said of runs over topics of Kafka alone; lengths of time are of the type `seconds`, ports of `endpoint`."""
-    return together(
+def topic_options(seconds: Any, endpoint: Any) -> Option:
+    """Return the options of runs over topics of Kafka; `seconds` is the type of durations, `endpoint` that of ports."""
+    return combine_options(
         click.option(
             "--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL, group.id)."
         ),
@@ -296,7 +302,7 @@ def of_topics(seconds: Any, endpoint: Any) -> Option:
 
 
 def stats(place: str = "") -> Option:
-    """`--stats`; `place` is what else a file can be."""
+    """Return the option `--stats`; `place` is an addition to its help."""
     return click.option(
         "--stats", type=WrittenFile(), metavar="FILE.json", help=f"Where the figures of the summary go{place}."
     )
@@ -309,7 +315,7 @@ _NAMED = re.compile(r"(?:<([^<>]*)>|([^/=<>]*))=(.*)", re.DOTALL)
 
 
 class NamedInput(NamedTuple):
-    """A file, and the stream that its tuples belong to, if any."""
+    """A file, and the stream of its tuples, if any."""
 
     path: str
     stream: str | None = None
@@ -319,7 +325,7 @@ class NamedInput(NamedTuple):
 
 
 def named_input(text: str) -> NamedInput:
-    """What a value of `--input` says.
+    """Parse a value of `--input`.
 
     >>> named_input("answers=a2q.csv"), named_input("./x=y.csv")
     (NamedInput(path='a2q.csv', stream='answers'), NamedInput(path='./x=y.csv', stream=None))
@@ -334,17 +340,17 @@ def named_input(text: str) -> NamedInput:
 
 
 def named_inputs(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
-    """The files that values of `--input` say, and the stream of each."""
+    """Return the files that values of `--input` name, and the stream of each."""
     found = [named_input(text) for text in texts]
     return tuple(one.path for one in found), tuple(one.stream for one in found)
 
 
-Named = Sequence[tuple[str, str | None]]
-"""Options and their paths; None where an option was not given."""
+NamedPaths = Sequence[tuple[str, str | None]]
+"""Pairs of an option and its path, which is None where the option was not given."""
 
 
-def check_files(*, written: Named, read: Named = ()) -> None:
-    """Raise `click.UsageError` where a file cannot be written, or is named for two purposes.
+def check_files(*, written: NamedPaths, read: NamedPaths = ()) -> None:
+    """Raise `click.UsageError` if a file cannot be written, or is named for two purposes.
 
     `-` is standard input or output.
     """
@@ -359,7 +365,7 @@ def check_files(*, written: Named, read: Named = ()) -> None:
 
 
 def output_key(path: str) -> str:
-    """What two names of the same output have in common."""
+    """Return a key that all names of the same output share."""
     if is_topic(path):
         return topics_in(path).identity
     return path if path == "-" else os.path.realpath(path)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 import rpq
-from rpq.cli.request import Asked, RunSettings, has_default_window
+from rpq.cli.request import RunRequest, RunSettings, has_default_window
 from rpq.errors import RpqError
 from rpq.files.destinations import replacing
 from rpq.queries.query import PatternQuery, Query
@@ -53,7 +53,7 @@ def compiling_notice() -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class InputProgress:
     """How far the input has been read, in tuples and in bytes; `bytes_total` None where it has no known end."""
 
     tuples: int
@@ -77,7 +77,7 @@ class ProgressLine:
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
             self._live.start()
 
-    def update(self, engine: Engine, reading: Callable[[], Reading]) -> None:
+    def update(self, engine: Engine, reading: Callable[[], InputProgress]) -> None:
         """Show where the run stands, unless that was shown just now."""
         now = time.perf_counter()
         if self._live is None or now < self._next:
@@ -126,11 +126,11 @@ def compile_kernels(
     with notice_after(1.0, compiling_notice, shown=not quiet):
         return sum(
             rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state)
-            for query in one_of_each_kind(queries)
+            for query in one_query_of_each_kind(queries)
         )
 
 
-def one_of_each_kind(queries: Sequence[Query]) -> list[Query]:
+def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
     """One query of each kind that may need kernels of its own."""
     return list({kernels_of(query): query for query in reversed(queries)}.values())
 
@@ -154,9 +154,9 @@ def figures_of_engine(engine: Engine) -> dict[str, Any]:
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}
 
 
-def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
+def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, Any]]:
     """The figures of each query of a file, for summary and `--stats`."""
-    outputs = {query.name: query.output for query in asked.entries}
+    outputs = {query.name: query.output for query in request.entries}
     found = []
     for query in engine.queries:
         known = asdict(engine.statistics(query.name))
@@ -177,7 +177,7 @@ def figures_of_queries(engine: Engine, asked: Asked) -> list[dict[str, Any]]:
     return found
 
 
-def explanations_of(engine: Engine) -> list[dict[str, Any]]:
+def pattern_explanations(engine: Engine) -> list[dict[str, Any]]:
     """How each pattern was evaluated, with what was counted at each step; nothing of an engine that failed in a tuple."""
     patterns = [query for query in engine.queries if isinstance(query, PatternQuery)]
     try:
@@ -196,7 +196,7 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-SHOWN = 10
+MAX_QUERIES = 10
 """How many queries the summary tells of, one by one; `--stats` has all."""
 
 
@@ -212,7 +212,7 @@ def summary_text(figures: dict[str, Any]) -> str:
     counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
     tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
     if "queries" in figures:
-        queries = _of_queries(figures["queries"])
+        queries = _query_lines(figures["queries"])
     else:
         text = " ".join(figures["expression"].split())
         queries = [("query", f"{text}   {_window(figures)}, {figures['semantics']}")]
@@ -279,7 +279,7 @@ def _microseconds(value: float | None) -> str:
     return "unknown" if value is None or value != value else f"{value:,.1f} µs"
 
 
-def _of_queries(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _query_lines(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Lines of the summary about each query, or about the first of many."""
     lines = [
         (
@@ -287,9 +287,9 @@ def _of_queries(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
             f"{printable(query['name'])}   {query['rows_added']:,} rows added, "
             f"{query['rows_removed']:,} removed, {query['answers_live']:,} answers now",
         )
-        for number, query in enumerate(figures[:SHOWN])
+        for number, query in enumerate(figures[:MAX_QUERIES])
     ]
-    return [*lines, ("", f"… and {len(figures) - SHOWN:,} more queries")] if len(figures) > SHOWN else lines
+    return [*lines, ("", f"… and {len(figures) - MAX_QUERIES:,} more queries")] if len(figures) > MAX_QUERIES else lines
 
 
 def printable(name: str) -> str:
@@ -297,7 +297,7 @@ def printable(name: str) -> str:
     return name if name.isprintable() else repr(name)
 
 
-class Ended(Protocol):
+class RunOutcome(Protocol):
     """A run that has ended: `error` if that was why, the first messages about what was left out, and about roots."""
 
     error: str | None
@@ -307,7 +307,7 @@ class Ended(Protocol):
     def rejections(self) -> list[str]: ...
 
 
-def tell(session: Ended, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
+def report_run(session: RunOutcome, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
     """Write the figures to stderr and to the file of `--stats`, and what ended the run as the last line."""
     if not settings.quiet:
         click.echo(summary_text(figures), err=True)
@@ -322,7 +322,7 @@ def tell(session: Ended, figures: dict[str, Any], settings: RunSettings, *, warn
         _report(session, figures, settings)
 
 
-def warnings_of(queries: Sequence[Query], settings: RunSettings) -> list[str]:
+def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:
     """What queries may mean otherwise than they are understood, and which of them the threads do not divide."""
     from rpq.queries.kinds import undivided
 
@@ -332,7 +332,7 @@ def warnings_of(queries: Sequence[Query], settings: RunSettings) -> list[str]:
     return [*(name + warning for name, warnings in told for warning in warnings), *([threads] if threads else [])]
 
 
-def _report(session: Ended, figures: dict[str, Any], settings: RunSettings) -> None:
+def _report(session: RunOutcome, figures: dict[str, Any], settings: RunSettings) -> None:
     """Say on stderr what was left out, and what ended the run."""
     for message in session.rejections:
         click.echo(f"rejected: {message}", err=True)

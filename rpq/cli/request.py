@@ -1,4 +1,8 @@
-"""What options say of a query, and the query that an expression asks with them."""
+"""The request of a run: the options of `rpq run` as values, and the queries that they ask.
+
+A run has one query, given as text, in a file, or by its name, or it has the queries of a file.  This module is imported for
+the help of `rpq run`: engine and outputs are imported in functions only.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +25,14 @@ if TYPE_CHECKING:
     from rpq.stream.window_text import WindowTextError
 
 OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in OF_PATTERNS}}
-"""The options of the command by a query's words for them, where they go with one kind of queries."""
+"""The command's options by the query's names for them, for options that belong to one kind of queries."""
 
 NOUN = {"path": "expression", "pattern": "pattern"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """The options about queries.  `window` and `slide` are texts: what they mean depends on the input's time unit."""
+    """The options of queries.  `window` and `slide` are texts, since their meaning depends on the input's time unit."""
 
     window: str | None = None
     slide: str | None = None
@@ -45,15 +49,15 @@ class QueryOptions:
     report: Literal["change", "slide", "time"] | None = None
 
     @property
-    def of_one_kind(self) -> dict[str, Any]:
-        """The options that are given and go with path queries alone or with patterns alone, by their names in a query."""
+    def language_options(self) -> dict[str, Any]:
+        """The given options that belong to path queries alone or to patterns alone, by their names in a query."""
         names = (*OF_PATHS, *OF_PATTERNS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
     def refuse_missing(self, text: str | None = None, *, has_static: bool = False) -> None:
-        """Raise a usage error where there is no window, or no slide for one of time.
+        """Raise a usage error if there is no window, or a time window without a slide.
 
-        A text in SPARQL may declare all windows that it reads, or read edges without time alone.
+        A text in SPARQL may declare all windows that it reads, or read static edges alone.
         """
         from rpq.stream.window_text import kind_of_text
 
@@ -73,7 +77,7 @@ class QueryOptions:
             raise click.UsageError("Missing option '--slide'.")
 
     def over(self, *, unit: str | None) -> AnyWindow:
-        """The window in the stream's unit; a usage error for what is none."""
+        """Return the window in the stream's unit.  Raises a usage error for a text that is no window."""
         from rpq.stream.window_text import WindowTextError, window_of
 
         try:
@@ -82,7 +86,7 @@ class QueryOptions:
             raise _bad_window(error, unit) from error
 
     def refuse_windows(self, *, unit: str | None) -> None:
-        """Refuse what is no window, or no part of one, as far as the options say it: queries may say the rest."""
+        """Raise a usage error for texts of window or slide that are invalid; queries may supply a missing one."""
         from rpq.stream.window_text import WindowTextError, kind_of_text, length_of
 
         if self.window is not None and (self.slide is not None or kind_of_text(self.window) != "time"):
@@ -97,7 +101,7 @@ class QueryOptions:
             raise _bad_window(error, unit) from error
 
     def queries(self, expressions: Iterable[str], *, unit: str | None, integers: bool) -> list[Query]:
-        """The queries that expressions ask, over a stream with this time unit and integers or texts as vertices."""
+        """Return the queries of expressions, for a stream with this time unit and with integers or texts as vertices."""
         from rpq.errors import QueryError
         from rpq.queries.query import query_in
 
@@ -121,16 +125,16 @@ class QueryOptions:
                     simple_budget=self.simple_budget,
                     on_budget=self.on_budget,
                     **({} if self.semantics is None else {"semantics": self.semantics}),
-                    **{**self.of_one_kind, **ends},
+                    **{**self.language_options, **ends},
                 )
                 for expression in texts
             ]
-            return [in_unit_of_stream(query, unit) for query in asked]
+            return [convert_windows(query, unit) for query in asked]
         except (QueryError, ValueError) as error:
             raise click.UsageError(str(error)) from error
 
     def refuse_misspelt(self, text: str) -> None:
-        """Raise a usage error that points to what is not understood of a query, or names an option that does not fit it."""
+        """Raise a usage error that points to a syntax error, or names an option that does not apply to the query."""
         from rpq import automata
         from rpq.errors import QueryError
         from rpq.queries.language import language_of, unfit
@@ -150,7 +154,7 @@ class QueryOptions:
         except QueryError as error:
             option = "--" * str(error).startswith("select")
             raise click.UsageError(f"{option}{error}") from error
-        if misfit := unfit(language, text, self.of_one_kind):
+        if misfit := unfit(language, text, self.language_options):
             raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
         if language != "path" and self.on_budget != "error":
             raise click.UsageError(
@@ -158,8 +162,8 @@ class QueryOptions:
             )
 
 
-def in_unit_of_stream(query: Query, unit: str | None) -> Query:
-    """A query whose text declares windows in durations as one over numbers of the stream's unit. Raises `QueryError`."""
+def convert_windows(query: Query, unit: str | None) -> Query:
+    """Convert windows that a query's text declares as durations to the stream's unit.  Raises `QueryError`."""
     from rpq.errors import QueryError
     from rpq.sparql.sparql_query import SparqlQuery
 
@@ -174,12 +178,12 @@ def in_unit_of_stream(query: Query, unit: str | None) -> Query:
 
 
 def has_default_window(query: Query) -> bool:
-    """Whether a query has a window that its text does not declare; all but those in SPARQL have."""
+    """Whether a query has a window that its text does not declare: always true, except for SPARQL."""
     return bool(getattr(query, "has_default", True))
 
 
 def is_sparql(text: str, language: Language | None) -> bool:
-    """Whether a text is in SPARQL, in a notation or, with None, in the one that it is in."""
+    """Whether a text is in SPARQL; with `language` None this is detected from the text."""
     from rpq.queries.language import language_of
 
     return (language or language_of(text)) == "sparql"
@@ -204,9 +208,9 @@ def _vertices(option: str, texts: tuple[str, ...], integers: bool) -> frozenset[
 
 
 def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = False) -> int | str | None:
-    """How far ahead of the stream time a tuple may be, for an engine over timestamps of this unit, or of none.
+    """Return the engine's `max_ahead`: how far a tuple may be ahead of the stream time, in this unit or in none.
 
-    A usage error for a length that is none there; without a unit it may be a duration where `durations` are.
+    Raises a usage error for a duration that the unit cannot express; without a unit it stays a text with `durations`.
     """
     text = settings.max_ahead
     if text is None or text.endswith("x"):
@@ -222,9 +226,10 @@ def max_ahead_of(settings: RunSettings, unit: str | None, *, durations: bool = F
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(QueryOptions):
-    """There is an `expression`, with a window and a slide, or else a file of `queries`, for which these are defaults.
+    """All options of `rpq run`.
 
-    `streams` are those that the inputs belong to, each a name or None.
+    There is an `expression`, with a window and a slide, or else a `queries_file`, for whose queries these are defaults.
+    `streams` has a name or None for each of the `inputs`.
     """
 
     expression: str | None = None
@@ -269,15 +274,15 @@ class RunSettings(QueryOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What a run is asked, as far as that is known before the input is: `entries` of a file, none for an expression."""
+class RunRequest:
+    """The queries of a run before its input is known: the `entries` of a file, or none for an expression."""
 
     settings: RunSettings
     entries: tuple[AskedQuery, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the answers to an expression."""
+        """The columns of the answers to the expression."""
         from rpq.queries.query import columns_asked
 
         text = str(self.settings.expression)
@@ -285,19 +290,19 @@ class Asked:
         return columns_asked(language, text, select=self.settings.select, paths=self.settings.paths)
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
-        """What that means over a stream with this time unit, and with integers or texts as vertices."""
+        """Return the queries for a stream with this time unit, and with integers or texts as vertices."""
         from rpq.errors import QueryError
         from rpq.queries.query_file import QueryFileError
 
         if not self.entries:
             return self.settings.queries([str(self.settings.expression)], unit=unit, integers=integers)
-        self.settings.refuse_windows(unit=unit)  # what is wrong with the options is told of them, not of each query
+        self.settings.refuse_windows(unit=unit)  # an error in an option is reported for the option, not for each query
         try:
             found = []
             for entry in self.entries:
                 query = entry.query(unit=unit, integers=integers)
                 try:
-                    found.append(in_unit_of_stream(query, unit))
+                    found.append(convert_windows(query, unit))
                 except QueryError as error:
                     raise entry.place.error(str(error), field="query") from error
             return found
@@ -307,7 +312,7 @@ class Asked:
             raise click.UsageError(f"{error}{hint}") from error
 
 
-def expression_asked(
+def query_text(
     expression: str | None,
     query: str | None,
     dataset: str | None,
@@ -315,7 +320,7 @@ def expression_asked(
     queries_file: str | None = None,
     query_file: str | None = None,
 ) -> str | None:
-    """The query as text: given as such, in a file, or by its name and a data set; None where there is a file of queries."""
+    """Return the query's text, given as such, in a file, or by name and data set; None if there is a file of queries."""
     if queries_file is not None:
         others = {"EXPRESSION": expression, "--query": query, "--dataset": dataset, "--query-file": query_file}
         given = " and ".join(name for name, value in others.items() if value is not None)
@@ -333,7 +338,7 @@ def expression_asked(
     if (query is None) != (dataset is None):
         raise click.UsageError("--query and --dataset go together: a query has a name, a data set its labels")
     if query_file is not None:
-        return _text_in(query_file)
+        return _read_query_text(query_file)
     if query is None or dataset is None:
         return str(expression)
     known = entry_points(group="rpq.queries")
@@ -345,8 +350,8 @@ def expression_asked(
         raise click.UsageError(str(error)) from error
 
 
-def _text_in(path: str) -> str:
-    """The text of one query in a file, without blanks around it."""
+def _read_query_text(path: str) -> str:
+    """Return the text of the one query in a file, without surrounding blanks."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read().strip()
@@ -359,22 +364,22 @@ def _text_in(path: str) -> str:
     return text
 
 
-def asked_of(settings: RunSettings) -> Asked:
-    """Read what is asked; a usage error if anything is wrong with it, whatever the input is."""
+def read_request(settings: RunSettings) -> RunRequest:
+    """Return the request of a run.  Raises a usage error for errors that do not depend on the input."""
     if settings.events == "alone" and settings.window is None:
         settings = replace(settings, window="unbounded")  # all of the event
     if settings.queries_file is not None:
-        return Asked(settings=settings, entries=tuple(entries_of(settings.queries_file, settings)))
+        return RunRequest(settings=settings, entries=tuple(read_query_entries(settings.queries_file, settings)))
     text = str(settings.expression)
     if not is_sparql(text, settings.language):
         settings.refuse_missing(text)
     settings.refuse_misspelt(text)
     settings.refuse_missing(text, has_static=bool(settings.static))
-    return Asked(settings=settings)
+    return RunRequest(settings=settings)
 
 
-def entries_of(path: str, settings: RunSettings | None = None) -> list[AskedQuery]:
-    """Read a file of queries; what they do not say is said by the options.  A usage error if anything is wrong with it."""
+def read_query_entries(path: str, settings: RunSettings | None = None) -> list[AskedQuery]:
+    """Read a file of queries, with the options as defaults.  Raises a usage error if the file is invalid."""
     from rpq.queries.query_file import QueryFileError, read_query_file
 
     try:
@@ -388,15 +393,15 @@ def entries_of(path: str, settings: RunSettings | None = None) -> list[AskedQuer
 def _defaults(settings: RunSettings) -> dict[str, Any]:
     names = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", "output")
     values = {name: getattr(settings, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None} | settings.of_one_kind
+    return {name: value for name, value in values.items() if value is not None} | settings.language_options
 
 
 def _check_outputs(entries: Sequence[AskedQuery], *, are_written: bool) -> None:
-    """Refuse outputs that cannot be, before any of them is opened; whether one can be written only where it will be."""
+    """Check the outputs of queries before any of them is opened; permissions only where they `are_written`."""
     from rpq.cli.outputs.sinks import SinkError, check_suffix
     from rpq.files.destinations import STANDARD_STREAM, WriteError, check_writable
 
-    first: dict[str | None, AskedQuery] = {}  # of each output, which thousands may have
+    first: dict[str | None, AskedQuery] = {}  # the first query of each output, which thousands may share
     for entry in entries:
         first.setdefault(entry.output, entry)
     for entry in first.values():

@@ -14,13 +14,14 @@ import pyarrow as pa
 from rpq.cli.options import output_key
 from rpq.cli.outputs.formats import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, open_sink
-from rpq.cli.request import Asked
+from rpq.cli.request import RunRequest
 from rpq.queries.query_file import AskedQuery
 from rpq.results.typed_columns import without_terms
 
 if TYPE_CHECKING:
     from rpq.cli.checkpoint import Position
     from rpq.queries.query import Query
+
 
 class QueryOutputs:
     """Divides rows over sinks by the query that they are of; `wants_terms` if one of these does.
@@ -80,30 +81,30 @@ class Outputs:
         return self.rows is not None and self.rows.wants_terms
 
 
-def output_names(asked: Asked) -> set[str]:
+def output_names(request: RunRequest) -> set[str]:
     """The names under which rows go out."""
-    given = [entry.output for entry in asked.entries] if asked.entries else [asked.settings.output]
+    given = [entry.output for entry in request.entries] if request.entries else [request.settings.output]
     return {output for output in given if output is not None}
 
 
-def output_options(asked: Asked) -> list[tuple[str, str | None]]:
+def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
     """The outputs of rows, each once, behind what asks for it."""
-    if not asked.entries:
-        return [("--output", asked.settings.output)]
+    if not request.entries:
+        return [("--output", request.settings.output)]
     return [
         (f"{entry.places['output']}, field output:" if "output" in entry.places else "--output", entry.output)
-        for entry in _first_by_output(asked).values()
+        for entry in _first_by_output(request).values()
     ]
 
 
-def open_outputs(asked: Asked, queries: Sequence[Query], position: Position | None, *, grows: bool) -> Outputs:
+def open_outputs(request: RunRequest, queries: Sequence[Query], position: Position | None, *, grows: bool) -> Outputs:
     """Open all outputs, to go on at a `position`; those that grow are written in place, as `open_sink` says."""
-    settings = asked.settings
+    settings = request.settings
     late = None
     if settings.late is not None:
         late = LateFile(settings.late, grows=grows, position=position.late_bytes if position else None)
     try:
-        rows = _open_rows(asked, queries, position.output if position else None, grows=grows)
+        rows = _open_rows(request, queries, position.output if position else None, grows=grows)
     except BaseException:
         if late is not None:
             late.sink.discard()
@@ -111,10 +112,10 @@ def open_outputs(asked: Asked, queries: Sequence[Query], position: Position | No
     return Outputs(rows=rows, late=late)
 
 
-def _open_rows(asked: Asked, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
-    if asked.entries:
-        return _open_of_queries(asked, position, grows=grows)
-    settings = asked.settings
+def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
+    if request.entries:
+        return _open_query_outputs(request, position, grows=grows)
+    settings = request.settings
     if settings.output is None:
         return None
     (query,) = queries
@@ -128,9 +129,11 @@ def _open_rows(asked: Asked, queries: Sequence[Query], position: Any, *, grows: 
     )
 
 
-def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *, grows: bool) -> QueryOutputs | None:
+def _open_query_outputs(
+    request: RunRequest, positions: Mapping[str, int | None] | None, *, grows: bool
+) -> QueryOutputs | None:
     """Open what the rows of queries go to; None if no query has an output."""
-    first = _first_by_output(asked)
+    first = _first_by_output(request)
     if not first:
         return None
     _allow_open_files(len(first))
@@ -140,9 +143,9 @@ def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *
             sinks[key] = open_sink(
                 str(entry.output),
                 entry.columns,
-                witness=asked.settings.witness,
-                several=True,
-                resumable=asked.settings.checkpoint is not None,
+                witness=request.settings.witness,
+                with_query=True,
+                resumable=request.settings.checkpoint is not None,
                 grows=grows,
                 position=positions[key] if positions is not None else None,
             )
@@ -151,21 +154,21 @@ def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *
             sink.discard()
         raise
     key_of = cache(output_key)
-    return QueryOutputs(sinks, {entry.name: key_of(entry.output) for entry in asked.entries if entry.output is not None})
+    return QueryOutputs(sinks, {entry.name: key_of(entry.output) for entry in request.entries if entry.output is not None})
 
 
-def refuse_other_columns(asked: Asked) -> None:
+def check_columns(request: RunRequest) -> None:
     """Raise a usage error where queries share an output, but not their columns, or have one called as that of witnesses."""
-    if asked.settings.witness:
-        for columns in [entry.columns for entry in asked.entries] or [asked.columns]:
+    if request.settings.witness:
+        for columns in [entry.columns for entry in request.entries] or [request.columns]:
             if WITNESS_COLUMN in columns:
                 raise click.UsageError(
                     f"--witness: the column of witnesses is called {WITNESS_COLUMN}; rename the variable ?{WITNESS_COLUMN}, "
                     "or select others"
                 )
-    _refuse_what_is_no_edge(asked)
-    first, key_of = _first_by_output(asked), cache(output_key)
-    for entry in asked.entries:
+    _check_n_quads(request)
+    first, key_of = _first_by_output(request), cache(output_key)
+    for entry in request.entries:
         if entry.output is None or entry.columns == (one := first[key_of(entry.output)]).columns:
             continue
         raise click.UsageError(
@@ -175,13 +178,13 @@ def refuse_other_columns(asked: Asked) -> None:
         )
 
 
-def _refuse_what_is_no_edge(asked: Asked) -> None:
+def _check_n_quads(request: RunRequest) -> None:
     """Raise a usage error where N-Quads are asked for of answers that are no edges, or of witnesses."""
-    asking = [(entry.output, entry.columns) for entry in asked.entries] or [(asked.settings.output, asked.columns)]
+    asking = [(entry.output, entry.columns) for entry in request.entries] or [(request.settings.output, request.columns)]
     for output, columns in asking:
         if output is None or not output.lower().endswith(N_QUADS_ENDINGS):
             continue
-        if asked.settings.witness:
+        if request.settings.witness:
             raise click.UsageError(f"--witness: {output} is made of edges, which have no column for a path")
         try:
             check_edges(output, columns)
@@ -189,11 +192,11 @@ def _refuse_what_is_no_edge(asked: Asked) -> None:
             raise click.UsageError(str(error)) from error
 
 
-def _first_by_output(asked: Asked) -> dict[str, AskedQuery]:
+def _first_by_output(request: RunRequest) -> dict[str, AskedQuery]:
     """For each output, by its key, the first query that names it."""
     first: dict[str, AskedQuery] = {}
     key_of = cache(output_key)  # thousands of queries may have one output
-    for entry in asked.entries:
+    for entry in request.entries:
         if entry.output is not None:
             first.setdefault(key_of(entry.output), entry)
     return first

@@ -19,24 +19,24 @@ import pyarrow as pa
 import rpq
 from rpq import __version__
 from rpq.cli.checkpoint import differences, identity_of
-from rpq.cli.inputs import Interrupted, Interrupts, LabelsSeen, load_static
+from rpq.cli.inputs import Interrupted, Interrupts, LabelMonitor, load_static
 from rpq.cli.outputs.sinks import columns_of
 from rpq.cli.reporting import (
     compile_kernels,
-    explanations_of,
     figures_of_engine,
     figures_of_queries,
+    pattern_explanations,
     peak_memory_bytes,
-    tell,
-    warnings_of,
+    query_warnings,
+    report_run,
 )
-from rpq.cli.request import Asked, RunSettings, max_ahead_of
+from rpq.cli.request import RunRequest, RunSettings, max_ahead_of
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
 from rpq.kafka.client import (
     LOG,
     ClientSettings,
-    JsonLinesOfEvents,
+    JsonEventLines,
     KafkaError,
     KafkaUsageError,
     TextLines,
@@ -54,12 +54,12 @@ from rpq.queries.query import Query
 from rpq.readers import ColumnNames, WhereError, parse_where
 from rpq.stream.window_text import told
 
-_TOLD = ("messages", "rows_sent", "rounds", "seconds")
+_TOPIC_FIGURES = ("messages", "rows_sent", "rounds", "seconds")
 """What figures tell of a run over topics alone."""
 
 
 @dataclass
-class _Ended:
+class _Outcome:
     """What is told of a run that has ended."""
 
     rejections: list[str]
@@ -78,7 +78,7 @@ class _SinkPosition:
 
 
 @dataclass
-class _Files:
+class _FileOutputs:
     """Rows that go to files."""
 
     outputs: Outputs = field(default_factory=Outputs)
@@ -96,15 +96,15 @@ class _Files:
         return self.outputs.rows.commit()
 
 
-def execute_topics(asked: Asked) -> int:
+def execute_topics(request: RunRequest) -> int:
     """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
     interrupts = Interrupts()
     with interrupts:
-        return _execute(asked, interrupts)
+        return _execute(request, interrupts)
 
 
-def _execute(asked: Asked, interrupts: Interrupts) -> int:
-    settings = asked.settings
+def _execute(request: RunRequest, interrupts: Interrupts) -> int:
+    settings = request.settings
     started = time.perf_counter()
     try:
         client()
@@ -118,30 +118,30 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
         raise click.UsageError(str(error)) from error
     except RpqError as error:
         raise click.UsageError(str(error)) from error
-    queries = asked.queries(unit=source.columns.unit, integers=False)
+    queries = request.queries(unit=source.columns.unit, integers=False)
     if settings.upsert and any(query.semantics != "explicit" for query in queries):
         raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
-    of_engines = {**_of_engines(settings), "max_ahead": max_ahead_of(settings, source.columns.unit)}
-    compile_seconds = _compiled(asked, queries, integers=False)
-    labels_seen = LabelsSeen(queries)
-    files = _Files()
+    engine_options = {**_engine_options(settings), "max_ahead": max_ahead_of(settings, source.columns.unit)}
+    compile_seconds = _compile(request, queries, integers=False)
+    labels = LabelMonitor(queries)
+    files = _FileOutputs()
     static_edges = 0
 
     def make_engine(integers: bool) -> rpq.Engine:
         nonlocal static_edges
-        asked_now = queries if not integers else asked.queries(unit=source.columns.unit, integers=True)
+        new_queries = queries if not integers else request.queries(unit=source.columns.unit, integers=True)
         if integers:
-            _compiled(asked, asked_now, integers=True)
-        engine = rpq.Engine(*asked_now, **of_engines)
-        static_edges = load_static(settings, engine, labels_seen)
+            _compile(request, new_queries, integers=True)
+        engine = rpq.Engine(*new_queries, **engine_options)
+        static_edges = load_static(settings, engine, labels)
         return engine
 
-    def open_sink(position: Any) -> _Files | None:
+    def open_sink(position: Any) -> _FileOutputs | None:
         grown = _SinkPosition(output=position) if position is not None else None
-        files.outputs = open_outputs(asked, queries, grown, grows=True)  # type: ignore[arg-type]
+        files.outputs = open_outputs(request, queries, grown, grows=True)  # type: ignore[arg-type]
         return files if files.outputs.rows is not None else None
 
-    rows = _row_messages(asked, queries)
+    rows = _row_messages(request, queries)
     metrics: RunMetrics | None = None
     try:
         metrics = None if settings.metrics is None else RunMetrics(settings.metrics, memory=peak_memory_bytes)
@@ -149,19 +149,19 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
             source,
             settings=clients,
             make_engine=make_engine,
-            restore=lambda path: rpq.Engine.restore(path, **of_engines),
+            restore=lambda path: rpq.Engine.restore(path, **engine_options),
             rows=rows,
             open_sink=(lambda position: None) if rows is not None else open_sink,
             witness=settings.witness,
             checkpoint=settings.checkpoint,
             checkpoint_seconds=settings.checkpoint_every,
-            identity=identity_of(asked, queries),
+            identity=identity_of(request, queries),
             differences=partial(differences, unit=source.columns.unit),
             check=interrupts.check,
-            watch=labels_seen.see,
+            watch=labels.check,
             tick=metrics.update if metrics is not None else lambda run: None,
         )
-        with _told_on_stderr(settings):
+        with _log_to_stderr(settings):
             ended = _run(run, interrupts, files)
     except KafkaUsageError as error:
         raise click.UsageError(str(error)) from error
@@ -170,10 +170,10 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
     finally:
         if metrics is not None:
             metrics.close()
-    figures = _figures(run, ended, asked, queries, compile_seconds, time.perf_counter() - started - compile_seconds)
-    figures |= {"labels_never_seen": labels_seen.never_seen}
+    figures = _figures(run, ended, request, queries, compile_seconds, time.perf_counter() - started - compile_seconds)
+    figures |= {"labels_never_seen": labels.missing}
     figures |= {"static_edges": static_edges} if settings.static else {}
-    tell(ended, figures, settings, warnings=[*warnings_of(queries, settings), *labels_seen.warnings()])
+    report_run(ended, figures, settings, warnings=[*query_warnings(queries, settings), *labels.warnings()])
     return ended.exit_code
 
 
@@ -206,16 +206,18 @@ def topic_input_of(settings: RunSettings) -> TopicInput:
     )
 
 
-def _row_messages(asked: Asked, queries: Sequence[Query]) -> RowMessages | None:
+def _row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages | None:
     """What makes messages of rows; None where they go to files, or nowhere."""
-    if not any(map(is_topic, output_names(asked))):
+    if not any(map(is_topic, output_names(request))):
         return None
-    settings = asked.settings
-    outputs = {entry.name: entry.output for entry in asked.entries} if asked.entries else {queries[0].name: settings.output}
-    several = bool(asked.entries)
+    settings = request.settings
+    outputs = (
+        {entry.name: entry.output for entry in request.entries} if request.entries else {queries[0].name: settings.output}
+    )
+    with_query = bool(request.entries)
     destinations = {
         query.name: Destination(
-            topic=one_topic(output), columns=columns_of(query.columns, witness=settings.witness, several=several)
+            topic=one_topic(output), columns=columns_of(query.columns, witness=settings.witness, with_query=with_query)
         )
         for query in queries
         if (output := outputs[query.name]) is not None
@@ -223,7 +225,7 @@ def _row_messages(asked: Asked, queries: Sequence[Query]) -> RowMessages | None:
     return RowMessages(destinations=destinations, upsert=settings.upsert)
 
 
-def _of_engines(settings: RunSettings) -> dict[str, Any]:
+def _engine_options(settings: RunSettings) -> dict[str, Any]:
     return {
         "threads": settings.threads,
         "memory_limit": settings.memory_limit,
@@ -232,8 +234,8 @@ def _of_engines(settings: RunSettings) -> dict[str, Any]:
     }
 
 
-def _compiled(asked: Asked, queries: Sequence[Query], *, integers: bool) -> float:
-    settings = asked.settings
+def _compile(request: RunRequest, queries: Sequence[Query], *, integers: bool) -> float:
+    settings = request.settings
     return compile_kernels(
         queries,
         integers=integers,
@@ -244,9 +246,9 @@ def _compiled(asked: Asked, queries: Sequence[Query], *, integers: bool) -> floa
     )
 
 
-def _run(run: TopicRun, interrupts: Interrupts, files: _Files) -> _Ended:
+def _run(run: TopicRun, interrupts: Interrupts, files: _FileOutputs) -> _Outcome:
     """Work until the end, and say how it ended."""
-    ended = _Ended(run.rejections, run.set_aside)
+    ended = _Outcome(run.rejections, run.set_aside)
     # Messages are objects by the hundred thousand: the collector would go through all that is loaded by now, each time.
     gc.collect()
     gc.freeze()
@@ -269,10 +271,10 @@ def _run(run: TopicRun, interrupts: Interrupts, files: _Files) -> _Ended:
 
 
 @contextmanager
-def _told_on_stderr(settings: RunSettings) -> Iterator[None]:
+def _log_to_stderr(settings: RunSettings) -> Iterator[None]:
     """A block whose events are told on stderr; with --quiet, only those that somebody should look at."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLinesOfEvents() if settings.log == "json" else TextLines())
+    handler.setFormatter(JsonEventLines() if settings.log == "json" else TextLines())
     before = LOG.level, LOG.propagate
     LOG.setLevel(logging.WARNING if settings.quiet else logging.INFO)
     LOG.propagate = False
@@ -285,16 +287,16 @@ def _told_on_stderr(settings: RunSettings) -> Iterator[None]:
 
 
 def _figures(
-    run: TopicRun, ended: _Ended, asked: Asked, queries: Sequence[Query], compile_seconds: float, seconds: float
+    run: TopicRun, ended: _Outcome, request: RunRequest, queries: Sequence[Query], compile_seconds: float, seconds: float
 ) -> dict[str, Any]:
     """What summary and `--stats` say; secrets are in none of it."""
-    settings, query = asked.settings, queries[0]
-    engine = run.engine or rpq.Engine(*queries, **_of_engines(settings))
+    settings, query = request.settings, queries[0]
+    engine = run.engine or rpq.Engine(*queries, **_engine_options(settings))
     known = figures_of_engine(engine)
     counted = run.figures(ended.ended)
     window, slide = told(query.window)
     of_one = ("window", "slide", "paths", "semantics", "columns")
-    no_single: Mapping[str, Any] = dict.fromkeys(of_one) if asked.entries else {}
+    no_single: Mapping[str, Any] = dict.fromkeys(of_one) if request.entries else {}
     return {
         "expression": settings.expression,
         "inputs": list(settings.inputs),
@@ -317,9 +319,9 @@ def _figures(
         "compile_seconds": compile_seconds,
         "tuples_per_second": known["tuples"] / known["engine_seconds"] if known["engine_seconds"] else 0.0,
         "peak_memory_bytes": peak_memory_bytes(),
-        **({"patterns": explained} if (explained := explanations_of(engine)) else {}),
+        **({"patterns": explained} if (explained := pattern_explanations(engine)) else {}),
         **no_single,
-        **({"queries": figures_of_queries(engine, asked)} if asked.entries else {}),
-        "kafka": {name: value for name, value in asdict(counted).items() if name in _TOLD},
+        **({"queries": figures_of_queries(engine, request)} if request.entries else {}),
+        "kafka": {name: value for name, value in asdict(counted).items() if name in _TOPIC_FIGURES},
         "version": __version__,
     }

@@ -1,4 +1,7 @@
-"""What is wrong with the options of a run whatever its input is: refused before anything is opened, cheapest first."""
+"""Checks of the options of a run that need no input: all of them raise a usage error before anything is opened.
+
+The cheapest checks come first.  The options of topics and those of files exclude one another.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,22 @@ import os
 import click
 
 from rpq.cli.options import check_files
-from rpq.cli.outputs.sinks import SinkError, check_suffix, rows_beside
-from rpq.cli.request import Asked, RunSettings
-from rpq.cli.run_outputs import output_names, output_options, refuse_other_columns
+from rpq.cli.outputs.sinks import SinkError, check_suffix, frames_path
+from rpq.cli.request import RunRequest, RunSettings
+from rpq.cli.run_outputs import check_columns, output_names, output_options
 from rpq.errors import InputError
 from rpq.files.destinations import is_regular
-from rpq.kafka.message_reader import REFUSED
+from rpq.kafka.message_reader import UNSUPPORTED_FORMATS
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
 from rpq.stream.window_text import kind_of_text
 
 
-def refuse(asked: Asked) -> None:
-    """Raise a usage error where options contradict one another, or name what cannot be."""
-    settings = asked.settings
-    outputs = output_names(asked)
-    refuse_of_topics(asked)
+def check_request(request: RunRequest) -> None:
+    """Raise a usage error if options contradict one another, or have impossible values."""
+    settings = request.settings
+    outputs = output_names(request)
+    _check_topic_options(request)
     if settings.checkpoint and "-" in outputs:
         raise click.UsageError(
             "--checkpoint needs an --output that is a file: what was written to standard output cannot be taken back, "
@@ -35,9 +38,9 @@ def refuse(asked: Asked) -> None:
             "--deletes: what is deleted is drawn before it is known which tuples are too far ahead; leave out --max-ahead"
         )
     if settings.events:
-        _refuse_with_events(asked)
-    refuse_other_columns(asked)
-    _refuse_files(asked)
+        _check_events(request)
+    check_columns(request)
+    _check_files(request)
     for path in settings.static:
         if not (os.path.isfile(path) or os.path.isdir(path)):
             what = "is no file or folder" if os.path.exists(path) or path == "-" else "there is no such file"
@@ -48,8 +51,8 @@ def refuse(asked: Asked) -> None:
         raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
 
 
-def _refuse_with_events(asked: Asked) -> None:
-    settings = asked.settings
+def _check_events(request: RunRequest) -> None:
+    settings = request.settings
     if settings.witness:
         raise click.UsageError("--witness: where tuples come in events, rows have no witness; leave out one of the two")
     if settings.deletes:
@@ -61,10 +64,10 @@ def _refuse_with_events(asked: Asked) -> None:
         )
 
 
-def _refuse_files(asked: Asked) -> None:
-    """Refuse files that cannot be written, and one file for two purposes, before any is opened."""
-    settings = asked.settings
-    outputs = [(option, path) for option, path in output_options(asked) if not is_topic(path)]
+def _check_files(request: RunRequest) -> None:
+    """Raise a usage error for files that cannot be written, and for a file that is named for two purposes."""
+    settings = request.settings
+    outputs = [(option, path) for option, path in output_options(request) if not is_topic(path)]
     written = [*outputs, ("--late", settings.late), ("--checkpoint", settings.checkpoint), ("--stats", settings.stats)]
     for option, path in outputs:
         if path is None:
@@ -74,7 +77,7 @@ def _refuse_files(asked: Asked) -> None:
         except SinkError as error:
             raise click.UsageError(str(error)) from error
         if is_parquet and settings.checkpoint is not None:
-            written.append((f"the rows of {option} in", rows_beside(path)))
+            written.append((f"the rows of {option} in", frames_path(path)))
     inputs = [("--input", path) for path in settings.inputs if not is_topic(path)]
     inputs += [("--static", path) for path in settings.static]
     check_files(written=written, read=[*inputs, ("--queries", settings.queries_file), ("--query-file", settings.query_file)])
@@ -94,15 +97,15 @@ _OF_FILES = {
 }
 
 
-def refuse_of_topics(asked: Asked) -> None:
-    """Raise a usage error where options of topics are given without them, or others with them, or URIs are none."""
-    settings = asked.settings
-    outputs = sorted(output_names(asked))
+def _check_topic_options(request: RunRequest) -> None:
+    """Raise a usage error for options of topics in a run over files, options of files with topics, and invalid URIs."""
+    settings = request.settings
+    outputs = sorted(output_names(request))
     letters = [settings.on_error] if is_topic(settings.on_error) else []
     read = [path for path in settings.inputs if is_topic(path)]
     written = [path for path in outputs if is_topic(path)]
     if not read:
-        _refuse_without_topics(settings, [*written, *letters])
+        _check_without_topics(settings, [*written, *letters])
         return
     if len(read) < len(settings.inputs):
         other = next(path for path in settings.inputs if not is_topic(path))
@@ -116,10 +119,10 @@ def refuse_of_topics(asked: Asked) -> None:
             one_topic(path)
     except InputError as error:
         raise click.UsageError(str(error)) from error
-    if settings.format in REFUSED:
+    if settings.format in UNSUPPORTED_FORMATS:
         raise click.UsageError(
-            f"--format {settings.format}: messages in {REFUSED[settings.format]} are not read; expected JSON or CSV, for "
-            "which a converter of Kafka Connect or ksqlDB can write another topic"
+            f"--format {settings.format}: messages in {UNSUPPORTED_FORMATS[settings.format]} are not read; expected JSON or "
+            "CSV, for which a converter of Kafka Connect or ksqlDB can write another topic"
         )
     if settings.format not in ("edges", "jsonl"):
         raise click.UsageError(f"--format {settings.format}: is of files; messages are of edges or jsonl")
@@ -132,7 +135,7 @@ def refuse_of_topics(asked: Asked) -> None:
         raise click.UsageError("--upsert is of topics; it needs an --output kafka://…")
 
 
-def _refuse_without_topics(settings: RunSettings, written: list[str]) -> None:
+def _check_without_topics(settings: RunSettings, written: list[str]) -> None:
     if written:
         raise click.UsageError(
             f"{written[0]}: rows go to a topic where the input is one: what makes them exactly once is that offsets are "

@@ -86,11 +86,11 @@ def _compile_all(jobs: int) -> None:
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=len(VARIANTS))
-        for _ in _compiled(VARIANTS, jobs):
+        for _ in _compile_variants(VARIANTS, jobs):
             bar.advance(task)
 
 
-def _compiled(variants: tuple[Variant, ...], jobs: int) -> Iterator[Variant]:
+def _compile_variants(variants: tuple[Variant, ...], jobs: int) -> Iterator[Variant]:
     """The variants, each when it is compiled, in so many processes at a time."""
     from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 

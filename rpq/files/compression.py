@@ -60,7 +60,7 @@ class ZstandardFrame:
     """A frame of a Zstandard file."""
 
     def __init__(self) -> None:
-        self._ready = _Collected()
+        self._ready = _MemoryFile()
         self._stream = pa.CompressedOutputStream(self._ready, "zstd")
 
     def compress(self, data: bytes | pa.Buffer) -> bytes:
@@ -76,7 +76,7 @@ FRAMES: dict[str, type[GzipFrame | ZstandardFrame]] = {".gz": GzipFrame, ".zst":
 """What makes the frames of a file, by the ending of its name."""
 
 
-class _Collected(ArrowFile):
+class _MemoryFile(ArrowFile):
     """A file that keeps what is written to it."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ umask.  Where a folder takes no new file, or a file cannot be renamed to (one th
 copied into instead, at the end as well.
 
 Outputs that someone may follow (`tail -f`, of a stream that need not end) or that go on where an earlier run ended are
-`Growing`: written in place from their first byte on.  A command asks `check_writable`, and
+`GrowingFile`: written in place from their first byte on.  A command asks `check_writable`, and
 `rpq.files.destinations.check_distinct`, about all its paths before it opens any.
 """
 
@@ -113,7 +113,7 @@ class Replacement:
         self._temporary: str | None = None
         self._is_copied = False
         check_writable(self.path)
-        with failures_named(self.path):
+        with write_errors(self.path):
             self._is_in_place = _is_written_in_place(self.path)
             if self._is_in_place:
                 descriptor = _open_in_place(self.path)
@@ -130,7 +130,7 @@ class Replacement:
     def put_in_place(self) -> None:
         """Give the file its name, on disk when this returns.  Raises `WriteError`, and then nothing has changed."""
         synchronise(self.file)
-        with failures_named(self.path):
+        with write_errors(self.path):
             if self._is_copied:
                 self._copy()
             elif not self._is_in_place:
@@ -161,7 +161,7 @@ class Replacement:
             with tempfile.TemporaryFile() as file:
                 return os.dup(file.fileno())
         if before is not None:
-            _take_over(descriptor, before)
+            _copy_owner(descriptor, before)
         return descriptor
 
     def _rename(self) -> None:
@@ -192,7 +192,7 @@ class Replacement:
             synchronise(target)
 
 
-class Growing:
+class GrowingFile:
     """A file that is written in place: what is there is emptied at the first use of `file`, not before.
 
     With a `position` it is gone on with behind that many bytes, and cut there at once.  Raises `WriteError` if it cannot
@@ -206,7 +206,7 @@ class Growing:
         self._file: IO[bytes] | None = None
         check_writable(self.path)
         if position is not None:
-            with failures_named(self.path):
+            with write_errors(self.path):
                 self._file = self._reopen(position)
 
     @property
@@ -214,7 +214,7 @@ class Growing:
         """What to write to."""
         if self._file is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-            with failures_named(self.path):
+            with write_errors(self.path):
                 self._file = _buffered(os.open(os.path.realpath(self.path), flags, 0o666), self.path)
         return self._file
 
@@ -250,7 +250,7 @@ class Growing:
         return file
 
 
-class Borrowed:
+class BorrowedFile:
     """An open file that stays open, such as standard output."""
 
     begins_at_once = True
@@ -277,7 +277,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     name = os.fspath(path)
     if not name:
         raise WriteError("the name of a file to write is empty")
-    with failures_named(name):
+    with write_errors(name):
         descriptor = descriptor_of(name)
         if descriptor is not None:
             os.fstat(descriptor)
@@ -289,7 +289,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             return
         if stat.S_ISDIR(mode):
             raise WriteError(f"{name}: is a folder; expected the name of a file")
-        if not _may(name, os.W_OK):
+        if not _has_access(name, os.W_OK):
             raise WriteError(f"{name}: cannot be written: it is write-protected")
 
 
@@ -301,7 +301,7 @@ def check_folder_writable(path: str | os.PathLike[str]) -> None:
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
         raise WriteError(f"{name}: cannot be made: {folder} is no folder")
-    if not _may(folder, os.W_OK | os.X_OK):
+    if not _has_access(folder, os.W_OK | os.X_OK):
         raise WriteError(f"{name}: cannot be made: the folder {folder} is write-protected")
 
 
@@ -319,7 +319,7 @@ def synchronise(file: IO[bytes]) -> None:
     except OSError:  # in memory
         return
     if is_file:
-        with failures_named(getattr(getattr(file, "raw", None), "path", None) or str(file.name)):
+        with write_errors(getattr(getattr(file, "raw", None), "path", None) or str(file.name)):
             os.fsync(descriptor)
 
 
@@ -334,7 +334,7 @@ def synchronise_folder(folder: str) -> None:
 
 
 @contextmanager
-def failures_named(path: str) -> Iterator[None]:
+def write_errors(path: str) -> Iterator[None]:
     """Turn what the system refuses into a `WriteError` that names the file; a pipe that nobody reads stays what it is."""
     try:
         yield
@@ -352,15 +352,15 @@ class _NamedFile(io.FileIO):
         self.path = path
 
     def write(self, data, /) -> int:  # type: ignore[no-untyped-def]
-        with failures_named(self.path):
+        with write_errors(self.path):
             return super().write(data)
 
     def truncate(self, size: int | None = None, /) -> int:
-        with failures_named(self.path):
+        with write_errors(self.path):
             return super().truncate(size)
 
     def close(self) -> None:
-        with failures_named(self.path):
+        with write_errors(self.path):
             super().close()
 
 
@@ -374,7 +374,7 @@ def _close_unwritten(file: IO[bytes]) -> None:
         getattr(file, "raw", file).close()
 
 
-def _take_over(descriptor: int, before: os.stat_result) -> None:
+def _copy_owner(descriptor: int, before: os.stat_result) -> None:
     """Give a file the owner, where we may, and the mode of the one that it replaces."""
     if hasattr(os, "fchown"):
         for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
@@ -439,7 +439,7 @@ def _check_folder(path: str) -> None:
         raise WriteError(f"{path}: cannot be written: there is no folder {folder}")
     if not os.path.isdir(folder):
         raise WriteError(f"{path}: cannot be written: {folder} is no folder")
-    if not _may(folder, os.W_OK | os.X_OK):
+    if not _has_access(folder, os.W_OK | os.X_OK):
         raise WriteError(f"{path}: cannot be written: the folder {folder} is write-protected")
     descriptor, name = _open_new(folder, 0o600)  # permissions do not tell whether there can be files in a folder
     os.close(descriptor)
@@ -447,7 +447,7 @@ def _check_folder(path: str) -> None:
         os.unlink(name)
 
 
-def _may(path: str, mode: int) -> bool:
+def _has_access(path: str, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 

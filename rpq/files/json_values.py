@@ -16,10 +16,10 @@ class Damage(ValueError):
     """What is wrong with content that was read; whoever knows the file turns it into an error that names it."""
 
 
-class Described:
+class JsonValue:
     """A value and its place in the whole.
 
-    >>> content = Described.parsed(b'{"queries": [{"size": 30}]}')
+    >>> content = JsonValue.parsed(b'{"queries": [{"size": 30}]}')
     >>> content["queries"][0]["size"].whole(1)
     30
     >>> content["queries"][0]["size"].text()
@@ -37,42 +37,42 @@ class Described:
         return self._value
 
     @classmethod
-    def parsed(cls, text: bytes | str, place: str = "") -> Described:
+    def parsed(cls, text: bytes | str, place: str = "") -> JsonValue:
         """The value of a JSON text; `Damage` if it is none."""
         try:
             return cls(json.loads(text), place)
         except (ValueError, RecursionError) as problem:
             raise Damage(f"{place or 'its description'} is not readable: {problem}") from problem
 
-    def __getitem__(self, key: str | int) -> Described:
+    def __getitem__(self, key: str | int) -> JsonValue:
         """A field of an object, or an element of a list that is long enough."""
         if isinstance(key, int):
-            return Described(self._list()[key], f"{self._place}[{key}]")
+            return JsonValue(self._list()[key], f"{self._place}[{key}]")
         if not isinstance(self._value, dict):
             raise self._wrong("fields with names")
         if key not in self._value:
             raise Damage(f"{self._named(key)} is missing")
-        return Described(self._value[key], self._named(key))
+        return JsonValue(self._value[key], self._named(key))
 
     def __contains__(self, key: str) -> bool:
         return isinstance(self._value, dict) and key in self._value
 
-    def __iter__(self) -> Iterator[Described]:
+    def __iter__(self) -> Iterator[JsonValue]:
         """The elements of a list."""
-        return (Described(value, f"{self._place}[{i}]") for i, value in enumerate(self._list()))
+        return (JsonValue(value, f"{self._place}[{i}]") for i, value in enumerate(self._list()))
 
-    def items(self) -> Iterator[tuple[str, Described]]:
+    def items(self) -> Iterator[tuple[str, JsonValue]]:
         """Names and values of an object."""
         if not isinstance(self._value, dict):
             raise self._wrong("fields with names")
-        return ((name, Described(value, self._named(name))) for name, value in self._value.items())
+        return ((name, JsonValue(value, self._named(name))) for name, value in self._value.items())
 
     @property
     def is_none(self) -> bool:
         """Whether it is null."""
         return self._value is None
 
-    def tuple_of(self, count: int) -> list[Described]:
+    def tuple_of(self, count: int) -> list[JsonValue]:
         """The elements of a list of that length."""
         if len(self._list()) != count:
             raise self._wrong(f"a list of {count}")

@@ -190,16 +190,16 @@ def write_through(descriptor: int, offset: int, data: bytes) -> None:
 
 
 def read_log(path: str, kind: LogKind, *, until: int | None = None) -> LogContent:
-    """What a file holds, or its first `until` bytes.  Raises `OSError`, and `LogError` as `log_in` does."""
+    """What a file holds, or its first `until` bytes.  Raises `OSError`, and `LogError` as `parse_log` does."""
     try:
         with open(path, "rb") as file:
             data = file.read() if until is None else file.read(until)
     except FileNotFoundError:
         raise LogError(f"{path}: is missing", reason="missing") from None
-    return log_in(data, kind, path=path)
+    return parse_log(data, kind, path=path)
 
 
-def log_in(data: bytes, kind: LogKind, *, path: str) -> LogContent:
+def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
     """What the content of a file holds; `path` is its name in messages.  O(bytes).
 
     Raises `LogError` where it is something else, or has no head; other damage is told in what it returns.

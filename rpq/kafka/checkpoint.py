@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.files.record_log import LogError, LogKind, RecordLog, begins_with, read_log
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.partition_merge import Place
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
+
 
 class RunLock:
     """Holds `FILE.lock`, where the system has locks of files; raises `KafkaError` where another run does."""
@@ -80,12 +81,12 @@ class RunPosition:
         )
 
 
-def position_in(text: str | None, path: str) -> tuple[RunPosition, dict[str, Any]]:
+def parse_position(text: str | None, path: str) -> tuple[RunPosition, dict[str, Any]]:
     """The position in a state's text, and what the run was; raises `KafkaError` where there is none."""
     if text is None:
         raise KafkaError(f"{path}: is no checkpoint of a run over topics of Kafka; name another file, or remove it")
     try:
-        content = Described.parsed(text, KEY)
+        content = JsonValue.parsed(text, KEY)
         if "version" not in content or content["version"].whole() != VERSION:
             raise KafkaError(f"{path}: is no checkpoint of this version of `rpq run`; remove it to start anew")
         parts = [[value.value for value in part] for part in content["partitions"]]
@@ -121,9 +122,9 @@ class Journal:
     def __init__(self, path: str, *, run: str, rounds: Iterable[Round] = ()) -> None:
         self.path = path
         self._run = run
-        self._log = self._begun(rounds)
+        self._log = self._create_log(rounds)
 
-    def _begun(self, rounds: Iterable[Round]) -> RecordLog:
+    def _create_log(self, rounds: Iterable[Round]) -> RecordLog:
         records = [_record(number, ends) for number, ends in rounds]
         return RecordLog.create(self.path, KIND, {"run": self._run}, records)
 
@@ -137,7 +138,7 @@ class Journal:
 
     def restart(self) -> None:
         """Forget all rounds."""
-        following = self._begun(())
+        following = self._create_log(())
         self._log.close()
         self._log = following
 
@@ -183,7 +184,7 @@ def read_journal(path: str, *, run: str) -> list[Round]:
     return found
 
 
-class KeptState:
+class CheckpointStore:
     """The checkpoint at a path, where there is one; `position` is where the run stood at the last, or where it begins.
 
     `identity` is what the run is, `differences` what an older identity differs in from it.
@@ -234,7 +235,7 @@ class KeptState:
         if self.path is None or not os.path.exists(self.path) or self._restore is None:
             return None
         engine = self._restore(self.path)
-        position, identity = position_in(engine.extra.get(KEY), self.path)
+        position, identity = parse_position(engine.extra.get(KEY), self.path)
         if found := self._differences(identity, self._identity):
             differing = "; ".join(found)
             raise KafkaUsageError(f"{self.path}: is the checkpoint of another run: {differing}.  Remove it to start anew.")
@@ -267,7 +268,7 @@ class KeptState:
 
     # --- as it goes on ---------------------------------------------------------------------------------------
 
-    def note(self, number: int, moved: Mapping[Place, int]) -> None:
+    def add_round(self, number: int, moved: Mapping[Place, int]) -> None:
         """Write a round into the journal."""
         if self._journal is not None:
             self._journal.write(number, moved)

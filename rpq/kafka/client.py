@@ -15,7 +15,7 @@ from rpq.errors import RpqError, install_command
 
 _SECRET = re.compile(r"password|secret|token|jaas|credential|\.key\b|key\.(?:pem|password)|oauth", re.IGNORECASE)
 
-_OURS = {
+_RESERVED = {
     "bootstrap.servers": "the brokers stand in kafka://BROKER/TOPIC",
     "metadata.broker.list": "the brokers stand in kafka://BROKER/TOPIC",
     "enable.auto.commit": "offsets are committed with the rows that came of them",
@@ -104,8 +104,8 @@ class ClientSettings:
     def __init__(self, brokers: str, given: Mapping[str, str] | None = None) -> None:
         self._given = dict(given or {})
         for name in self._given:
-            if name in _OURS:
-                raise KafkaUsageError(f"--kafka-config: {name} is not to be set: {_OURS[name]}")
+            if name in _RESERVED:
+                raise KafkaUsageError(f"--kafka-config: {name} is not to be set: {_RESERVED[name]}")
         self._common = {"bootstrap.servers": brokers, "client.id": "rpq", "reconnect.backoff.max.ms": 1000}
         self.brokers = brokers
 
@@ -126,7 +126,7 @@ class ClientSettings:
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 100,
         }
-        return self._made(ours, _OF_PRODUCERS, fixed)
+        return self._merge(ours, _OF_PRODUCERS, fixed)
 
     def producer(self, **fixed: Any) -> dict[str, Any]:
         """Settings of a producer."""
@@ -139,9 +139,9 @@ class ClientSettings:
             "transaction.timeout.ms": 300_000,
             "delivery.report.only.error": True,
         }
-        return self._made(ours, _OF_CONSUMERS, fixed)
+        return self._merge(ours, _OF_CONSUMERS, fixed)
 
-    def _made(self, ours: dict[str, Any], others: re.Pattern[str], fixed: dict[str, Any]) -> dict[str, Any]:
+    def _merge(self, ours: dict[str, Any], others: re.Pattern[str], fixed: dict[str, Any]) -> dict[str, Any]:
         users = {name: value for name, value in self._given.items() if not others.fullmatch(name)}
         always = {name if name == "error_cb" else name.replace("_", "."): value for name, value in fixed.items()}
         return {**ours, **users, **self._common, **always, "logger": CLIENT_LOG}
@@ -157,7 +157,7 @@ class ClientSettings:
             "for --kafka-config, with sasl.mechanisms, sasl.username, sasl.password for a login, and ssl.ca.location for TLS"
         )
 
-    def scrubbed(self, message: object) -> str:
+    def redact(self, message: object) -> str:
         """A message of the client without the values of settings that may be secrets."""
         text = str(message)
         for name, value in self._given.items():
@@ -165,13 +165,13 @@ class ClientSettings:
                 text = text.replace(value, "…")
         return text
 
-    def made(self, kind: Any, settings: dict[str, Any]) -> Any:
+    def create_client(self, kind: Any, settings: dict[str, Any]) -> Any:
         """A client of a kind; `KafkaUsageError` for settings that it does not take."""
         confluent_kafka = client()
         try:
             return kind(settings)
         except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
-            told = self.scrubbed(error.args[0].str() if hasattr(error.args[0], "str") else error)
+            told = self.redact(error.args[0].str() if hasattr(error.args[0], "str") else error)
             hint = ""
             if unknown := re.search(r'No such configuration property: "([^"]+)"', told):
                 close = difflib.get_close_matches(unknown[1], [*KNOWN, *self._common], n=1)
@@ -186,12 +186,10 @@ KNOWN = (
 )  # fmt: skip
 """Names that users set most, for hints."""
 
-_CUT = re.compile(
-    r"Disconnected.* in state (?:UP|APIVERSION_QUERY)|incorrect security\.protocol|Invalid response size"
-)
+_CUT = re.compile(r"Disconnected.* in state (?:UP|APIVERSION_QUERY)|incorrect security\.protocol|Invalid response size")
 
 
-class HeardLog:
+class ConnectionLog:
     """The log of a client that is passed on, and tells whether a broker ended a connection that it had accepted."""
 
     def __init__(self) -> None:
@@ -212,14 +210,14 @@ CLIENT_LOG.propagate = False
 LOG = logging.getLogger("rpq.kafka")
 
 
-def tell(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+def log_event(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
     """Say that something happened; values of fields are JSON's, or text."""
     LOG.log(level, event, extra={"fields": fields})
 
 
-def warn(event: str, **fields: Any) -> None:
+def log_warning(event: str, **fields: Any) -> None:
     """Say that something happened that somebody should look at."""
-    tell(event, level=logging.WARNING, **fields)
+    log_event(event, level=logging.WARNING, **fields)
 
 
 class TextLines(logging.Formatter):
@@ -227,12 +225,12 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = getattr(record, "fields", {})
-        told = "".join(f" {name}={_shown(value)}" for name, value in fields.items())
+        told = "".join(f" {name}={_value_text(value)}" for name, value in fields.items())
         mark = "warning: " if record.levelno >= logging.WARNING else ""
         return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {mark}{record.getMessage()}{told}"
 
 
-class JsonLinesOfEvents(logging.Formatter):
+class JsonEventLines(logging.Formatter):
     """An object a line: `time` (UTC), `level`, `event`, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -241,6 +239,6 @@ class JsonLinesOfEvents(logging.Formatter):
         return json.dumps({**head, **getattr(record, "fields", {})}, ensure_ascii=False, default=str)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return json.dumps(text, ensure_ascii=False) if " " in text or not text else text

@@ -150,7 +150,7 @@ def _header(headers: Sequence[tuple[str, Any]], name: str) -> Any:
     return next((value for header, value in reversed(headers) if header == name), None)
 
 
-REFUSED = {"avro": "Avro", "protobuf": "Protobuf", "parquet": "Parquet"}
+UNSUPPORTED_FORMATS = {"avro": "Avro", "protobuf": "Protobuf", "parquet": "Parquet"}
 """Their names as options have them, and as people call them."""
 
 
@@ -163,7 +163,7 @@ REGISTRY = (
 
 
 @dataclass(frozen=True)
-class Bad:
+class BadMessage:
     """A message that is no tuple, and why."""
 
     message: Any
@@ -184,7 +184,7 @@ class Tuples:
 
     columns: pa.RecordBatch | None
     numbers: np.ndarray
-    bad: dict[int, Bad] = field(default_factory=dict)
+    bad: dict[int, BadMessage] = field(default_factory=dict)
     filtered: int = 0
     undecided: int = 0
 
@@ -220,7 +220,7 @@ class MessageReader:
         for name in self._beside:
             check_beside(name)
         if layout is not None:
-            self._settle_as(_layout_of(layout, columns, self._further))
+            self._use_layout(_layout_of(layout, columns, self._further))
 
     @property
     def layout(self) -> dict[str, Any] | None:
@@ -238,9 +238,9 @@ class MessageReader:
     def read(self, messages: Sequence[Any]) -> Tuples:
         """Read messages; O(bytes), vectorised where they are plain."""
         values = list(map(type(messages[0]).value, messages))
-        bad: dict[int, Bad] = {}
+        bad: dict[int, BadMessage] = {}
         beside = self._read_beside(messages, bad)
-        if self._parser is None and not self._settle(messages, values, bad):
+        if self._parser is None and not self._settle_layout(messages, values, bad):
             return Tuples(None, np.empty(0, np.int64), bad)
         data = b"" if bad else _as_lines(values)
         if count_lines(data) == len(values):
@@ -254,7 +254,7 @@ class MessageReader:
             try:
                 lines.append(self._line(value))
             except FieldError as error:
-                bad[number] = Bad(messages[number], _reason(error, value))
+                bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
                 kept.append(number)
         pieces = list(self._parse(b"\n".join(lines) + b"\n")) if lines else []
@@ -287,7 +287,7 @@ class MessageReader:
             return ()
         return tuple(sorted(name for name in self._where.names - {*self._kinds("text")} if not name.startswith("@")))
 
-    def _settle(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, Bad]) -> bool:
+    def _settle_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
         """Let the first good message tell; those before it are bad."""
         for number, value in enumerate(values):
             if number in bad:
@@ -295,14 +295,14 @@ class MessageReader:
             try:
                 if value is None or is_ignored(value.rstrip(b"\r\n")):
                     self._line(value)
-                self._settle_as(self._told_by(bytes(value or b"").rstrip(b"\r\n")))
+                self._use_layout(self._detect_layout(bytes(value or b"").rstrip(b"\r\n")))
             except FieldError as error:
-                bad[number] = Bad(messages[number], _reason(error, value))
+                bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
                 return True
         return False
 
-    def _settle_as(self, layout: JsonLayout | Layout) -> None:
+    def _use_layout(self, layout: JsonLayout | Layout) -> None:
         self._parser = JsonLines(layout) if isinstance(layout, JsonLayout) else LineParser(layout)
         if self._where is not None:
             is_json = isinstance(layout, JsonLayout)
@@ -312,7 +312,7 @@ class MessageReader:
             loose = {name: ColumnKind(key=FURTHER + name, kind="loose", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **loose})
 
-    def _told_by(self, value: bytes) -> JsonLayout | Layout:
+    def _detect_layout(self, value: bytes) -> JsonLayout | Layout:
         names, unit = self._columns.values, self._columns.unit or "us"
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
@@ -341,7 +341,7 @@ class MessageReader:
 
     # --- from rows to columns --------------------------------------------------------------------------------
 
-    def _read_beside(self, messages: Sequence[Any], bad: dict[int, Bad]) -> dict[str, list[Any]]:
+    def _read_beside(self, messages: Sequence[Any], bad: dict[int, BadMessage]) -> dict[str, list[Any]]:
         """What stands beside the messages, by column; of bad ones nothing."""
         columns: dict[str, list[Any]] = {column: [] for column, _ in self._columns.beside}
         columns |= {FURTHER + name: [] for name in self._beside}
@@ -352,7 +352,7 @@ class MessageReader:
                 values = self._columns.read(message)
                 values |= {FURTHER + name: text_beside(name, message) for name in self._beside}
             except FieldError as error:
-                bad[number] = Bad(message, _reason(error, b""))
+                bad[number] = BadMessage(message, _reason(error, b""))
                 values = dict.fromkeys(columns)
             for column, value in values.items():
                 columns[column].append(value)
@@ -364,12 +364,12 @@ class MessageReader:
         kept: np.ndarray,
         pieces: Sequence[Rows],
         beside: dict[str, list[Any]],
-        bad: dict[int, Bad],
+        bad: dict[int, BadMessage],
     ) -> Tuples:
         wrong = {error.line - 1: error.error for piece in pieces for error in piece.errors}
         for line, error in wrong.items():
             number = int(kept[line])
-            bad[number] = Bad(messages[number], _reason(error, messages[number].value()))
+            bad[number] = BadMessage(messages[number], _reason(error, messages[number].value()))
         numbers = np.delete(kept, list(wrong)) if wrong else kept
         batches, of_rows = [], []
         start = filtered = undecided = 0
@@ -378,7 +378,7 @@ class MessageReader:
             part, start = numbers[start : start + count], start + count
             if not count:
                 continue
-            batch, part, doubtful = self._wanted(piece, part, beside)
+            batch, part, doubtful = self._filtered_batch(piece, part, beside)
             filtered += count - len(part)
             undecided += doubtful
             if len(part):
@@ -390,7 +390,7 @@ class MessageReader:
         columns = batches[0] if len(batches) == 1 else in_order(batches, np.arange(len(numbers)))
         return Tuples(columns, numbers, bad, filtered, undecided)
 
-    def _wanted(
+    def _filtered_batch(
         self, piece: Rows, numbers: np.ndarray, beside: dict[str, list[Any]]
     ) -> tuple[pa.RecordBatch, np.ndarray, int]:
         """The rows of a piece as a batch, without those that a condition leaves out, which may be in doubt."""

@@ -36,7 +36,7 @@ class RunMetrics:
         self._memory = memory
         self._lock = threading.Lock()
         self._wanted = True
-        self._taken = 0.0
+        self._taken_at = 0.0
         self._figures: dict[str, Any] = {}
         metrics = self
 
@@ -56,7 +56,7 @@ class RunMetrics:
     def update(self, run: TopicRun) -> None:
         """Take the figures, if somebody has asked for them since the last time."""
         now = time.monotonic()
-        if not self._wanted or now - self._taken < FRESH_SECONDS or run.reader is None:
+        if not self._wanted or now - self._taken_at < FRESH_SECONDS or run.reader is None:
             return
         counted = run.figures("")
         figures: dict[str, Any] = {
@@ -76,7 +76,7 @@ class RunMetrics:
             figures["engine"] = asdict(run.engine.statistics())
             figures["queries"] = {query.name: asdict(run.engine.statistics(query.name)) for query in run.engine.queries}
         with self._lock:
-            self._figures, self._taken, self._wanted = figures, now, False
+            self._figures, self._taken_at, self._wanted = figures, now, False
 
     def families(self) -> Iterator[Any]:
         """The figures that were taken last."""

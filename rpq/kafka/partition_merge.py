@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.kafka.message_reader import Bad
+from rpq.kafka.message_reader import BadMessage
 from rpq.readers.merge import in_order
 
 LEAST = np.iinfo(np.int64).min
@@ -52,23 +52,23 @@ class _Piece:
 
 
 @dataclass
-class _Line:
+class _Partition:
     """A partition: what was read of it and is waiting, and how far it was read.
 
-    `front` is the largest timestamp that was read, `gone` the largest that was released.
+    `front` is the largest timestamp that was read, `released_front` the largest that was released.
     """
 
     place: Place
     position: int
     front: int = LEAST
-    gone: int = LEAST
+    released_front: int = LEAST
     pieces: deque[_Piece] = field(default_factory=deque)
-    bad: deque[tuple[int, int, Bad]] = field(default_factory=deque)
+    bad: deque[tuple[int, int, BadMessage]] = field(default_factory=deque)
     rows: int = 0
     at_end_since: float | None = None
     idle: bool = False
 
-    def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, Bad], position: int) -> None:
+    def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int) -> None:
         """Take tuples and bad messages by their offsets."""
         keys = np.empty(0, np.int64)
         if columns is not None and columns.num_rows:
@@ -101,12 +101,12 @@ class _Line:
             taken.append(piece)
         if taken:
             self.rows -= sum(len(piece.keys) for piece in taken)
-            self.gone = int(taken[-1].keys[-1])
+            self.released_front = int(taken[-1].keys[-1])
         return taken
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released:
+class MergedTuples:
     """What comes next: `columns` in order (None where there are no tuples), bad messages, and how far it brings partitions.
 
     `ends` has the offset behind it for each partition that it moves, `fronts` the largest timestamp so far.  `offsets` and
@@ -117,7 +117,7 @@ class Released:
     offsets: np.ndarray
     lines: np.ndarray
     places: tuple[Place, ...]
-    bad: tuple[Bad, ...]
+    bad: tuple[BadMessage, ...]
     ends: dict[Place, int]
     fronts: dict[Place, int]
 
@@ -134,7 +134,7 @@ class PartitionMerge:
 
     - In: `add`, `reached_end`
     - Out: `ready` what may go, `up_to` what goes up to given offsets
-    - Beside: `places`, `position`, `waiting`, `waits`, `join`, `let_all_go`
+    - Beside: `places`, `position`, `waiting`, `waits`, `join`, `release_all`
     """
 
     def __init__(
@@ -146,8 +146,9 @@ class PartitionMerge:
         is_at_end: Callable[[Place, int], bool] = lambda place, position: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._lines = {
-            place: _Line(place, offset, front=front, gone=front) for place, (offset, front) in sorted(places.items())
+        self._partitions = {
+            place: _Partition(place, offset, front=front, released_front=front)
+            for place, (offset, front) in sorted(places.items())
         }
         self._max_delay = max_delay
         self._report = report
@@ -157,35 +158,35 @@ class PartitionMerge:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        return tuple(self._lines)
+        return tuple(self._partitions)
 
     def position(self, place: Place) -> int:
         """The offset of the next message that will be read."""
-        return self._lines[place].position
+        return self._partitions[place].position
 
     def waiting(self, place: Place) -> int:
         """How many tuples of a partition wait."""
-        return self._lines[place].rows
+        return self._partitions[place].rows
 
     @property
     def waits(self) -> bool:
         """Whether anything waits."""
-        return any(line.pieces or line.bad for line in self._lines.values())
+        return any(line.pieces or line.bad for line in self._partitions.values())
 
-    def let_all_go(self) -> None:
+    def release_all(self) -> None:
         """Wait for no partition any more: all have ended."""
-        for line in self._lines.values():
+        for line in self._partitions.values():
             line.idle = True
 
     def join(self, place: Place) -> None:
         """Take in a partition that is new."""
-        self._lines = dict(sorted({**self._lines, place: _Line(place, 0)}.items()))
+        self._partitions = dict(sorted({**self._partitions, place: _Partition(place, 0)}.items()))
 
     def add(
-        self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, Bad], position: int
+        self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int
     ) -> None:
         """Take what was read of a partition: tuples and their offsets, bad messages by offset, up to a `position`."""
-        line = self._lines[place]
+        line = self._partitions[place]
         if line.idle:
             line.idle = False
             if self._max_delay:
@@ -197,17 +198,17 @@ class PartitionMerge:
 
     def reached_end(self, place: Place, position: int) -> None:
         """Note that there is nothing more in a partition, for now."""
-        line = self._lines[place]
+        line = self._partitions[place]
         line.position = max(line.position, position)
         if line.at_end_since is None:
             line.at_end_since = self._clock()
 
     def _bound(self) -> tuple[int, int] | None:
         """(timestamp, number of a partition) before which nothing can come; None where nothing is waited for."""
-        fronts = [(line.front, number) for number, line in enumerate(self._lines.values()) if not line.idle]
+        fronts = [(line.front, number) for number, line in enumerate(self._partitions.values()) if not line.idle]
         return min(fronts, default=None)
 
-    def _let_idle_ones_go(self) -> None:
+    def _mark_idle(self) -> None:
         """Find the partitions that have been waited for long enough, as long as one of them holds anything back."""
         now = self._clock()
         if not self.waits:
@@ -215,15 +216,15 @@ class PartitionMerge:
             return
         if self._waiting_since is None:
             self._waiting_since = now
-        for line in sorted(self._lines.values(), key=lambda line: line.front):
+        for line in sorted(self._partitions.values(), key=lambda line: line.front):
             bound = self._bound()
-            if bound is None or self._lines[self.places[bound[1]]] is not line:
+            if bound is None or self._partitions[self.places[bound[1]]] is not line:
                 continue
             if self._releasable(bound):
                 return
             if line.at_end_since is None or now - max(line.at_end_since, self._waiting_since) < self._max_delay:
                 return
-            if len(self._lines) > 1 and not self._is_at_end(line.place, line.position):
+            if len(self._partitions) > 1 and not self._is_at_end(line.place, line.position):
                 line.at_end_since = None
                 return
             line.idle = True
@@ -231,26 +232,26 @@ class PartitionMerge:
                 self._report("idle", line.place)
 
     def _releasable(self, bound: tuple[int, int] | None) -> bool:
-        for number, line in enumerate(self._lines.values()):
+        for number, line in enumerate(self._partitions.values()):
             first = line.pieces[0].keys[0] if line.pieces else line.bad[0][1] if line.bad else None
             if first is not None and (bound is None or (int(first), number) <= bound):
                 return True
         return False
 
-    def ready(self, most: int, *, stop_at_bad: bool = False) -> Released | None:
+    def ready(self, most: int, *, stop_at_bad: bool = False) -> MergedTuples | None:
         """What may go now, at most so many tuples; None if nothing.  With `stop_at_bad` a bad message ends it."""
-        self._let_idle_ones_go()
+        self._mark_idle()
         bound = self._bound()
         if not self._releasable(bound):
             return None
-        limit = (np.iinfo(np.int64).max, len(self._lines)) if bound is None else bound
+        limit = (np.iinfo(np.int64).max, len(self._partitions)) if bound is None else bound
         stop: tuple[int, int, int] | None = None
         if stop_at_bad:
-            numbered = [(number, line.bad[0]) for number, line in enumerate(self._lines.values()) if line.bad]
+            numbered = [(number, line.bad[0]) for number, line in enumerate(self._partitions.values()) if line.bad]
             firsts = [(key, number, offset) for number, (offset, key, _) in numbered]
             stop = min((first for first in firsts if first[:2] <= limit), default=None)
         counts = []
-        for number, line in enumerate(self._lines.values()):
+        for number, line in enumerate(self._partitions.values()):
             count = sum(_before(piece.keys, limit, number) for piece in line.pieces)
             if stop is not None:
                 count = min(count, sum(_up_to_bad(piece, stop, number) for piece in line.pieces))
@@ -259,12 +260,12 @@ class PartitionMerge:
         self._waiting_since = self._clock() if self.waits else None
         return released
 
-    def up_to(self, ends: Mapping[Place, int]) -> Released | None:
+    def up_to(self, ends: Mapping[Place, int]) -> MergedTuples | None:
         """What there is before these offsets, in the same order; None as long as not all of it was read."""
-        if any(self._lines[place].position < end for place, end in ends.items()):
+        if any(self._partitions[place].position < end for place, end in ends.items()):
             return None
         counts = []
-        for line in self._lines.values():
+        for line in self._partitions.values():
             end = ends.get(line.place)
             counts.append(0 if end is None else sum(int(np.searchsorted(piece.offsets, end)) for piece in line.pieces))
         return self._release(counts, most=None, limit=None, stop=None, ends=ends)
@@ -277,8 +278,8 @@ class PartitionMerge:
         limit: tuple[int, int] | None,
         stop: tuple[int, int, int] | None,
         ends: Mapping[Place, int] | None = None,
-    ) -> Released:
-        lines = list(self._lines.values())
+    ) -> MergedTuples:
+        lines = list(self._partitions.values())
         before = [line.end() for line in lines]
         if most is not None and sum(counts) > most:
             counts, last = _first_of(lines, counts, most)
@@ -288,7 +289,7 @@ class PartitionMerge:
             for piece in line.take(count):
                 numbers.append(number)
                 pieces.append(piece)
-        bad: list[tuple[int, int, int, Bad]] = []
+        bad: list[tuple[int, int, int, BadMessage]] = []
         for number, line in enumerate(lines):
             first = int(line.pieces[0].offsets[0]) if line.pieces else line.position
             until = first if ends is None else min(first, ends.get(line.place, 0))
@@ -296,20 +297,20 @@ class PartitionMerge:
                 if stop is not None and (line.bad[0][1], number, line.bad[0][0]) != stop:
                     break
                 offset, key, one = line.bad.popleft()
-                line.gone = max(line.gone, key)
+                line.released_front = max(line.released_front, key)
                 bad.append((key, number, offset, one))
         moved = {line.place: line.end() for line, start in zip(lines, before, strict=True) if line.end() != start}
         if ends is not None:
             moved = dict(ends)
         columns, offsets, of_lines = _merged(pieces, numbers)
-        return Released(
+        return MergedTuples(
             columns=columns,
             offsets=offsets,
             lines=of_lines,
             places=self.places,
             bad=tuple(one for *_, one in sorted(bad, key=lambda entry: entry[:3])),
             ends=moved,
-            fronts={place: self._lines[place].gone for place in moved},
+            fronts={place: self._partitions[place].released_front for place in moved},
         )
 
 
@@ -326,7 +327,7 @@ def _up_to_bad(piece: _Piece, stop: tuple[int, int, int], number: int) -> int:
     return int(np.searchsorted(piece.keys, key, side="right" if number < line else "left"))
 
 
-def _first_of(lines: Sequence[_Line], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
+def _first_of(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
     """How many tuples of each line are among the first, and where the last of them stands."""
     keys, owners = [], []
     for number, (line, count) in enumerate(zip(lines, counts, strict=True)):

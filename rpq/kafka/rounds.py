@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError
-from rpq.kafka.client import warn
-from rpq.kafka.message_reader import Bad
-from rpq.kafka.partition_merge import LEAST, Place, Released
-from rpq.kafka.row_outputs import MESSAGES_TOLD, RowOutputs
+from rpq.kafka.client import log_warning
+from rpq.kafka.message_reader import BadMessage
+from rpq.kafka.partition_merge import LEAST, MergedTuples, Place
+from rpq.kafka.row_outputs import MAX_MESSAGES, RowOutputs
 from rpq.kafka.topic_reader import RejectedTuple
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class RoundSize:
     """Grows and shrinks with what rounds have taken; `most` is how many tuples the next one may have.
 
     >>> size = RoundSize()
-    >>> size.took(size.most, rows=0, seconds=0.01)
+    >>> size.update(size.most, rows=0, seconds=0.01)
     >>> size.most
     16384
     """
@@ -36,7 +36,7 @@ class RoundSize:
     def __init__(self) -> None:
         self.most = FIRST_ROUND
 
-    def took(self, tuples: int, *, rows: int, seconds: float) -> None:
+    def update(self, tuples: int, *, rows: int, seconds: float) -> None:
         """Note what a round of so many tuples has brought, and how long it took."""
         growth = min(ROUND_ROWS / max(rows, 1), ROUND_SECONDS / max(seconds, 1e-9), 4.0)
         if tuples and (growth < 1 or tuples >= self.most):
@@ -54,22 +54,22 @@ class RunProgress:
         self.ends, self.fronts = dict(ends), dict(fronts)
         self.uncommitted: dict[Place, int] = {}
 
-    def moved(self, ends: Mapping[Place, int]) -> dict[Place, int]:
+    def changed_ends(self, ends: Mapping[Place, int]) -> dict[Place, int]:
         """Those of these offsets that are not where the partitions stand."""
         return {place: end for place, end in ends.items() if end != self.ends[place]}
 
-    def stand_at(self, number: int, ends: Mapping[Place, int], fronts: Mapping[Place, int]) -> None:
+    def advance(self, number: int, ends: Mapping[Place, int], fronts: Mapping[Place, int]) -> None:
         """Stand behind a round."""
         self.round = number
         self.ends |= ends
         self.fronts |= {place: max(front, self.fronts[place]) for place, front in fronts.items()}
 
-    def join(self, place: Place) -> None:
+    def add_partition(self, place: Place) -> None:
         """Take in a partition that is new."""
         self.ends[place], self.fronts[place] = 0, LEAST
 
 
-class Stopped(Exception):
+class EngineStopped(Exception):
     """The engine does not take a tuple: `row` of the round, behind which nothing was pushed."""
 
     def __init__(self, error: InputError, row: int, rows: int) -> None:
@@ -99,8 +99,8 @@ class EngineRounds:
         self._stops = stops
         self._watch = watch
 
-    def push(self, released: Released, *, silently: bool = False) -> int:
-        """Push all tuples that the engine takes; how many rows came of it.  Raises `Stopped` where it takes one not.
+    def push(self, released: MergedTuples, *, silently: bool = False) -> int:
+        """Push all tuples that the engine takes; how many rows came of it.  Raises `EngineStopped` where it takes one not.
 
         `silently` sends nothing: it was sent before.
         """
@@ -111,7 +111,7 @@ class EngineRounds:
             self._watch(tuples)
         if self.engine is None:
             self.engine = self._make_engine()
-        wanted = not silently and self._outputs.are_wanted
+        wanted = not silently and self._outputs.has_destination
         count = first = 0
         while tuples.num_rows:
             try:
@@ -124,9 +124,11 @@ class EngineRounds:
                     raise
                 row = first + error.row
                 self.tuples += error.row
-                bad = Bad(RejectedTuple(released, row, tuples, error.row), str(error).removeprefix(f"row {error.row}: "))
+                bad = BadMessage(
+                    RejectedTuple(released, row, tuples, error.row), str(error).removeprefix(f"row {error.row}: ")
+                )
                 if self._stops:
-                    raise Stopped(InputError(f"{bad.place}: {bad.reason}"), row, count) from error
+                    raise EngineStopped(InputError(f"{bad.place}: {bad.reason}"), row, count) from error
                 if silently:
                     self.rejected += 1
                 else:
@@ -137,7 +139,7 @@ class EngineRounds:
             except (LimitError, ConflictBudgetError) as error:
                 if error.row is not None:
                     place = RejectedTuple(released, first + error.row, tuples, error.row)
-                    error.args = (f"{Bad(place, '').place}: {str(error).removeprefix(f'row {error.row}: ')}",)
+                    error.args = (f"{BadMessage(place, '').place}: {str(error).removeprefix(f'row {error.row}: ')}",)
                 raise
             self.tuples += tuples.num_rows
             if wanted:
@@ -145,12 +147,12 @@ class EngineRounds:
             break
         return count
 
-    def reject(self, bad: Bad) -> None:
+    def reject(self, bad: BadMessage) -> None:
         """Count a message that is no tuple, tell of it, and send it where such go."""
         self.rejected += 1
-        if len(self.rejections) < MESSAGES_TOLD:
+        if len(self.rejections) < MAX_MESSAGES:
             self.rejections.append(f"{bad.place}: {bad.reason}")
         message = bad.message
         place = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
-        warn("rejected", **place, reason=bad.reason)
-        self._outputs.set_apart(bad)
+        log_warning("rejected", **place, reason=bad.reason)
+        self._outputs.send_dead_letter(bad)

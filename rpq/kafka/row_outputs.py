@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.files.table_formats import array_pieces, json_cells, object_pieces
-from rpq.kafka.client import ClientSettings, KafkaError, client, tell, warn
+from rpq.kafka.client import ClientSettings, KafkaError, client, log_event, log_warning
 from rpq.kafka.partition_merge import Place
 from rpq.results.column_kernels import joined_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rpq.kafka.message_reader import Bad
+    from rpq.kafka.message_reader import BadMessage
     from rpq.results.changes import Changes
 
 
@@ -134,7 +134,7 @@ class Transactions:
         self._check = check
         self._producer: Any = None
         self._is_open = False
-        self._held: list[tuple[str, Messages]] = []
+        self._pending: list[tuple[str, Messages]] = []
         self._began = 0.0
         self._is_away = False
         self.messages = 0
@@ -145,20 +145,20 @@ class Transactions:
         """Become the one producer of this name: transactions that another has open are given up.  Waits for the broker."""
         kafka = client()
         settings = self._settings.producer(transactional_id=self._name, error_cb=lambda error: None)
-        self._producer = self._settings.made(kafka.Producer, settings)
-        self._until_done(lambda: self._producer.init_transactions(CALL_SECONDS))
+        self._producer = self._settings.create_client(kafka.Producer, settings)
+        self._retry(lambda: self._producer.init_transactions(CALL_SECONDS))
         self._is_open = False
 
     def check_topics(self, topics: list[str]) -> None:
         """Raise `KafkaError` for a topic that is not there and is not made by the broker either."""
         for topic in topics:
             for attempt in range(10):
-                found = self._until_done(partial(self._producer.list_topics, topic, timeout=CALL_SECONDS))
+                found = self._retry(partial(self._producer.list_topics, topic, timeout=CALL_SECONDS))
                 error = found.topics[topic].error
                 if error is None:
                     break
                 if attempt == 9 or error.code() == client().KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    why = self._settings.scrubbed(error.str())
+                    why = self._settings.redact(error.str())
                     raise KafkaError(f"--output: the topic {topic} of {self._settings.brokers}: {why}; create it first")
                 time.sleep(0.2)
 
@@ -166,7 +166,7 @@ class Transactions:
         """Add messages, in order."""
         if not messages:
             return
-        self._held.append((topic, messages))
+        self._pending.append((topic, messages))
         self.messages += len(messages)
         kafka = client()
         try:
@@ -176,7 +176,7 @@ class Transactions:
                 self._send_all()
         except kafka.KafkaException as error:
             # The transaction has failed; it is sent again when it is to be committed.
-            self._failed(error)
+            self._recover(error)
 
     @property
     def age(self) -> float:
@@ -194,14 +194,14 @@ class Transactions:
             try:
                 if not self._is_open:
                     self._send_all()
-                self._until_done(lambda: self._producer.send_offsets_to_transaction(offsets, self._group(), CALL_SECONDS))
-                self._until_done(lambda: self._producer.commit_transaction(CALL_SECONDS))
+                self._retry(lambda: self._producer.send_offsets_to_transaction(offsets, self._group(), CALL_SECONDS))
+                self._retry(lambda: self._producer.commit_transaction(CALL_SECONDS))
                 break
             except kafka.KafkaException as error:
-                if self._failed(error) and self._committed_round() >= number:
+                if self._recover(error) and self._committed_round() >= number:
                     break
         self.committed += self.messages
-        self._is_open, self._held, self.messages = False, [], 0
+        self._is_open, self._pending, self.messages = False, [], 0
 
     def close(self) -> None:
         """Give up what is not committed, as far as the broker can be told in a moment."""
@@ -220,7 +220,7 @@ class Transactions:
         """Begin a transaction with all that waits to be committed."""
         self._producer.begin_transaction()
         self._is_open, self._began = True, time.monotonic()
-        for topic, messages in self._held:
+        for topic, messages in self._pending:
             self._produce(topic, messages)
 
     def _produce(self, topic: str, messages: Messages) -> None:
@@ -229,7 +229,7 @@ class Transactions:
         start, patient_until = 0, time.monotonic() + CALL_SECONDS
         while start < len(messages):
             end = min(start + CHUNK, len(messages))
-            taken = 0 if len(producer) > MOST_QUEUED else self._put(topic, messages.part(start, end))
+            taken = 0 if len(producer) > MOST_QUEUED else self._enqueue(topic, messages.part(start, end))
             start += taken
             if taken:
                 patient_until = time.monotonic() + CALL_SECONDS
@@ -237,7 +237,7 @@ class Transactions:
                 self._check()
             producer.poll(0 if start == end else 0.01)
 
-    def _put(self, topic: str, messages: Messages) -> int:
+    def _enqueue(self, topic: str, messages: Messages) -> int:
         """Put messages into the queue of the client; how many there was room for."""
         produce = self._producer.produce
         values = iter(messages.values)
@@ -252,36 +252,36 @@ class Transactions:
             return len(messages) - length_hint(values) - 1
         return len(messages)
 
-    def _failed(self, error: Any) -> bool:
+    def _recover(self, error: Any) -> bool:
         """Bring the producer back to where a transaction can begin; whether the last one may have been committed."""
         kafka = client()
         cause = error.args[0]
         if not isinstance(cause, kafka.KafkaError):
-            raise KafkaError(f"{self._settings.brokers}: {self._settings.scrubbed(error)}") from None
+            raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(error)}") from None
         # In a transaction that has failed meanwhile a message is refused for the state alone, which does not tell why.
         if cause.txn_requires_abort() or cause.code() == kafka.KafkaError._STATE:
-            warn("transaction given up, sent again", reason=self._settings.scrubbed(cause.str()))
+            log_warning("transaction given up, sent again", reason=self._settings.redact(cause.str()))
             try:
-                self._until_done(lambda: self._producer.abort_transaction(CALL_SECONDS))
+                self._retry(lambda: self._producer.abort_transaction(CALL_SECONDS))
             except kafka.KafkaException as problem:
                 if problem.args[0].code() != kafka.KafkaError._STATE:  # else there is none any more
-                    return self._failed(problem)
+                    return self._recover(problem)
             self._is_open = False
             return False
         if not cause.fatal():
-            raise KafkaError(f"{self._settings.brokers}: {self._settings.scrubbed(cause.str())}") from None
+            raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(cause.str())}") from None
         fenced = {kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH}
         if cause.code() in fenced and self.age < 10:
             raise KafkaError(
                 f"another run with the name {self._name} has taken over; a checkpoint, or a transactional.id, is for one "
                 "run at a time"
             ) from None
-        warn("producer begins anew", reason=self._settings.scrubbed(cause.str()))
+        log_warning("producer begins anew", reason=self._settings.redact(cause.str()))
         self._is_open = False
         self.begin()
         return True
 
-    def _until_done(self, call: Callable[[], Any]) -> Any:
+    def _retry(self, call: Callable[[], Any]) -> Any:
         """Call, as often as it takes while the broker is away, unless the run is to end."""
         kafka = client()
         while True:
@@ -295,17 +295,17 @@ class Transactions:
                 # Only here: a run that is to end still commits what it has, where that can be done at once.
                 self._check()
                 if not self._is_away:
-                    warn("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
+                    log_warning("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
                 self._is_away = True
                 time.sleep(0.1)
                 continue
             if self._is_away:
-                tell("the broker is back", brokers=self._settings.brokers)
+                log_event("the broker is back", brokers=self._settings.brokers)
                 self._is_away = False
             return found
 
 
-MESSAGES_TOLD = 10
+MAX_MESSAGES = 10
 
 
 class RowSink(Protocol):
@@ -341,7 +341,7 @@ class RowOutputs:
         return [*sorted(found), *([self._dead_letters] if self._dead_letters else ())]
 
     @property
-    def are_wanted(self) -> bool:
+    def has_destination(self) -> bool:
         """Whether rows go anywhere."""
         return self.rows is not None or self.sink is not None
 
@@ -359,8 +359,8 @@ class RowOutputs:
         """Send the rows of changes; how many they are."""
         for report in changes.set_aside:
             message = f"{report.query}: root {report.root} set aside: its search took {report.size:,} nodes"
-            warn(message, time=report.timestamp)
-            if len(self.set_aside) < MESSAGES_TOLD:
+            log_warning(message, time=report.timestamp)
+            if len(self.set_aside) < MAX_MESSAGES:
                 self.set_aside.append(message)
         if not len(changes):
             return 0
@@ -373,7 +373,7 @@ class RowOutputs:
                 self.sink.write(rows)
         return len(changes)
 
-    def set_apart(self, bad: Bad) -> None:
+    def send_dead_letter(self, bad: BadMessage) -> None:
         """Send a message that is no tuple to where such go, as it was, with the reason and its place in its headers."""
         if self._dead_letters is None or self.transactions is None:
             return

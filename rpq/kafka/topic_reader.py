@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.kafka.client import ClientSettings, HeardLog, KafkaError, client, tell, warn
+from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, log_event, log_warning
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.kafka.partition_merge import PartitionMerge, Place, Released
+from rpq.kafka.partition_merge import MergedTuples, PartitionMerge, Place
 from rpq.readers.column_names import ColumnNames, did_you_mean
 from rpq.readers.uncollected import uncollected
 from rpq.readers.where import Where
@@ -63,7 +63,7 @@ class TopicInput:
 class RejectedTuple:
     """A tuple that the engine does not take, as the message that it came from; its value is the tuple."""
 
-    def __init__(self, released: Released, row: int, tuples: pa.RecordBatch, number: int) -> None:
+    def __init__(self, released: MergedTuples, row: int, tuples: pa.RecordBatch, number: int) -> None:
         self._place = released.places[int(released.lines[row])]
         self._offset = int(released.offsets[row])
         values = {name: tuples.column(name)[number].as_py() for name in tuples.schema.names}
@@ -122,7 +122,7 @@ class TopicReader:
         self._was_reached = self._has_hint = False
         self._paused: set[Place] = set()
         self._ended: set[Place] = set()
-        self._given: list[Any] = []
+        self._polled: list[Any] = []
         self.messages = self.filtered = self.undecided = 0
         kafka = client()
         self._from_end = (settings.named("auto.offset.reset") or "earliest") in ("latest", "largest", "end")
@@ -132,31 +132,31 @@ class TopicReader:
             enable_auto_offset_store=False,
             enable_partition_eof=True,
             auto_offset_reset="error",
-            error_cb=self._told,
+            error_cb=self._on_error,
         )
-        self._log = HeardLog()
-        self._consumer = settings.made(kafka.Consumer, {**made, "logger": self._log})
+        self._log = ConnectionLog()
+        self._consumer = settings.create_client(kafka.Consumer, {**made, "logger": self._log})
         self._until = None if waits_forever else time.monotonic() + START_SECONDS
         self._known = self._all_topics()
 
     # --- what there is ---------------------------------------------------------------------------------------
 
-    def _told(self, error: Any) -> None:
+    def _on_error(self, error: Any) -> None:
         """Hear of what goes wrong with connections."""
         kafka = client()
         if error.code() == kafka.KafkaError._ALL_BROKERS_DOWN and not self._is_away:
             self._is_away = True
-            warn("waiting for the broker", brokers=self._settings.brokers)
+            log_warning("waiting for the broker", brokers=self._settings.brokers)
         elif error.code() in (kafka.KafkaError._AUTHENTICATION, kafka.KafkaError._SSL) or ALERT in error.str():
-            self._refused = self._settings.scrubbed(error.str())
-            warn("the broker refuses", reason=self._refused)
+            self._refused = self._settings.redact(error.str())
+            log_warning("the broker refuses", reason=self._refused)
 
-    def _came_back(self) -> None:
+    def _mark_reachable(self) -> None:
         if self._is_away:
             self._is_away = False
-            tell("the broker is back", brokers=self._settings.brokers)
+            log_event("the broker is back", brokers=self._settings.brokers)
 
-    def _asked(self, call: Callable[[], Any]) -> Any:
+    def _call_broker(self, call: Callable[[], Any]) -> Any:
         """Ask the broker, as often as it takes while it is away; the first time not for ever."""
         kafka = client()
         while True:
@@ -165,23 +165,23 @@ class TopicReader:
             except kafka.KafkaException as error:
                 cause = error.args[0]
                 if not (cause.retriable() or cause.code() in (kafka.KafkaError._TRANSPORT, kafka.KafkaError._TIMED_OUT)):
-                    raise KafkaError(f"{self._settings.brokers}: {self._settings.scrubbed(cause.str())}") from None
-                self._listen()
+                    raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(cause.str())}") from None
+                self._poll_errors()
                 hint = self._hint()
                 if self._refused is not None:
                     raise KafkaError(f"{self._settings.brokers}: the broker refuses: {self._refused}") from None
                 if self._until is not None and time.monotonic() > self._until:
                     raise KafkaError(
-                        f"{self._settings.brokers}: no broker answers: {hint or self._settings.scrubbed(cause.str())}"
+                        f"{self._settings.brokers}: no broker answers: {hint or self._settings.redact(cause.str())}"
                     ) from None
                 self._check()
                 if not self._is_away:
                     self._is_away = True
-                    warn("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
+                    log_warning("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
                 continue
             self._until = self._refused = None
             self._was_reached = True
-            self._came_back()
+            self._mark_reachable()
             return found
 
     def _hint(self) -> str:
@@ -189,23 +189,23 @@ class TopicReader:
         hint = self._settings.hint_of_protocol() if self._log.is_cut and not self._was_reached else ""
         if hint and not self._has_hint:
             self._has_hint = True
-            warn(hint, brokers=self._settings.brokers)
+            log_warning(hint, brokers=self._settings.brokers)
         return hint
 
-    def _listen(self) -> None:
+    def _poll_errors(self) -> None:
         """Let the client tell more of what is wrong; a message that it gives instead is for the next fetch."""
         message = self._consumer.poll(0.1)
         if message is not None:
-            self._given.append(message)
+            self._polled.append(message)
 
     def _all_topics(self) -> Any:
-        known = self._asked(lambda: self._consumer.list_topics(timeout=CALL_SECONDS)).topics
+        known = self._call_broker(lambda: self._consumer.list_topics(timeout=CALL_SECONDS)).topics
         for topic in self._readers:
             if topic not in known:
                 names = [name for name in known if not name.startswith("__")]
                 raise InputError(f"{self._settings.brokers}: there is no topic {topic!r}{did_you_mean(topic, names)}")
             if known[topic].error is not None:
-                raise KafkaError(f"the topic {topic}: {self._settings.scrubbed(known[topic].error.str())}")
+                raise KafkaError(f"the topic {topic}: {self._settings.redact(known[topic].error.str())}")
         return known
 
     def places(self, known: Mapping[Place, int]) -> dict[Place, int]:
@@ -216,7 +216,7 @@ class TopicReader:
             for number in sorted(self._known[topic].partitions):
                 place = Place(topic, number)
                 asked = kafka.TopicPartition(topic, number)
-                low, high = self._asked(partial(self._consumer.get_watermark_offsets, asked, timeout=CALL_SECONDS))
+                low, high = self._call_broker(partial(self._consumer.get_watermark_offsets, asked, timeout=CALL_SECONDS))
                 if place not in known:
                     found[place] = high if self._from_end and not known else low
                 elif known[place] < low or known[place] > high:
@@ -233,7 +233,7 @@ class TopicReader:
         """The offsets that transactions of this run have committed, each with its round."""
         kafka = client()
         asked = [kafka.TopicPartition(*place) for place in places]
-        answer = self._asked(lambda: self._consumer.committed(asked, timeout=CALL_SECONDS))
+        answer = self._call_broker(lambda: self._consumer.committed(asked, timeout=CALL_SECONDS))
         found: dict[Place, tuple[int, int]] = {}
         for one in answer:
             if one.error is not None:
@@ -246,7 +246,7 @@ class TopicReader:
     def begin(self, places: Mapping[Place, int]) -> None:
         """Read these partitions from these offsets on."""
         kafka = client()
-        self._given = []
+        self._polled = []
         self._consumer.assign([kafka.TopicPartition(*place, offset) for place, offset in places.items()])
 
     def new_partitions(self, known: Sequence[Place]) -> list[Place]:
@@ -290,7 +290,7 @@ class TopicReader:
         return any(reader.integers for reader in self._readers.values())
 
     @property
-    def were_read(self) -> set[Place]:
+    def finished_partitions(self) -> set[Place]:
         """The partitions whose end was reached at least once."""
         return self._ended
 
@@ -298,24 +298,24 @@ class TopicReader:
 
     def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
         """Put what has come into the merge, waiting for the first message at most so long; how many messages came."""
-        self._hold_back(merge)
+        self._pause_partitions(merge)
         with uncollected():
             return self._fetch(merge, most, seconds)
 
     def _fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
         consumer = self._consumer
-        messages = [*self._given, *consumer.consume(most, 0)]
-        self._given = []
+        messages = [*self._polled, *consumer.consume(most, 0)]
+        self._polled = []
         if not messages and seconds:
             first = consumer.poll(seconds)
             if first is not None:
                 messages = [first, *consumer.consume(most, 0)]
         if messages:
-            self._came_back()
-            self._take(messages, merge)
+            self._mark_reachable()
+            self._dispatch(messages, merge)
         return len(messages)
 
-    def _hold_back(self, merge: PartitionMerge) -> None:
+    def _pause_partitions(self, merge: PartitionMerge) -> None:
         """Read no further in partitions of which too much waits for others, until it is less."""
         kafka = client()
         for place in merge.places:
@@ -327,7 +327,7 @@ class TopicReader:
                 self._paused.discard(place)
                 self._consumer.resume([kafka.TopicPartition(*place)])
 
-    def _take(self, messages: Sequence[Any], merge: PartitionMerge) -> None:
+    def _dispatch(self, messages: Sequence[Any], merge: PartitionMerge) -> None:
         # A method of the class, mapped, takes a third of the time of a call for each message.
         kind = client().Message
         ends: list[tuple[Place, int]] = []
@@ -342,7 +342,7 @@ class TopicReader:
             for message, topic in zip(messages, map(kind.topic, messages), strict=True):
                 by_topic.setdefault(topic, []).append(message)
         for topic, theirs in by_topic.items():
-            self._take_of(topic, theirs, merge)
+            self._read_topic(topic, theirs, merge)
         for place, offset in ends:
             # Something may have come behind the end that was told.
             if offset >= merge.position(place):
@@ -357,20 +357,20 @@ class TopicReader:
             return [(Place(message.topic(), message.partition()), message.offset())]
         if error.code() in (kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE):
             raise KafkaError(
-                f"{message.topic()}/{message.partition()}: {self._settings.scrubbed(error.str())}; messages were deleted "
+                f"{message.topic()}/{message.partition()}: {self._settings.redact(error.str())}; messages were deleted "
                 "before they were read"
             )
         if error.retriable() or error.code() in (kafka.KafkaError._TRANSPORT, kafka.KafkaError._ALL_BROKERS_DOWN):
             return []
         if error.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART and self._is_away:
             return []
-        raise KafkaError(f"{message.topic()}: {self._settings.scrubbed(error.str())}")
+        raise KafkaError(f"{message.topic()}: {self._settings.redact(error.str())}")
 
-    def _take_of(self, topic: str, messages: list[Any], merge: PartitionMerge) -> None:
+    def _read_topic(self, topic: str, messages: list[Any], merge: PartitionMerge) -> None:
         reader = self._readers[topic]
         tuples = reader.read(messages)
         for warning in reader.warnings:
-            warn(warning, topic=topic)
+            log_warning(warning, topic=topic)
         reader.warnings.clear()
         self.messages += len(messages)
         self.filtered += tuples.filtered

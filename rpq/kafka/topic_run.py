@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError
-from rpq.kafka.checkpoint import KeptState, Round, RunPosition
-from rpq.kafka.client import ClientSettings, KafkaError, tell
+from rpq.kafka.checkpoint import CheckpointStore, Round, RunPosition
+from rpq.kafka.client import ClientSettings, KafkaError, log_event
 from rpq.kafka.message_reader import MessageReader
-from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place, Released
-from rpq.kafka.rounds import EngineRounds, RoundSize, RunProgress, Stopped
+from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
+from rpq.kafka.rounds import EngineRounds, EngineStopped, RoundSize, RunProgress
 from rpq.kafka.row_outputs import RowMessages, RowOutputs, RowSink, Transactions
 from rpq.kafka.topic_reader import TopicFigures, TopicInput, TopicReader
 from rpq.running.latency_counts import LatencyCounts
@@ -80,7 +80,7 @@ class TopicRun:
             stops=source.on_error == "stop",
             watch=watch,
         )
-        self._kept = KeptState(checkpoint, restore=restore, identity=identity or {}, differences=differences)
+        self._store = CheckpointStore(checkpoint, restore=restore, identity=identity or {}, differences=differences)
         self._progress = RunProgress(0, {}, {})
         self._size = RoundSize()
         self.merge: PartitionMerge | None = None
@@ -100,7 +100,7 @@ class TopicRun:
         `KafkaError`, and whatever `check` raises; all that came before is committed by then and, but for errors of the
         engine and of Kafka, in the checkpoint.
         """
-        self._kept.lock()
+        self._store.lock()
         try:
             self._begin()
             began = time.monotonic()
@@ -119,11 +119,11 @@ class TopicRun:
                 self._outputs.transactions.close()
             if self.reader is not None:
                 self.reader.close()
-            self._kept.close()
+            self._store.close()
 
     def _begin(self) -> None:
-        self._rounds.engine = self._kept.resume()
-        position = self._kept.position
+        self._rounds.engine = self._store.resume()
+        position = self._store.position
         readers = {
             topic: MessageReader(
                 self.source.columns,
@@ -143,7 +143,7 @@ class TopicRun:
         self.merge = PartitionMerge(
             {place: (offset, self._progress.fronts[place]) for place, offset in starts.items()},
             max_delay=self.source.max_delay,
-            report=self._told_of_partition,
+            report=self._log_partition_state,
             is_at_end=self.reader.is_at_end,
         )
         self.reader.begin(starts)
@@ -151,14 +151,14 @@ class TopicRun:
         self._rounds.tuples = position.counts.get("tuples", 0)
         self._seconds_before = position.total_seconds
         self._outputs.sink = self._open_sink(position.output if self.resumed else None)
-        tell(
+        log_event(
             "goes on from its checkpoint" if self.resumed else "begins",
             topics=[*self.source.topics],
             partitions=len(starts),
             **({"round": self._progress.round} if self.resumed else {}),
         )
-        if self._kept.path is not None:
-            self._begin_kept()
+        if self._store.path is not None:
+            self._begin_checkpoints()
         self.is_clean = True
 
     def _begin_transactions(self, group: str) -> None:
@@ -166,7 +166,7 @@ class TopicRun:
         transactions = Transactions(
             self._settings,
             name=self._settings.named("transactional.id") or group,
-            run=self._kept.position.run,
+            run=self._store.position.run,
             group=self.reader.group_metadata,
             committed_round=self._committed_round,
             check=self._check,
@@ -179,17 +179,17 @@ class TopicRun:
         """The last round of this run that was committed."""
         assert self.reader is not None
         places = self.reader.places({}) if self.merge is None else self.merge.places
-        committed = self.reader.committed(list(places), self._kept.position.run)
+        committed = self.reader.committed(list(places), self._store.position.run)
         return max((number for _, number in committed.values()), default=0)
 
-    def _begin_kept(self) -> None:
+    def _begin_checkpoints(self) -> None:
         """Let there be a checkpoint, or take again what was committed behind it, as the journal tells it."""
         if not self.resumed:
             # From now on it is known by a name, whatever becomes of it.
-            self._kept.begin_journal()
+            self._store.begin_journal()
             self._write_checkpoint()
         elif self._outputs.transactions is not None:
-            self._replay(self._kept.rounds_up_to(max(self._committed_round(), self._progress.round)))
+            self._replay(self._store.rounds_up_to(max(self._committed_round(), self._progress.round)))
 
     def _replay(self, rounds: Sequence[Round]) -> None:
         """Push rounds again, silently: what came of them is committed."""
@@ -201,9 +201,11 @@ class TopicRun:
                 self.reader.fetch(self.merge, FETCH, 0.1)
             self._rounds.rejected += len(released.bad)
             self._rounds.push(released, silently=True)
-            self._progress.stand_at(one.number, released.ends, released.fronts)
+            self._progress.advance(one.number, released.ends, released.fronts)
         if rounds:
-            tell("replayed", rounds=len(rounds), tuples=self.tuples - before, seconds=round(time.monotonic() - began, 3))
+            log_event(
+                "replayed", rounds=len(rounds), tuples=self.tuples - before, seconds=round(time.monotonic() - began, 3)
+            )
 
     def _work(self) -> str:
         assert self.reader is not None and self.merge is not None
@@ -218,7 +220,7 @@ class TopicRun:
                 released = self._next()
                 if released is None:
                     break
-                self._take(released)
+                self._push_round(released)
                 if self._outputs.age >= COMMIT_SECONDS:
                     self._commit()
                 self._check()
@@ -228,7 +230,7 @@ class TopicRun:
             ):
                 self._commit()
                 last_commit = now
-            if self._kept.path is not None and now >= next_save and self._progress.round != self._kept.position.round:
+            if self._store.path is not None and now >= next_save and self._progress.round != self._store.position.round:
                 took = self._save()
                 next_save = time.monotonic() + max(self._checkpoint_seconds, took / CHECKPOINT_SHARE)
             if now - next_look > PARTITIONS_SECONDS:
@@ -237,11 +239,11 @@ class TopicRun:
             self._tick(self)
             if self.source.limit is not None and self.tuples >= self.source.limit:
                 return "limit"
-            if self.source.until_end and reader.were_read >= {*merge.places}:
-                self._take_the_rest()
+            if self.source.until_end and reader.finished_partitions >= {*merge.places}:
+                self._drain()
                 return "end of input"
 
-    def _next(self) -> Released | None:
+    def _next(self) -> MergedTuples | None:
         """The next round, if anything may go."""
         assert self.merge is not None
         most = self._size.most
@@ -251,19 +253,19 @@ class TopicRun:
                 return None
         return self.merge.ready(most, stop_at_bad=self.source.on_error == "stop")
 
-    def _take_the_rest(self) -> None:
+    def _drain(self) -> None:
         """Take what still waits for partitions that have ended."""
         assert self.merge is not None
-        self.merge.let_all_go()
+        self.merge.release_all()
         while (released := self._next()) is not None:
-            self._take(released)
+            self._push_round(released)
             if self._outputs.age >= COMMIT_SECONDS:
                 self._commit()
             self._check()
 
     # --- a round ---------------------------------------------------------------------------------------------
 
-    def _take(self, released: Released) -> None:
+    def _push_round(self, released: MergedTuples) -> None:
         """Push a round and send its rows; note how far it brings the partitions."""
         self.is_clean = False
         began = time.monotonic()
@@ -277,7 +279,7 @@ class TopicRun:
         try:
             rows = self._rounds.push(released)
             ends = released.ends
-        except Stopped as stopped:
+        except EngineStopped as stopped:
             stop, rows = stopped.error, stopped.rows
             ends = released.ends_before(stopped.row)
         except (LimitError, ConflictBudgetError):
@@ -290,14 +292,14 @@ class TopicRun:
             ends = {**ends, place: min(ends.get(place, released.bad[0].message.offset()), released.bad[0].message.offset())}
         for one in bad:
             self._rounds.reject(one)
-        if moved := self._progress.moved(ends):
+        if moved := self._progress.changed_ends(ends):
             number = self._progress.round + 1
             if self._outputs.transactions is not None:
-                self._kept.note(number, moved)
+                self._store.add_round(number, moved)
             whole = {place: front for place, front in released.fronts.items() if ends[place] == released.ends[place]}
-            self._progress.stand_at(number, moved, whole)
+            self._progress.advance(number, moved, whole)
             self._progress.uncommitted |= moved
-        self._size.took(len(released.lines), rows=rows, seconds=time.monotonic() - began)
+        self._size.update(len(released.lines), rows=rows, seconds=time.monotonic() - began)
         self.latency.note(len(released.lines), began)
         self.is_clean = True
         if stop is not None:
@@ -309,7 +311,7 @@ class TopicRun:
         """Commit the rounds that were pushed since the last time."""
         if self._outputs.transactions is not None and self._progress.uncommitted:
             self.is_clean = False
-            self._kept.synchronise()
+            self._store.synchronise()
             self._outputs.transactions.commit(self._progress.uncommitted, self._progress.round)
             self.is_clean = True
         self._progress.uncommitted = {}
@@ -321,14 +323,14 @@ class TopicRun:
         self._commit()
         self._write_checkpoint()
         seconds = time.monotonic() - began
-        tell("checkpoint written", round=self._progress.round, seconds=round(seconds, 3))
+        log_event("checkpoint written", round=self._progress.round, seconds=round(seconds, 3))
         return seconds
 
     def _write_checkpoint(self) -> None:
         assert self.reader is not None
         sink = self._outputs.sink
         position = RunPosition(
-            run=self._kept.position.run,
+            run=self._store.position.run,
             round=self._progress.round,
             ends=dict(self._progress.ends),
             fronts=dict(self._progress.fronts),
@@ -337,14 +339,14 @@ class TopicRun:
             counts={"rejected": self._rounds.rejected, "tuples": self.tuples if self.engine is not None else 0},
             total_seconds=self.total_seconds,
         )
-        self._kept.save(self.engine or self._make_engine(False), position)
+        self._store.save(self.engine or self._make_engine(False), position)
 
     def _finish(self) -> None:
         """Commit what was pushed, and write the checkpoint, if all stands at the same place."""
         if self.merge is None or not self.is_clean:
             return
         self._commit()
-        if self._kept.path is not None:
+        if self._store.path is not None:
             self._save()
 
     # --- what is told ----------------------------------------------------------------------------------------
@@ -372,7 +374,7 @@ class TopicRun:
     @property
     def resumed(self) -> bool:
         """Whether it goes on from a checkpoint."""
-        return self._kept.resumed
+        return self._store.resumed
 
     @property
     def total_seconds(self) -> float:
@@ -382,20 +384,20 @@ class TopicRun:
     @property
     def checkpoint_age(self) -> float | None:
         """Seconds since the checkpoint was written; None without one."""
-        return self._kept.age
+        return self._store.age
 
-    def _told_of_partition(self, what: str, place: Place) -> None:
+    def _log_partition_state(self, what: str, place: Place) -> None:
         if what == "idle":
-            tell("partition is idle, the others go on without it", partition=str(place), after=self.source.max_delay)
+            log_event("partition is idle, the others go on without it", partition=str(place), after=self.source.max_delay)
         else:
-            tell("partition is back", partition=str(place))
+            log_event("partition is back", partition=str(place))
 
     def _look_for_partitions(self) -> None:
         assert self.reader is not None and self.merge is not None
         for place in self.reader.new_partitions(self.merge.places):
-            tell("partition is new", partition=str(place))
+            log_event("partition is new", partition=str(place))
             self.merge.join(place)
-            self._progress.join(place)
+            self._progress.add_partition(place)
             self.reader.join(place)
 
     def lag(self) -> dict[Place, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rpq.errors import ConflictBudgetError
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries.query import PatternQuery, Query, Vertex
 from rpq.results.changes import SetAside
 
@@ -28,7 +28,7 @@ def budget_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
     )
 
 
-def aside_of(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
+def aside_of(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[int, int]:
     """The roots that were set aside, each with the size at which it was. Raises `Damage`."""
     pairs = [pair.tuple_of(2) for pair in saved]
     aside = {root.vertex(): size.whole(0) for root, size in pairs}

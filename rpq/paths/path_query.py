@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.paths.budget import aside_of, budget_error
 from rpq.paths.explained_path import PathExplanation
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
@@ -187,7 +187,7 @@ class PathQuery(RunningQuery):
             "set_aside": [(name_of(root), size) for index in self.workers for root, size in index.aside.items()],
         }
 
-    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
         counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *COUNTS)}
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):

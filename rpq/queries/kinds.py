@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpq.errors import QueryError
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries.protocol import Host, Question, Resources, RunningQuery
 
 
@@ -26,7 +26,7 @@ class Kind:
     question: type
     start: Callable[[Any, Resources], RunningQuery]
     described: Callable[[Any], dict[str, Any]]
-    read: Callable[[Described], Any]
+    read: Callable[[JsonValue], Any]
     host: Callable[[Resources], Host] | None = None
 
 
@@ -66,7 +66,7 @@ def described(question: Question) -> dict[str, Any]:
     return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.described(question)}
 
 
-def read(content: Described) -> Any:
+def read(content: JsonValue) -> Any:
     """The question that `described` made these of. Raises `Damage`."""
     name = content["kind"].text() if "kind" in content else _PLAIN
     if name not in _kinds:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError
-from rpq.files.json_values import Described
+from rpq.files.json_values import JsonValue
 from rpq.queries.centre import Centre
 from rpq.queries.label_set import LabelSet
 from rpq.queries.row_guard import RowGuard
@@ -416,5 +416,5 @@ class RunningQuery(ABC):
         """What was counted and cannot be found again from the window, for JSON."""
 
     @abstractmethod
-    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         """Go on from what `saved` gave. Calls `load` once, which lets the workers load the window. Raises `Damage`."""

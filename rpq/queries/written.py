@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from rpq.errors import RpqError
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries import written_windows
 from rpq.queries.query import Query, Vertex
 
@@ -26,7 +26,7 @@ def described(query: Query) -> dict[str, Any]:
     }
 
 
-def read(content: Described) -> Query:
+def read(content: JsonValue) -> Query:
     """The query. A field that older releases did not write has its default. Raises `Damage`."""
     options: dict[str, Any] = {}
     for name in ("name", "paths", "semantics", "on_budget"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpq.errors import RpqError
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries import written_windows
 from rpq.queries.query import PatternQuery
 
@@ -26,7 +26,7 @@ def described(query: PatternQuery) -> dict[str, Any]:
     }
 
 
-def read(content: Described) -> PatternQuery:
+def read(content: JsonValue) -> PatternQuery:
     """The pattern. Raises `Damage`."""
     window = written_windows.read(content["window"])
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "matching", "paths", "semantics")}

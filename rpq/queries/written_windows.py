@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpq.errors import QueryError
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 
@@ -20,7 +20,7 @@ def described(window: AnyWindow) -> dict[str, Any]:
             return {"size": window.size, "slide": window.slide}
 
 
-def read(content: Described) -> AnyWindow:
+def read(content: JsonValue) -> AnyWindow:
     """The window. Raises `Damage`."""
     kind = content["kind"].one_of("time", "count", "unbounded") if "kind" in content else "time"
     try:

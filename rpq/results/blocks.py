@@ -12,7 +12,7 @@ import pyarrow as pa
 from rpq.compiled.kernel_cache import njit
 from rpq.results.column_kernels import Names, Region
 from rpq.results.delta import Delta, IdRows
-from rpq.results.typed_columns import Texts, kinds_of, shown
+from rpq.results.typed_columns import Texts, kinds_of, terms_to_values
 from rpq.stream.vertices import VertexDictionary
 
 Schema = tuple[str, ...]
@@ -117,7 +117,7 @@ FEW = 64
 """Up to so many rows lists are cheaper than columns."""
 _SIGNS = np.array([0, 0, WHOLE, 1], np.uint8)
 """By the kind of an event (1, 2, or from the end -1): how a block says it."""
-_SINGLY = 6
+_FEW_NAMES = 6
 """Fewer names are cheaper one by one than as a column."""
 
 
@@ -143,7 +143,7 @@ def blocks_of(
         block = _block_of(
             names,
             [deltas[place] for place in places],
-            partial(_outliving, vertices=vertices) if texts_of is None else partial(_outliving_terms, texts=texts_of),
+            partial(_stable_names, vertices=vertices) if texts_of is None else partial(_stable_terms, texts=texts_of),
             None if witnesses is None else [witnesses[place] for place in places],
             None if order is None else np.concatenate([order[place] for place in places]),
         )
@@ -163,7 +163,7 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
         begin = 0
         values = delta.as_lists()
         new = {vertex for ids in values for vertex in ids}.difference(names)
-        if len(new) < _SINGLY:
+        if len(new) < _FEW_NAMES:
             names |= {vertex: vertices.name_of(vertex) for vertex in new}
         else:
             names |= zip(new, vertices.names_of(np.fromiter(new, np.int64, len(new))).to_pylist(), strict=True)
@@ -191,11 +191,11 @@ def columns_of_names(
     """The columns of rows of ids, of which there are some; all have the same columns. `texts` as in `blocks_of`."""
     order = rows[0].order
     if texts is not None:
-        values, terms = _outliving_terms(np.concatenate([some.ordered(order).values for some in rows]), texts)
+        values, terms = _stable_terms(np.concatenate([some.ordered(order).values for some in rows]), texts)
         vertex = pa.int64() if vertices.kind == "int64" else pa.string()
         kinds = kinds_of(columns)
-        return [shown(terms, kinds[place], vertex).take(pa.array(values[:, at])) for place, at in enumerate(order)]
-    values, names = _outliving(np.concatenate([some.ordered(order).values for some in rows]), vertices)
+        return [terms_to_values(terms, kinds[place], vertex).take(pa.array(values[:, at])) for place, at in enumerate(order)]
+    values, names = _stable_names(np.concatenate([some.ordered(order).values for some in rows]), vertices)
     ready = Names(names)
     region = Region.of_rows(len(values), len(order) * ready.bytes_a_row, columns=len(order))
     return [ready.column(values, place, 0, len(values), region) for place in order]
@@ -204,7 +204,7 @@ def columns_of_names(
 def _block_of(
     columns: Schema,
     deltas: list[tuple[int, Delta]],
-    outliving: Callable[[np.ndarray], tuple[np.ndarray, pa.Array]],
+    stable: Callable[[np.ndarray], tuple[np.ndarray, pa.Array]],
     witnesses: list[pa.Array] | None,
     order: np.ndarray | None,
 ) -> Block:
@@ -235,7 +235,7 @@ def _block_of(
                 place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
             event, row = event + len(mine), row + len(delta)
         witness = witness if witness is None or rows is None else witness.take(pa.array(rows.reshape(-1)))
-    values, names = outliving(values)
+    values, names = stable(values)
     return Block(
         columns=columns,
         ids=IdRows(values, deltas[0][1].ids.order),
@@ -272,7 +272,7 @@ def _in_time_order(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray],
     return np.split(order, cuts), np.split(first, cuts)
 
 
-def _outliving(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray, pa.Array]:
+def _stable_names(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray, pa.Array]:
     """Ids as places among names, which do not change when ids are given away; and these names."""
     if ids.size >= 2 * vertices.count:  # all names are fewer than the ids, which can stay as they are
         return ids, vertices.names_of(np.arange(vertices.count))
@@ -280,8 +280,8 @@ def _outliving(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray,
     return places, vertices.names_of(used)
 
 
-def _outliving_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
-    """As `_outliving`, of ids whose terms are given; null for what is unbound."""
+def _stable_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
+    """As `_stable_names`, of ids whose terms are given; null for what is unbound."""
     used, places = np.unique(ids, return_inverse=True)
     return places.reshape(ids.shape).astype(np.int32), pa.array(texts(used), pa.string())
 

@@ -14,7 +14,7 @@ from rpq.errors import QueryError
 from rpq.results.answers import html_table
 from rpq.results.blocks import Block, FewRows, Schema
 from rpq.results.column_kernels import PIECE, Names, Region, repeated, signs, spread
-from rpq.results.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, shown
+from rpq.results.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values
 from rpq.stream.stream_time import StreamTime, python_values
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _PAIR = Change._fields[1:3]
 
 
 @cache
-def change_type(columns: Schema) -> Callable[..., Any]:
+def row_type(columns: Schema) -> Callable[..., Any]:
     """The type of the rows of queries with these columns: `Change`, or one like it that has them in place of the pair."""
     return Change if columns == _PAIR else namedtuple("Change", ("query", *columns, "timestamp", "op"), rename=True)
 
@@ -67,38 +67,39 @@ class SetAside(NamedTuple):
     size: int
 
 
-class Asked:
+class QueryNames:
     """Names and columns of the queries of an engine, in the order in which rows number them.
 
-    The lists are those of all that have `grown` from one beginning; each reads as many of their first items as it has.
+    Instances derived from one another by `with_queries` share their lists; each reads only as many leading items as it has
+    queries.
     """
 
     def __init__(self, names: Iterable[str] = (), columns: Iterable[Schema] = ()) -> None:
         self.names = [*names]
         self.columns = [*columns]
         self._count = len(self.names)
-        self._different: tuple[Schema, ...] | None = None
+        self._schemas: tuple[Schema, ...] | None = None
 
     def __len__(self) -> int:
         return self._count
 
-    def grown(self, names: Sequence[str], columns: Sequence[Schema]) -> Asked:
+    def with_queries(self, names: Sequence[str], columns: Sequence[Schema]) -> QueryNames:
         """These and some more; what has grown already must not grow again. O(those added)."""
         assert len(self.names) == self._count
-        after = Asked()
+        after = QueryNames()
         after.names, after.columns, after._count = self.names, self.columns, self._count + len(names)
-        if (known := self._different) is not None:
-            after._different = tuple(dict.fromkeys([*known, *columns]))
+        if (known := self._schemas) is not None:
+            after._schemas = tuple(dict.fromkeys([*known, *columns]))
         self.names.extend(names)
         self.columns.extend(columns)
         return after
 
     @property
-    def different(self) -> tuple[Schema, ...]:
+    def schemas(self) -> tuple[Schema, ...]:
         """The different columns that queries have. O(queries), once."""
-        if self._different is None:
-            self._different = tuple(dict.fromkeys(self.columns[: self._count]))
-        return self._different
+        if self._schemas is None:
+            self._schemas = tuple(dict.fromkeys(self.columns[: self._count]))
+        return self._schemas
 
     def number_of(self, name: str) -> int:
         """The number of a query; raises `QueryError` if none is called so. O(queries)."""
@@ -109,9 +110,9 @@ class Asked:
             raise QueryError(f"no query named {name!r}; the registered ones are: {known}") from None
 
     @property
-    def one(self) -> Schema | None:
+    def common_schema(self) -> Schema | None:
         """The columns, where all queries have the same."""
-        return None if len(self.different) > 1 else (*self.different, _PAIR)[0]
+        return None if len(self.schemas) > 1 else (*self.schemas, _PAIR)[0]
 
     @cached_property
     def _all_names(self) -> Names:
@@ -148,7 +149,7 @@ class Changes:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: QueryNames,
         chunks: Sequence[list[Block] | FewRows],
         *,
         added: int,
@@ -161,7 +162,7 @@ class Changes:
         self.removed = removed
         self.late_rows = late_rows
         self.set_aside: list[SetAside] = []
-        self._asked = asked
+        self._queries = asked
         self._chunks = chunks
         self._kind = pa.int64() if kind == "int64" else pa.string()
         self._times = times
@@ -179,7 +180,7 @@ class Changes:
         rows = self._first(_SHOWN_IN_HTML)
         caption = f"{self.added:,} added, {self.removed:,} removed"
         held = sum(block.row_count for blocks in self._as_blocks() for block in blocks)
-        columns = self._asked.one
+        columns = self._queries.common_schema
         names = ("query", "answer", "timestamp", "op") if columns is None else ("query", *columns, "timestamp", "op")
         shown = [(row[0], row[1:-2], *row[-2:]) for row in rows] if columns is None else rows
         return html_table(caption, names, shown, more=held - len(rows))
@@ -207,8 +208,8 @@ class Changes:
             schema = self._schema
             blocks = [block for blocks in self._as_blocks() for block in blocks]
         else:
-            number = self._asked.number_of(query)
-            schema = self._schema_of(self._asked.columns[number])
+            number = self._queries.number_of(query)
+            schema = self._schema_of(self._queries.columns[number])
             found = (block.of(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
             blocks = list(found)
         return self._table(blocks, schema, witness)
@@ -226,7 +227,7 @@ class Changes:
         >>> [(table.column_names, len(table)) for table in changes.tables()]
         [(['query', 'source', 'target', 'timestamp', 'op'], 3), (['query', 'x', 'y', 'z', 'timestamp', 'op'], 1)]
         """
-        found: dict[Schema, list[Block]] = {columns: [] for columns in self._asked.different}
+        found: dict[Schema, list[Block]] = {columns: [] for columns in self._queries.schemas}
         for blocks in self._as_blocks():
             for block in blocks:
                 found[block.columns].append(block)
@@ -262,9 +263,9 @@ class Changes:
         if not self._chunks:  # of most tuples there are none, and an empty table takes longer than the tuple
             return []
         if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # timestamps are plain numbers
-            names, columns = self._asked.names, self._asked.columns
+            names, columns = self._queries.names, self._queries.columns
             return [
-                change_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
+                row_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
                 for query, values, timestamp, removed in zip(*rows, strict=True)
             ]
         return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
@@ -283,7 +284,7 @@ class Changes:
     def _without_rows(self) -> Changes:
         """The counts alone."""
         counted = Changes(
-            self._asked,
+            self._queries,
             [],
             added=self.added,
             removed=self.removed,
@@ -296,12 +297,12 @@ class Changes:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        if self._asked.one is None:
+        if self._queries.common_schema is None:
             raise QueryError(
                 "the queries of this engine have different columns, and so do their tables: ask for one query's, as in "
-                f"changes.to_arrow({self._asked.names[0]!r})"
+                f"changes.to_arrow({self._queries.names[0]!r})"
             )
-        return self._schema_of(self._asked.one)
+        return self._schema_of(self._queries.common_schema)
 
     def _schema_of(self, columns: Schema, *, terms: bool = False) -> pa.Schema:
         text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
@@ -311,15 +312,15 @@ class Changes:
         return pa.schema(fields)
 
     def _as_blocks(self) -> Iterator[list[Block]]:
-        return (chunk.blocks(self._asked.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
+        return (chunk.blocks(self._queries.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
 
     def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
         """The rows of a block, a piece at a time."""
         if witness and block.witness is None:
             raise ValueError("no paths were kept; make the engine with witness=True")
         names = self._names_of(block, terms=any(map(holds_terms, schema)))
-        one = self._asked.names[block.query[0]] if (block.query == block.query[0]).all() else None
-        queries, places = (None, block.query) if one is not None else self._asked.names_for(block.query)
+        one = self._queries.names[block.query[0]] if (block.query == block.query[0]).all() else None
+        queries, places = (None, block.query) if one is not None else self._queries.names_for(block.query)
         bytes_a_row = _BYTES_BESIDE + sum(column.bytes_a_row for column in names)
         bytes_a_row += 0 if queries is None else 4 + queries.bytes_a_row
         for first in range(0, block.row_count, PIECE):
@@ -355,7 +356,7 @@ class Changes:
         if not isinstance(block.columns, TypedColumns):
             return [Names(block.names)] * len(block.columns)
         ready = {
-            kind: Names(block.names if terms and kind == "text" else shown(block.names, kind, self._kind))
+            kind: Names(block.names if terms and kind == "text" else terms_to_values(block.names, kind, self._kind))
             for kind in dict.fromkeys(block.columns.kinds)
         }
         return [ready[kind] for kind in block.columns.kinds]
@@ -364,7 +365,7 @@ class Changes:
         """The rows of one chunk."""
         rows: list[Any] = []
         for block in blocks:
-            made = change_type(block.columns)
+            made = row_type(block.columns)
             for batch in self._batches(block, self._schema_of(block.columns), False):
                 rows += [made(*row) for row in zip(*(python_values(column) for column in batch.columns), strict=True)]
         if len(blocks) < 2:

@@ -27,7 +27,7 @@ _ALIGNED = 64
 _OFFSETS = np.iinfo(np.int32).max
 _MOST_TEXT = np.iinfo(np.int32).max
 """Bytes that the offsets of a column of text can tell; others have the larger ones."""
-_KEPT = 1 << 22
+_CACHED_BYTES = 1 << 22
 _SIGNS = np.frombuffer(b"+-=", np.uint8)
 
 
@@ -120,7 +120,7 @@ def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region:
 
 def repeated(text: str, count: int) -> pa.Array:
     """A column of `count` times the same text, at most `PIECE`."""
-    if len(text) * PIECE > _KEPT:
+    if len(text) * PIECE > _CACHED_BYTES:
         return pa.repeat(pa.scalar(text, pa.string()), count)
     return _repeated(text, 1 << max(0, count - 1).bit_length()).slice(0, count)
 

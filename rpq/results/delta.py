@@ -133,9 +133,7 @@ class Delta:
 
 def apart(deltas: Iterable[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
     """Deltas (number of the query, delta), none of which is of several queries any more."""
-    return [
-        one for number, delta in deltas for one in ([(number, delta)] if delta.numbers is None else delta.apart())
-    ]
+    return [one for number, delta in deltas for one in ([(number, delta)] if delta.numbers is None else delta.apart())]
 
 
 def net_rows(columns: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> np.ndarray:
@@ -168,12 +166,12 @@ def net_rows(columns: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: n
     return kept
 
 
-def ends_of_kept(kept: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def ends_after_filter(kept: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Where the rows of each event end when only those that are `kept` are left."""
     return np.append(0, np.cumsum(kept))[ends]
 
 
-def net_of_events(delta: Delta, first: np.ndarray) -> Delta:
+def net_rows_of_events(delta: Delta, first: np.ndarray) -> Delta:
     """The rows of a chunk with those of one event brought together: what leaves and comes back in it is left out.
 
     `first` is, for each tuple of the chunk, the place of the first tuple of its event, which stands in the order of the
@@ -194,18 +192,18 @@ def net_of_events(delta: Delta, first: np.ndarray) -> Delta:
     is_last[:-1] = (orders[1:] != orders[:-1]) | (times[1:] != times[:-1]) | (kinds[1:] != kinds[:-1])
     orders, times, kinds, ends = (array[is_last] for array in (orders, times, kinds, ends))
     kept = net_rows(values, ends, kinds, orders)
-    ends = ends_of_kept(kept, ends)
+    ends = ends_after_filter(kept, ends)
     some = np.diff(ends, prepend=0) > 0
     return Delta(
         ids=IdRows(values[kept], places), times=times[some], ends=ends[some], kinds=kinds[some], orders=orders[some]
     )
 
 
-def of_tuples_alone(delta: Delta, times: np.ndarray) -> Delta:
+def without_boundaries(delta: Delta, times: np.ndarray) -> Delta:
     """The rows that tuples bring, without those of boundaries, each with the time that `times` has for its tuple."""
     is_told = delta.orders % 2 == 1
     kept = np.repeat(is_told, delta.lengths())
-    ends = ends_of_kept(kept, delta.ends)[is_told]
+    ends = ends_after_filter(kept, delta.ends)[is_told]
     values, places = delta.ids
     return Delta(
         ids=IdRows(values[kept], places),

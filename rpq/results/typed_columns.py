@@ -82,7 +82,7 @@ def without_terms(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def shown(terms: pa.Array, kind: ColumnKind, vertex: pa.DataType) -> pa.Array:
+def terms_to_values(terms: pa.Array, kind: ColumnKind, vertex: pa.DataType) -> pa.Array:
     """Terms as the values of a column, null for those that are unbound. O(total length)."""
     if kind == "vertex" and not pa.types.is_int64(vertex):
         return terms

@@ -21,7 +21,7 @@ from rpq.queries.query import Vertex
 from rpq.queries.row_guard import RowGuard
 from rpq.results.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, apart, net_of_events, of_tuples_alone
+from rpq.results.delta import Delta, apart, net_rows_of_events, without_boundaries
 from rpq.running.collector import Collector
 from rpq.running.crew import Crew
 from rpq.running.excess import Excess, excess_of
@@ -171,8 +171,8 @@ class Evaluation:
         found = []
         queries = self.running.by_number
         for number, delta in apart(deltas):
-            net = delta if first is None or queries[number].nets_events else net_of_events(delta, first)
-            net = net if told is None else of_tuples_alone(net, told)
+            net = delta if first is None or queries[number].nets_events else net_rows_of_events(delta, first)
+            net = net if told is None else without_boundaries(net, told)
             self.running.leave_out(queries[number], delta.counts() - net.counts())
             found.append((number, net))
         return found
@@ -318,7 +318,7 @@ class Evaluation:
     def _at_told_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
         if self.told_time is None:
             return deltas
-        return [(number, of_tuples_alone(delta, np.full(1, self.told_time))) for number, delta in deltas]
+        return [(number, without_boundaries(delta, np.full(1, self.told_time))) for number, delta in deltas]
 
     def empty_windows(self, time: int) -> None:
         """Move the stream time to one at which nothing is left in any window; what leaves is not told."""

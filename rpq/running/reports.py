@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries.protocol import Guard, Telling
 from rpq.results.blocks import WHOLE
 from rpq.results.delta import Delta, IdRows
@@ -236,16 +236,16 @@ class Reports:
         return saved
 
     @staticmethod
-    def saved_names(saved: Described) -> list[int | str]:
+    def saved_names(saved: JsonValue) -> list[int | str]:
         """The vertices of rows that waited. Raises `Damage`."""
         return [name.vertex() for name in saved["names"]]
 
     @staticmethod
-    def saved_texts(saved: Described) -> list[str | None]:
+    def saved_texts(saved: JsonValue) -> list[str | None]:
         """The terms of rows that waited, None for what is unbound. Raises `Damage`."""
         return [None if name.is_none else name.unicode() for name in saved["names"]]
 
-    def restore(self, saved: Described, ids: np.ndarray, *, time: int | None) -> None:
+    def restore(self, saved: JsonValue, ids: np.ndarray, *, time: int | None) -> None:
         """Go on from what `saved` gave at a stream time; `ids` are those of its names. Raises `Damage`."""
         self.rows[:] = [count.whole(0, _LARGEST_COUNT) for count in saved["told"].tuple_of(2)]
         rows, weights = self._read_rows(saved, ids)
@@ -259,7 +259,7 @@ class Reports:
                 raise Damage("a row of a whole answer is there less than once")
             self._whole = _Net(rows, weights, np.zeros(len(rows), np.int64))
 
-    def _read_rows(self, saved: Described, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _read_rows(self, saved: JsonValue, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows of ids, and their weights. Raises `Damage`."""
         most = len(ids) - 1
         rows = [[place.whole(0, most) for place in row.tuple_of(self._columns)] for row in saved["rows"]]

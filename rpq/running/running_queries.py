@@ -16,7 +16,7 @@ from rpq.queries.kinds import kind_of
 from rpq.queries.protocol import Figures, Guard, Question, Resources, RunningQuery
 from rpq.queries.readings import readings_of
 from rpq.results.blocks import Schema
-from rpq.results.changes import Asked
+from rpq.results.changes import QueryNames
 from rpq.results.delta import Delta
 from rpq.results.typed_columns import Texts
 from rpq.running.lost_edges import count_key
@@ -38,7 +38,7 @@ class RunningQueries:
 
     def __init__(self) -> None:
         self._held: dict[str, RunningQuery] = {}
-        self._asked: Asked | None = Asked()
+        self._asked: QueryNames | None = QueryNames()
         self._jobs: tuple[tuple[int, Any], ...] | None = ()  # (number of the query, worker); None: not known since some went
         self.hosts: tuple[Any, ...] = ()  # what queries of one kind share
         self._numbers: dict[str, int] | None = {}  # by name; None, as the above: not known since queries went
@@ -138,10 +138,10 @@ class RunningQueries:
         return self._known_numbers()[running.question.name]
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> QueryNames:
         """Names and columns of the queries. O(1), and O(queries) after some went."""
         if self._asked is None:
-            self._asked = Asked(self._columns, self._columns.values())
+            self._asked = QueryNames(self._columns, self._columns.values())
         return self._asked
 
     def _known_numbers(self) -> dict[str, int]:
@@ -340,7 +340,7 @@ class RunningQueries:
             self._reports |= {numbers[name]: self._reports_of[name] for name in columns if name in self._reports_of}
         if self._texts_by_number is not None and self._texts:
             self._texts_by_number |= {numbers[name]: self._texts[name] for name in columns if name in self._texts}
-        self._asked = asked.grown([*columns], [*columns.values()])
+        self._asked = asked.with_queries([*columns], [*columns.values()])
         changed = self._read(added, labels)
         if len(self._windows) > windows:
             self._set_windows(graph)

@@ -22,7 +22,7 @@ from rpq.cli.topic_execution import topic_input_of
 from rpq.errors import InputError, RpqError
 from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
 from rpq.kafka.message_reader import MessageReader
-from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place, Released
+from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput, TopicReader
 from rpq.readers import WhereError
 from rpq.serve.engine_jobs import Push
@@ -160,7 +160,7 @@ class TopicFeed:
             self._ends[place], self._fronts[place] = 0, LEAST
             reader.join(place)
 
-    def _take(self, reader: TopicReader, released: Released) -> None:
+    def _take(self, reader: TopicReader, released: MergedTuples) -> None:
         """Post a round, and wait for it; bad messages end it or are left out."""
         if released.columns is not None:
             ends, fronts, layouts = dict(self._ends), dict(self._fronts), reader.layouts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpq.errors import RpqError
-from rpq.files.json_values import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.patterns.pattern_host import PatternHost
 from rpq.queries import written_windows
 from rpq.queries.kinds import Kind
@@ -33,7 +33,7 @@ def described(query: SparqlQuery) -> dict[str, Any]:
     }
 
 
-def read(content: Described) -> SparqlQuery:
+def read(content: JsonValue) -> SparqlQuery:
     """The query. Raises `Damage`."""
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
     options["simple_budget"] = content["simple_budget"].whole(1)

@@ -220,18 +220,18 @@ N_QUADS = Lines(header=lambda columns: b"", of=quad_lines)
 FORMS = (TSV, SPARQL_JSON_LINES, SPARQL_JSON, N_QUADS)
 
 
-def computed_of(answers: Sequence[str]) -> frozenset[str]:
+def computed_columns(answers: Sequence[str]) -> frozenset[str]:
     """The columns that hold what was computed."""
     kinds = getattr(answers, "kinds", ())
     return frozenset(name for name, kind in zip(answers, kinds, strict=False) if kind == "text")
 
 
-def with_computed(lines: Lines, answers: Sequence[str]) -> Lines:
+def with_computed_columns(lines: Lines, answers: Sequence[str]) -> Lines:
     """The form for answers of which some columns hold what was computed: texts, unless a table has them as terms.
 
     Which these are their `kinds` tell, a name for each column ("text"), where the columns have that.
     """
-    computed = computed_of(answers)
+    computed = computed_columns(answers)
     if not computed or lines not in FORMS:
         return lines
     of: Callable[..., Iterator[pa.Buffer]] = lines.of
@@ -264,15 +264,15 @@ class SinkError(RpqError):
     """An output that cannot be opened, or not be gone on with."""
 
 
-def columns_of(answers: Sequence[str] = PAIR, *, witness: bool, several: bool = False) -> tuple[str, ...]:
-    """The columns of an output: of a query whose answers have these, of `several` such queries, and with witnesses.
+def columns_of(answers: Sequence[str] = PAIR, *, witness: bool, with_query: bool = False) -> tuple[str, ...]:
+    """The columns of an output: of a query whose answers have these, of `with_query` such queries, and with witnesses.
 
-    >>> columns_of(witness=True, several=True)
+    >>> columns_of(witness=True, with_query=True)
     ('query', 'source', 'target', 'timestamp', 'op', 'path')
     >>> columns_of(("x", "y", "z"), witness=False)
     ('x', 'y', 'z', 'timestamp', 'op')
     """
-    return (*(QUERY_COLUMN,) * several, *answers, *LAST_COLUMNS, *(WITNESS_COLUMN,) * witness)
+    return (*(QUERY_COLUMN,) * with_query, *answers, *LAST_COLUMNS, *(WITNESS_COLUMN,) * witness)
 
 
 def check_edges(path: str, answers: Sequence[str]) -> None:

@@ -43,8 +43,8 @@ from rpq.cli.outputs.formats import (
     check_end,
     check_suffix,
     columns_of,
-    computed_of,
-    with_computed,
+    computed_columns,
+    with_computed_columns,
 )
 from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, Frame
@@ -64,8 +64,8 @@ __all__ = [
     "check_suffix",
     "columns_of",
     "destination",
+    "frames_path",
     "open_sink",
-    "rows_beside",
 ]
 
 ROW_GROUP_ROWS = 1 << 20
@@ -103,14 +103,14 @@ def open_sink(
     answers: Sequence[str] = PAIR,
     *,
     witness: bool = False,
-    several: bool = False,
+    with_query: bool = False,
     resumable: bool = False,
     grows: bool = False,
     position: int | None = None,
 ) -> Sink:
     """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
 
-    `answers` are the columns of a query's answers.  Rows of `several` queries begin with the query's name.  A
+    `answers` are the columns of a query's answers.  Rows of `with_query` queries begin with the query's name.  A
     `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
     the format allows it (text), for those who follow it; without either, a file is put in place by `close`.  Devices
     and FIFOs take CSV if their names do not tell a format. Raises `SinkError` for another ending, a file that cannot be
@@ -120,34 +120,34 @@ def open_sink(
     of_edges = ending in N_QUADS_ENDINGS
     if of_edges:
         check_edges(path, answers)
-    columns = columns_of(answers, witness=witness and not of_edges, several=several or of_edges)
+    columns = columns_of(answers, witness=witness and not of_edges, with_query=with_query or of_edges)
     if resumable and (path == destinations.STANDARD_STREAM or not destinations.is_regular(path)):
         raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")
     if ending == ".parquet":
-        with _opening():
+        with _sink_errors():
             return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
     form, packed = os.path.splitext(ending) if ending.endswith(tuple(FRAMES)) else (ending, "")
     if form in WHOLE_FORMS and position is not None:
         check_end(path, position)
     file = destination(path, grows=grows or resumable, position=position)
     lines = (TEXT_FORMS | WHOLE_FORMS)[form]
-    sink = TextSink(file, columns, lines=with_computed(lines, answers), packed=packed, position=position)
-    sink.wants_terms = lines in FORMS and bool(computed_of(answers))
+    sink = TextSink(file, columns, lines=with_computed_columns(lines, answers), packed=packed, position=position)
+    sink.wants_terms = lines in FORMS and bool(computed_columns(answers))
     return sink
 
 
 def destination(path: str, *, grows: bool, position: int | None = None) -> destinations.Destination:
     """What to write the text at a path to, as `open_sink` decides it.  Raises `SinkError`."""
     if path == destinations.STANDARD_STREAM:
-        return destinations.Borrowed(sys.stdout.buffer)
-    with _opening():
+        return destinations.BorrowedFile(sys.stdout.buffer)
+    with _sink_errors():
         if grows and destinations.is_regular(path):
-            return destinations.Growing(path, position=position)
+            return destinations.GrowingFile(path, position=position)
         return destinations.Replacement(path)
 
 
 @contextmanager
-def _opening() -> Iterator[None]:
+def _sink_errors() -> Iterator[None]:
     try:
         yield
     except destinations.WriteError as error:
@@ -184,7 +184,7 @@ class TextSink:
         self._is_broken = False
         if destination.begins_at_once:
             try:
-                with self._unbroken():
+                with self._note_failures():
                     self._begin()
             except BaseException:
                 self.discard()
@@ -193,7 +193,7 @@ class TextSink:
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
             return
-        with self._unbroken():
+        with self._note_failures():
             self._begin()
             for lines in self._lines.of(rows.select(self._columns)):
                 if self._has_lines and self._lines.between:
@@ -207,7 +207,7 @@ class TextSink:
     def commit(self) -> int | None:
         if not self._has_begun:
             return None
-        with self._unbroken():
+        with self._note_failures():
             self._end_frame()
             destinations.synchronise(self._destination.file)
         return self._bytes
@@ -217,7 +217,7 @@ class TextSink:
             self.discard()
             return
         try:
-            with self._unbroken():
+            with self._note_failures():
                 self._begin()
                 if self._lines.footer:
                     self._pack(self._lines.footer)
@@ -231,9 +231,9 @@ class TextSink:
         self._destination.discard(whole=self._whole if self.rows or self._goes_on else 0)
 
     @contextmanager
-    def _unbroken(self) -> Iterator[None]:
+    def _note_failures(self) -> Iterator[None]:
         try:
-            with destinations.failures_named(self._destination.path):
+            with destinations.write_errors(self._destination.path):
                 yield
         except BaseException:
             self._is_broken = True
@@ -286,19 +286,19 @@ class ParquetSink:
         self._row_group_rows = row_group_rows
         self._destination = destinations.Replacement(path)
         self._writer: pq.ParquetWriter | None = None
-        self._held = _Held()
+        self._buffer = _RowBuffer()
         self._is_broken = False
 
     def write(self, rows: pa.Table) -> None:
-        self._held.add(plain(rows, self._columns))
+        self._buffer.add(plain(rows, self._columns))
         self.rows += rows.num_rows
-        if self._held.rows >= self._row_group_rows:
-            self._write_group(self._held.take())
+        if self._buffer.rows >= self._row_group_rows:
+            self._write_group(self._buffer.take())
 
     def _write_group(self, rows: pa.Table) -> None:
         try:
             if self._writer is None:
-                file = _Counted(self._destination.file)
+                file = _CountingFile(self._destination.file)
                 self._writer = parquet_writer(file, rows.schema)
             self._writer.write_table(rows, row_group_size=self._row_group_rows)
         except BaseException:
@@ -312,8 +312,8 @@ class ParquetSink:
         try:
             if self._is_broken:
                 return
-            if self._held.rows or self._writer is None:
-                self._write_group(self._held.take() if self._held.rows else _no_rows(self._columns))
+            if self._buffer.rows or self._writer is None:
+                self._write_group(self._buffer.take() if self._buffer.rows else _no_rows(self._columns))
             assert self._writer is not None
             self._writer.close()
             self._destination.put_in_place()
@@ -328,7 +328,7 @@ class ParquetSink:
         self._destination.discard()
 
 
-class _Counted(ArrowFile):
+class _CountingFile(ArrowFile):
     """A file that knows how much was written to it, which a FIFO does not."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -346,7 +346,7 @@ class _Counted(ArrowFile):
         self._file.flush()
 
 
-class _Held:
+class _RowBuffer:
     """Tables that wait to be written together."""
 
     def __init__(self) -> None:
@@ -385,34 +385,34 @@ class ResumableParquet:
         self.rows = 0
         self._path = path
         self._columns = columns
-        self._frames_path = rows_beside(path)
-        self._held = _Held()
+        self._frames_path = frames_path(path)
+        self._buffer = _RowBuffer()
         self._before = position or 0
-        self._is_broken = self._is_kept = False
+        self._is_broken = self._has_commit = False
         if not self._before:
-            self._frames = destinations.Growing(self._frames_path)
+            self._frames = destinations.GrowingFile(self._frames_path)
             return
         if not os.path.exists(self._frames_path):
             self._restore_frames(self._before)
-        self._frames = destinations.Growing(self._frames_path, position=self._frames_end(self._before))
-        self._is_kept = True
+        self._frames = destinations.GrowingFile(self._frames_path, position=self._frames_end(self._before))
+        self._has_commit = True
 
     def write(self, rows: pa.Table) -> None:
-        self._held.add(plain(rows, self._columns))
+        self._buffer.add(plain(rows, self._columns))
         self.rows += rows.num_rows
-        if self._held.rows >= ROW_GROUP_ROWS:
-            self._write_held()
+        if self._buffer.rows >= ROW_GROUP_ROWS:
+            self._write_buffer()
 
-    def _write_held(self) -> None:
+    def _write_buffer(self) -> None:
         try:
-            _write_frame(self._frames.file, self._held.take())
+            _write_frame(self._frames.file, self._buffer.take())
         except BaseException:
             self._is_broken = True
             raise
 
     def commit(self) -> int | None:
-        if self._held.rows:
-            self._write_held()
+        if self._buffer.rows:
+            self._write_buffer()
         if not self._before + self.rows:
             return None
         try:
@@ -420,7 +420,7 @@ class ResumableParquet:
         except BaseException:
             self._is_broken = True
             raise
-        self._is_kept = True
+        self._has_commit = True
         return self._before + self.rows
 
     def close(self) -> None:
@@ -440,7 +440,7 @@ class ResumableParquet:
 
     def discard(self) -> None:
         """Leave what a checkpoint may go on from; opened at a position it is cut there."""
-        self._frames.discard(whole=os.path.getsize(self._frames_path) if self._is_kept else 0)
+        self._frames.discard(whole=os.path.getsize(self._frames_path) if self._has_commit else 0)
 
     def _restore_frames(self, rows: int) -> None:
         """Write the first rows of the finished file as frames again."""
@@ -492,7 +492,7 @@ def _read_frames(path: str) -> Iterator[pa.Table]:
             yield pa.ipc.open_stream(file.read(int(np.frombuffer(header, dtype=_FRAME)[1]))).read_all()
 
 
-def rows_beside(path: str) -> str:
+def frames_path(path: str) -> str:
     """The file in which the rows of a resumable Parquet output stand until its end."""
     return f"{path}.rows"
 
