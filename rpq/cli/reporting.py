@@ -1,4 +1,7 @@
-"""What a person sees on stderr while a run works: a line of figures, and why nothing happens yet."""
+"""What a run reports: progress, the notice that kernels are compiled, and at its end figures, a summary and warnings.
+
+People read stderr; programs read the JSON file of `--stats`.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ if TYPE_CHECKING:
     from rpq.engine import Engine
 
 REFRESH_SECONDS = 0.5
-"""At most this often the engine is asked for its figures."""
+"""The least time in seconds between two updates of the progress line."""
 
 
 @contextmanager
 def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Iterator[None]:
-    """A block that, if it takes longer than `seconds` and that may be shown, says on stderr what it is doing by then."""
+    """Print a notice to stderr if the block takes longer than `seconds`, unless it is not `shown`."""
     if not shown:
         yield
         return
@@ -45,7 +48,7 @@ def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Ite
 
 
 def compiling_notice() -> str:
-    """That kernels are being compiled, why, and where they will be found the next time."""
+    """Return the notice that kernels are being loaded, or compiled, and why."""
     from rpq.compiled.kernel_cache import why_compiled
 
     why = why_compiled()
@@ -54,7 +57,7 @@ def compiling_notice() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class InputProgress:
-    """How far the input has been read, in tuples and in bytes; `bytes_total` None where it has no known end."""
+    """How far the input has been read, in tuples and in bytes; `bytes_total` is None if its size is unknown."""
 
     tuples: int
     bytes_read: int
@@ -62,7 +65,7 @@ class InputProgress:
 
 
 class ProgressLine:
-    """A line on the terminal: edges/s, edges in the window, index size, answers; none where stderr is no terminal."""
+    """A line on the terminal: edges/s, edges in the window, index size, answers.  It needs stderr to be a terminal."""
 
     def __init__(self, *, shown: bool) -> None:
         self._live = None
@@ -78,7 +81,7 @@ class ProgressLine:
             self._live.start()
 
     def update(self, engine: Engine, reading: Callable[[], InputProgress]) -> None:
-        """Show where the run stands, unless that was shown just now."""
+        """Show the progress of the run, unless it was shown less than `REFRESH_SECONDS` ago."""
         now = time.perf_counter()
         if self._live is None or now < self._next:
             return
@@ -95,14 +98,14 @@ class ProgressLine:
         self._live.update(self._text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def close(self) -> None:
-        """Take the line away: what follows on the terminal begins where it was."""
+        """Remove the line, so that later output begins in its place."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
 
 def readable_bytes(size: float) -> str:
-    """A size for people.
+    """Format a number of bytes with a binary unit.
 
     >>> readable_bytes(512), readable_bytes(3 * 1024**2)
     ('512 B', '3.0 MiB')
@@ -122,7 +125,7 @@ def compile_kernels(
     state: bool = False,
     quiet: bool = False,
 ) -> float:
-    """Compile what the queries need over integers or texts as vertices, saying so if it takes long; the seconds it took."""
+    """Compile or load the kernels of queries over integers or texts as vertices, and return the seconds taken."""
     with notice_after(1.0, compiling_notice, shown=not quiet):
         return sum(
             rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state)
@@ -131,12 +134,12 @@ def compile_kernels(
 
 
 def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
-    """One query of each kind that may need kernels of its own."""
+    """Return one query for each set of kernels."""
     return list({kernels_of(query): query for query in reversed(queries)}.values())
 
 
 def kernels_of(query: Query) -> tuple[object, ...]:
-    """What kernels depend on: the notation and the window; of a path also which paths count, and what restricts it."""
+    """Return a key of the kernels that a query needs: notation and window; for paths also semantics and restrictions."""
     window = query.window
     slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
     if isinstance(query, PatternQuery):
@@ -145,17 +148,17 @@ def kernels_of(query: Query) -> tuple[object, ...]:
 
 
 _IN_COMMON = frozenset({"vertices_live", "engine_seconds"})
-"""Fields of `Statistics` that the queries of an engine have in common; all others are told of each query too."""
+"""The fields of `Statistics` that queries of an engine share; all others are also reported for each query."""
 
 
 def figures_of_engine(engine: Engine) -> dict[str, Any]:
-    """The figures of all queries together; None where there is nothing to say yet."""
+    """Return the figures of all queries together; None for those that are not known yet."""
     known = asdict(engine.statistics())
     return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}
 
 
 def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, Any]]:
-    """The figures of each query of a file, for summary and `--stats`."""
+    """Return the figures of each query of a file, for summary and `--stats`."""
     outputs = {query.name: query.output for query in request.entries}
     found = []
     for query in engine.queries:
@@ -178,16 +181,16 @@ def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, An
 
 
 def pattern_explanations(engine: Engine) -> list[dict[str, Any]]:
-    """How each pattern was evaluated, with what was counted at each step; nothing of an engine that failed in a tuple."""
+    """Return the evaluation plan of each pattern with the counts of its steps; none if the engine failed in a tuple."""
     patterns = [query for query in engine.queries if isinstance(query, PatternQuery)]
     try:
         return [{"name": query.name, **engine.explain(query.name).to_dict()} for query in patterns]
-    except RpqError:  # what it had counted then is neither that before the tuple nor that behind it
+    except RpqError:  # its counts are neither those before the tuple nor those after it
         return []
 
 
 def peak_memory_bytes() -> int:
-    """The most memory that this process ever had resident, in bytes; 0 where the system does not say."""
+    """Return the peak of the resident memory of this process in bytes; 0 if the system does not report it."""
     try:
         import resource
     except ImportError:
@@ -197,18 +200,18 @@ def peak_memory_bytes() -> int:
 
 
 MAX_QUERIES = 10
-"""How many queries the summary tells of, one by one; `--stats` has all."""
+"""The number of queries that the summary lists one by one; `--stats` has all."""
 
 
 def write_stats(path: str, figures: dict[str, Any]) -> None:
-    """Write the figures as JSON; the file is replaced as a whole.  Raises `rpq.files.destinations.WriteError`."""
+    """Write the figures as JSON.  The file is replaced as a whole.  Raises `rpq.files.destinations.WriteError`."""
     text = json.dumps(figures, indent=2, ensure_ascii=False)
     with replacing(path) as file:
         file.write(f"{text}\n".encode())
 
 
 def summary_text(figures: dict[str, Any]) -> str:
-    """The figures in some lines of text."""
+    """Return the summary: the figures in some lines of text."""
     counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
     tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
     if "queries" in figures:
@@ -254,7 +257,7 @@ def summary_text(figures: dict[str, Any]) -> str:
 
 
 def _waiting(figures: dict[str, Any]) -> str:
-    """How many rows no report has told yet."""
+    """Return the line about rows that the next report will contain."""
     waiting = figures.get("rows_waiting")
     return f"{waiting:,} rows, which the next report tells, once the time has passed it" if waiting else ""
 
@@ -269,7 +272,7 @@ def _window(figures: Mapping[str, Any]) -> str:
 
 
 def _filtered(figures: dict[str, Any]) -> str:
-    """How many tuples --where left out."""
+    """Return the line about tuples that `--where` left out."""
     undecided = figures.get("undecided")
     doubt = f", {undecided:,} of them because a value is missing or no number" if undecided else ""
     return f"{figures['filtered']:,} tuples{doubt}" if figures.get("filtered") else ""
@@ -280,7 +283,7 @@ def _microseconds(value: float | None) -> str:
 
 
 def _query_lines(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Lines of the summary about each query, or about the first of many."""
+    """Return the lines of the summary about each query, or about the first `MAX_QUERIES` of them."""
     lines = [
         (
             "query" if not number else "",
@@ -293,12 +296,12 @@ def _query_lines(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def printable(name: str) -> str:
-    """A name on one line of a terminal."""
+    """Return a name that fits on one line of a terminal."""
     return name if name.isprintable() else repr(name)
 
 
 class RunOutcome(Protocol):
-    """A run that has ended: `error` if that was why, the first messages about what was left out, and about roots."""
+    """The outcome of a run: the `error` that ended it, and the first messages about rejected tuples and roots set aside."""
 
     error: str | None
     set_aside: list[str]
@@ -308,7 +311,7 @@ class RunOutcome(Protocol):
 
 
 def report_run(session: RunOutcome, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
-    """Write the figures to stderr and to the file of `--stats`, and what ended the run as the last line."""
+    """Write the summary to stderr and the figures to the file of `--stats`; an error that ended the run comes last."""
     if not settings.quiet:
         click.echo(summary_text(figures), err=True)
         for message in warnings:
@@ -323,7 +326,7 @@ def report_run(session: RunOutcome, figures: dict[str, Any], settings: RunSettin
 
 
 def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:
-    """What queries may mean otherwise than they are understood, and which of them the threads do not divide."""
+    """Return the warnings of queries, and one about queries that threads cannot divide."""
     from rpq.queries.kinds import undivided
 
     names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
@@ -333,7 +336,7 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
 
 
 def _report(session: RunOutcome, figures: dict[str, Any], settings: RunSettings) -> None:
-    """Say on stderr what was left out, and what ended the run."""
+    """Write rejections, roots set aside, and the error that ended the run to stderr."""
     for message in session.rejections:
         click.echo(f"rejected: {message}", err=True)
     if not settings.quiet:

@@ -1,4 +1,4 @@
-"""The rows of several queries on their way to the outputs of each."""
+"""The outputs of a run: a sink for the rows of a single query or for each output of a file of queries, and late tuples."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class QueryOutputs:
-    """Divides rows over sinks by the query that they are of; `wants_terms` if one of these does.
+    """An output that divides rows among sinks by their queries; it `wants_terms` if one of the sinks does.
 
-    `sinks` have keys, `destinations` name the key for each query that has an output; the rows of others are dropped.  A
-    sink that queries share gets their rows in time order.  The position is that of each sink, by key.
+    `destinations` has the key in `sinks` for each query with an output; the rows of other queries are dropped.  A sink that
+    queries share gets their rows in time order.  The position is a dictionary with the position of each sink.
     """
 
     def __init__(self, sinks: Mapping[str, Sink], destinations: Mapping[str, str]) -> None:
@@ -38,11 +38,11 @@ class QueryOutputs:
 
     @property
     def sinks(self) -> list[Sink]:
-        """The outputs, each of which is closed or discarded for itself."""
+        """The sinks, each of which must be closed or discarded."""
         return list(self._sinks.values())
 
     def write(self, rows: pa.Table) -> None:
-        """Write each row to its output. O(rows · log of the outputs that get any)."""
+        """Write each row to its output.  O(rows · log outputs), where only outputs that get rows count."""
         if not rows.num_rows:
             return
         queries = rows.column(QUERY_COLUMN).combine_chunks().dictionary_encode()
@@ -57,38 +57,38 @@ class QueryOutputs:
                 sinks[number].write(own if sinks[number].wants_terms else without_terms(own))
 
     def commit(self) -> dict[str, int | None]:
-        """Put everything on disk; the positions by key."""
+        """Put everything on disk, and return the positions by key."""
         return {key: sink.commit() for key, sink in self._sinks.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Where rows and late tuples go; None where nobody wants them."""
+    """The outputs of rows and of late tuples, each None if it was not requested."""
 
     rows: Sink | QueryOutputs | None = None
     late: LateFile | None = None
 
     @property
     def sinks(self) -> list[Sink]:
-        """What is written to, each of which is put in place for itself."""
+        """All sinks, each of which must be closed or discarded."""
         late = [self.late.sink] if self.late else []
         rows = [] if self.rows is None else self.rows.sinks if isinstance(self.rows, QueryOutputs) else [self.rows]
         return [*late, *rows]
 
     @property
     def wants_terms(self) -> bool:
-        """Whether rows are written with what was computed as terms."""
+        """Whether computed values must come as terms."""
         return self.rows is not None and self.rows.wants_terms
 
 
 def output_names(request: RunRequest) -> set[str]:
-    """The names under which rows go out."""
+    """Return the names of the outputs of rows."""
     given = [entry.output for entry in request.entries] if request.entries else [request.settings.output]
     return {output for output in given if output is not None}
 
 
 def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
-    """The outputs of rows, each once, behind what asks for it."""
+    """Return the outputs of rows, each once, with the option or field that names it first."""
     if not request.entries:
         return [("--output", request.settings.output)]
     return [
@@ -98,7 +98,7 @@ def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
 
 
 def open_outputs(request: RunRequest, queries: Sequence[Query], position: Position | None, *, grows: bool) -> Outputs:
-    """Open all outputs, to go on at a `position`; those that grow are written in place, as `open_sink` says."""
+    """Open all outputs, resumed at a `position`; those that grow are written in place, as `open_sink` describes."""
     settings = request.settings
     late = None
     if settings.late is not None:
@@ -132,7 +132,7 @@ def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, 
 def _open_query_outputs(
     request: RunRequest, positions: Mapping[str, int | None] | None, *, grows: bool
 ) -> QueryOutputs | None:
-    """Open what the rows of queries go to; None if no query has an output."""
+    """Open the outputs of the queries of a file.  Returns None if no query has an output."""
     first = _first_by_output(request)
     if not first:
         return None
@@ -158,7 +158,7 @@ def _open_query_outputs(
 
 
 def check_columns(request: RunRequest) -> None:
-    """Raise a usage error where queries share an output, but not their columns, or have one called as that of witnesses."""
+    """Raise a usage error if queries share an output but not their columns, or a column has the name of the witnesses."""
     if request.settings.witness:
         for columns in [entry.columns for entry in request.entries] or [request.columns]:
             if WITNESS_COLUMN in columns:
@@ -179,7 +179,7 @@ def check_columns(request: RunRequest) -> None:
 
 
 def _check_n_quads(request: RunRequest) -> None:
-    """Raise a usage error where N-Quads are asked for of answers that are no edges, or of witnesses."""
+    """Raise a usage error for N-Quads of answers that are no edges, or of witnesses."""
     asking = [(entry.output, entry.columns) for entry in request.entries] or [(request.settings.output, request.columns)]
     for output, columns in asking:
         if output is None or not output.lower().endswith(N_QUADS_ENDINGS):
@@ -193,7 +193,7 @@ def _check_n_quads(request: RunRequest) -> None:
 
 
 def _first_by_output(request: RunRequest) -> dict[str, AskedQuery]:
-    """For each output, by its key, the first query that names it."""
+    """Return the first query that names each output, by the output's key."""
     first: dict[str, AskedQuery] = {}
     key_of = cache(output_key)  # thousands of queries may have one output
     for entry in request.entries:
@@ -203,7 +203,7 @@ def _first_by_output(request: RunRequest) -> dict[str, AskedQuery]:
 
 
 def _allow_open_files(count: int) -> None:
-    """Raise the number of files that this process may have open, if it has to be and can be."""
+    """Raise the limit of open files of this process where `count` outputs need it."""
     try:
         import resource
     except ImportError:

@@ -55,12 +55,12 @@ from rpq.readers import ColumnNames, WhereError, parse_where
 from rpq.stream.window_text import told
 
 _TOPIC_FIGURES = ("messages", "rows_sent", "rounds", "seconds")
-"""What figures tell of a run over topics alone."""
+"""The figures that only runs over topics have."""
 
 
 @dataclass
 class _Outcome:
-    """What is told of a run that has ended."""
+    """The outcome of a run over topics."""
 
     rejections: list[str]
     set_aside: list[str]
@@ -71,7 +71,7 @@ class _Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class _SinkPosition:
-    """Where outputs that are files stand, as they are opened."""
+    """The position at which outputs that are files are opened."""
 
     output: Any
     late_bytes: int | None = None
@@ -79,7 +79,7 @@ class _SinkPosition:
 
 @dataclass
 class _FileOutputs:
-    """Rows that go to files."""
+    """The output of rows to files."""
 
     outputs: Outputs = field(default_factory=Outputs)
 
@@ -97,7 +97,7 @@ class _FileOutputs:
 
 
 def execute_topics(request: RunRequest) -> int:
-    """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
+    """Execute a run, write the summary, and return the exit status; usage errors are click's exceptions."""
     interrupts = Interrupts()
     with interrupts:
         return _execute(request, interrupts)
@@ -165,7 +165,7 @@ def _execute(request: RunRequest, interrupts: Interrupts) -> int:
             ended = _run(run, interrupts, files)
     except KafkaUsageError as error:
         raise click.UsageError(str(error)) from error
-    except RpqError as error:  # a broker, a checkpoint, or an output that cannot be gone on with
+    except RpqError as error:  # of a broker, or of a checkpoint or an output that cannot be resumed
         raise click.ClickException(str(error)) from error
     finally:
         if metrics is not None:
@@ -178,7 +178,7 @@ def _execute(request: RunRequest, interrupts: Interrupts) -> int:
 
 
 def topic_input_of(settings: RunSettings) -> TopicInput:
-    """What is read, and how.  Raises `InputError` and `WhereError`."""
+    """Return the topics and how to read their messages.  Raises `InputError` and `WhereError`."""
     try:
         names = ColumnNames.parse(settings.columns, label=settings.label)
         columns = MessageColumns.of(names, settings.time_unit)
@@ -207,7 +207,7 @@ def topic_input_of(settings: RunSettings) -> TopicInput:
 
 
 def _row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages | None:
-    """What makes messages of rows; None where they go to files, or nowhere."""
+    """Return the conversion of rows to messages; None if rows go to files, or nowhere."""
     if not any(map(is_topic, output_names(request))):
         return None
     settings = request.settings
@@ -247,9 +247,9 @@ def _compile(request: RunRequest, queries: Sequence[Query], *, integers: bool) -
 
 
 def _run(run: TopicRun, interrupts: Interrupts, files: _FileOutputs) -> _Outcome:
-    """Work until the end, and say how it ended."""
+    """Execute the run to its end, and return the outcome."""
     ended = _Outcome(run.rejections, run.set_aside)
-    # Messages are objects by the hundred thousand: the collector would go through all that is loaded by now, each time.
+    # Messages are objects by the hundred thousand; at each collection Python would traverse all that is loaded so far.
     gc.collect()
     gc.freeze()
     try:
@@ -272,7 +272,7 @@ def _run(run: TopicRun, interrupts: Interrupts, files: _FileOutputs) -> _Outcome
 
 @contextmanager
 def _log_to_stderr(settings: RunSettings) -> Iterator[None]:
-    """A block whose events are told on stderr; with --quiet, only those that somebody should look at."""
+    """Log events to stderr in this block; with --quiet, only warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonEventLines() if settings.log == "json" else TextLines())
     before = LOG.level, LOG.propagate
@@ -289,7 +289,7 @@ def _log_to_stderr(settings: RunSettings) -> Iterator[None]:
 def _figures(
     run: TopicRun, ended: _Outcome, request: RunRequest, queries: Sequence[Query], compile_seconds: float, seconds: float
 ) -> dict[str, Any]:
-    """What summary and `--stats` say; secrets are in none of it."""
+    """Return the figures for summary and `--stats`.  They contain no secrets."""
     settings, query = request.settings, queries[0]
     engine = run.engine or rpq.Engine(*queries, **_engine_options(settings))
     known = figures_of_engine(engine)

@@ -1,12 +1,12 @@
-"""Where the rows of a result go: files of text and Parquet files, standard output.
+"""Sinks for rows: text files, Parquet files, and standard output.
 
 A sink takes tables of answer changes and writes the columns of a query, `timestamp,op` and, with witnesses, `path`.
-Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a crash:
+Files are opened, put in place and discarded by `rpq.files.destinations`.  Two kinds of sinks can be resumed after a crash:
 after `commit()` everything written is on disk, and a later sink that is opened at the position which `commit` returned
-throws away what was written behind it.
+discards everything written after it.
 
 ==================  ============================================  ==================================================
-sink                 written                                       position
+sink                output                                        position
 ==================  ============================================  ==================================================
 `TextSink`           to a file that is put in place at the end,    the length of the file in bytes; of a compressed
                      or as rows come (resumable, growing)          one up to the end of a frame, which `commit` makes
@@ -69,14 +69,14 @@ __all__ = [
 ]
 
 ROW_GROUP_ROWS = 1 << 20
-"""Rows of a Parquet row group, and so about the most that is held back in memory."""
+"""The number of rows in a Parquet row group, and so about the most rows buffered in memory."""
 
 _FRAME = np.dtype("<u8")
 _FRAME_WORDS = 2  # rows, bytes
 
 
 class Sink(Protocol):
-    """Where rows go.  `rows` have been written to it; what was computed it has as terms where it `wants_terms`."""
+    """An output of rows.  `rows` counts those written; computed values come as terms if it `wants_terms`."""
 
     rows: int
     wants_terms: bool
@@ -85,17 +85,17 @@ class Sink(Protocol):
         """Write the rows of a table that has at least the sink's columns."""
 
     def commit(self) -> int | None:
-        """Put everything written so far on disk, and return the position behind it; None if nothing has been begun."""
+        """Put everything written so far on disk, and return the position after it; None if nothing was written."""
 
     def close(self) -> None:
-        """Write what is held back and put the output in place: from here on it is whole.
+        """Write buffered rows and complete the output.
 
-        Where a `write` failed or was broken off, an output that is put in place at the end is not, and one that was
-        written in place ends behind the last rows that are whole.
+        If a `write` failed or was interrupted, an output that would be put in place at the end is discarded, and one that is
+        written in place is cut after the last complete rows.
         """
 
     def discard(self) -> None:
-        """Leave the output as if this sink had never been, where nothing has been written in place yet."""
+        """Leave the output as it was before this sink, unless something was written in place already."""
 
 
 def open_sink(
@@ -110,11 +110,11 @@ def open_sink(
 ) -> Sink:
     """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
 
-    `answers` are the columns of a query's answers.  Rows of `with_query` queries begin with the query's name.  A
-    `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
-    the format allows it (text), for those who follow it; without either, a file is put in place by `close`.  Devices
-    and FIFOs take CSV if their names do not tell a format. Raises `SinkError` for another ending, a file that cannot be
-    written, and one that is shorter than the position.
+    `answers` are the columns of a query's answers; `with_query` adds the query's name as the first column.  A `resumable`
+    sink resumes at `position`, or begins anew if that is None.  With `grows` the file is written in place where the format
+    allows it (text), so that readers can follow it; without either, `close` puts the file in place.  Devices and FIFOs get
+    CSV unless their names have another ending.  Raises `SinkError` for an unknown ending, a file that cannot be written, and
+    one that is shorter than the position.
     """
     ending = check_suffix(path)
     of_edges = ending in N_QUADS_ENDINGS
@@ -137,7 +137,7 @@ def open_sink(
 
 
 def destination(path: str, *, grows: bool, position: int | None = None) -> destinations.Destination:
-    """What to write the text at a path to, as `open_sink` decides it.  Raises `SinkError`."""
+    """Open the destination of text for a path, as described for `open_sink`.  Raises `SinkError`."""
     if path == destinations.STANDARD_STREAM:
         return destinations.BorrowedFile(sys.stdout.buffer)
     with _sink_errors():
@@ -155,10 +155,10 @@ def _sink_errors() -> Iterator[None]:
 
 
 class TextSink:
-    """Rows as lines, CSV with a header unless told otherwise, and compressed if `packed` is an ending such as `.gz`.
+    """A sink that writes rows as lines, by default as CSV with a header; compressed if `packed` is an ending such as `.gz`.
 
-    Without compression, whatever `write` was given has reached the operating system when it returns; compressed, it has
-    when `commit` or `close` ends the frame.  `position` tells that the destination goes on behind that many bytes.
+    Without compression, rows have reached the operating system when `write` returns; with compression, when `commit` or
+    `close` ends the frame.  With a `position` the destination already has that many bytes.
     """
 
     wants_terms = False
@@ -272,9 +272,9 @@ class TextSink:
 
 
 class ParquetSink:
-    """Rows as one Parquet file, in row groups of about `ROW_GROUP_ROWS`; the name exists once the file is whole.
+    """A sink that writes one Parquet file, in row groups of about `ROW_GROUP_ROWS`; its name exists once it is complete.
 
-    The first rows tell the types of the columns, those of the input's vertices; without any rows they are text.
+    The first rows determine the types of the columns, which are those of the input's vertices; without rows they are text.
     """
 
     wants_terms = False
@@ -329,7 +329,7 @@ class ParquetSink:
 
 
 class _CountingFile(ArrowFile):
-    """A file that knows how much was written to it, which a FIFO does not."""
+    """A file that counts the bytes written to it, since a FIFO has no position."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -347,7 +347,7 @@ class _CountingFile(ArrowFile):
 
 
 class _RowBuffer:
-    """Tables that wait to be written together."""
+    """Tables that are buffered until they are written together."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -369,13 +369,13 @@ def _no_rows(columns: Sequence[str]) -> pa.Table:
 
 
 class ResumableParquet:
-    """Rows that become a Parquet file at the end, and until then stand in `FILE.rows`, which survives a crash.
+    """A sink that collects rows in `FILE.rows`, which survives a crash, and writes the Parquet file at the end.
 
-    A Parquet file without its end cannot be read, and one that is finished cannot be written on.  So the rows are
-    collected in a file of frames, each a header (rows, bytes) and an Arrow stream, which can be cut at any frame.
-    `close` writes the Parquet file, gives it its name and then removes the frames; opened again at a position, the
-    frames are made from the Parquet file where they are gone.  Whenever the process is killed, one of the two holds
-    all rows up to the last `commit`.  Costs the rows' compressed size on disk, and one more pass over them.
+    A Parquet file without its footer cannot be read, and a finished one cannot be extended.  So the rows are collected in a
+    file of frames, each a header (rows, bytes) and an Arrow stream, which can be cut after any frame.  `close` writes the
+    Parquet file, gives it its name, and then removes the frames; a sink opened at a position restores missing frames from
+    the Parquet file.  Whenever the process is killed, one of the two files has all rows up to the last `commit`.  This costs
+    the compressed size of the rows on disk, and one more pass over them.
     """
 
     wants_terms = False
@@ -439,7 +439,7 @@ class ResumableParquet:
         os.remove(self._frames_path)
 
     def discard(self) -> None:
-        """Leave what a checkpoint may go on from; opened at a position it is cut there."""
+        """Keep the frames from which a checkpoint may resume; a sink opened at its position cuts them there."""
         self._frames.discard(whole=os.path.getsize(self._frames_path) if self._has_commit else 0)
 
     def _restore_frames(self, rows: int) -> None:
@@ -460,7 +460,7 @@ class ResumableParquet:
                 )
 
     def _frames_end(self, rows: int) -> int:
-        """The position in the file of frames behind this many rows."""
+        """Return the offset in the file of frames after this many rows."""
         with open(self._frames_path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             position = counted = 0
@@ -493,7 +493,7 @@ def _read_frames(path: str) -> Iterator[pa.Table]:
 
 
 def frames_path(path: str) -> str:
-    """The file in which the rows of a resumable Parquet output stand until its end."""
+    """Return the path of the frames of a resumable Parquet output."""
     return f"{path}.rows"
 
 
@@ -510,9 +510,9 @@ LATE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 
 
 class LateFile:
-    """Late tuples as CSV with a header, compressed if the name says so; `grows` and `position` as in `open_sink`.
+    """A file of late tuples in the format `edges`: CSV with a header, compressed if the name has such an ending.
 
-    It goes on at a position, commits, closes and is discarded as a sink.
+    `grows` and `position` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like any other.
     """
 
     def __init__(self, path: str, *, grows: bool = False, position: int | None = None) -> None:
