@@ -1,4 +1,10 @@
-"""One run at a time for a checkpoint."""
+"""The saved state of a run over topics: the checkpoint, the journal of the rounds since then, and the lock on both.
+
+Which rounds there are depends on when messages arrived.  So each round is written to the journal before the transaction
+that carries its rows: a record (`rpq.files.record_log`) with its number and the offsets after it.  Pushing the tuples of
+each partition up to these offsets, in the order of (timestamp, topic, partition, offset), replays the round.  After a
+checkpoint the rounds before it are removed.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class RunLock:
-    """Holds `FILE.lock`, where the system has locks of files; raises `KafkaError` where another run does."""
+    """A lock on `FILE.lock`, where the system has file locks.  Raises `KafkaError` if another run holds it."""
 
     def __init__(self, checkpoint: str) -> None:
         self._file = None
         try:
             import fcntl
-        except ImportError:  # the broker fences the older one
+        except ImportError:  # then the broker fences the older run
             return
         self._file = os.open(f"{os.path.realpath(checkpoint)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -36,7 +42,7 @@ class RunLock:
             raise KafkaError(f"{checkpoint}: another run goes on from this checkpoint; end that one first") from None
 
     def release(self) -> None:
-        """Let another run have it."""
+        """Release the lock."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -48,11 +54,11 @@ VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class RunPosition:
-    """How far a run has come when its state was written.
+    """The position of a run at the time when its state was written.
 
-    `run` names it, in the offsets that it commits and to the broker; `round` is the last round in the state.  `ends` and
-    `fronts` are the offset and the largest timestamp of each partition.  `layouts` tell how the values of a topic are laid
-    out, `output` where other outputs than topics stand, `counts` what was counted beside the engine.
+    `run` identifies the run, to the broker and in the offsets that it commits; `round` is the last round in the state.
+    `ends` and `fronts` are the offset and the largest timestamp of each partition.  `layouts` describe the values of each
+    topic, `output` is the position of outputs other than topics, and `counts` are counts kept outside of the engine.
     """
 
     run: str
@@ -65,7 +71,7 @@ class RunPosition:
     total_seconds: float = 0.0
 
     def to_text(self, identity: Mapping[str, Any]) -> str:
-        """This, and what the run is."""
+        """Serialize the position and the identity of the run."""
         return json.dumps(
             {
                 "version": VERSION,
@@ -82,7 +88,7 @@ class RunPosition:
 
 
 def parse_position(text: str | None, path: str) -> tuple[RunPosition, dict[str, Any]]:
-    """The position in a state's text, and what the run was; raises `KafkaError` where there is none."""
+    """Parse the position and the identity of a run from the text of a state.  Raises `KafkaError`."""
     if text is None:
         raise KafkaError(f"{path}: is no checkpoint of a run over topics of Kafka; name another file, or remove it")
     try:
@@ -107,7 +113,7 @@ def parse_position(text: str | None, path: str) -> tuple[RunPosition, dict[str, 
 
 
 class Round(NamedTuple):
-    """A round by its number, and how far it brought the partitions that it moved."""
+    """A round: its number, and the offset after it of each partition that it advanced."""
 
     number: int
     ends: dict[Place, int]
@@ -117,7 +123,7 @@ KIND = LogKind(magic=b"rpqrun\0\0", noun="journal of `rpq run`", version=2)
 
 
 class Journal:
-    """A file of rounds of a run, begun anew with some; what stands in it is on disk when `synchronise` returns."""
+    """A file of rounds of a run, created with given rounds; its content is on disk when `synchronise` returns."""
 
     def __init__(self, path: str, *, run: str, rounds: Iterable[Round] = ()) -> None:
         self.path = path
@@ -133,11 +139,11 @@ class Journal:
         self._log.add(_record(number, ends))
 
     def synchronise(self) -> None:
-        """Put on disk what was written.  Raises `OSError`."""
+        """Put all written rounds on disk.  Raises `OSError`."""
         self._log.synchronise()
 
     def restart(self) -> None:
-        """Forget all rounds."""
+        """Remove all rounds."""
         following = self._create_log(())
         self._log.close()
         self._log = following
@@ -151,10 +157,10 @@ def _record(number: int, ends: Mapping[Place, int]) -> bytes:
 
 
 def read_journal(path: str, *, run: str) -> list[Round]:
-    """The rounds of a run in a file, in their order; none where there is no file, or it is empty.
+    """Return the rounds of a run in a file, in order; none if there is no file, or it is empty.
 
-    Rounds that a crash left incomplete are not there.  Raises `KafkaError` for a file that is damaged, of another run, or
-    of a release that wrote them otherwise.
+    Rounds that a crash left incomplete are left out.  Raises `KafkaError` for a file that is damaged, of another run, or of
+    a release with another format.
     """
     try:
         if not os.path.getsize(path):  # as the release before leaves it
@@ -185,9 +191,9 @@ def read_journal(path: str, *, run: str) -> list[Round]:
 
 
 class CheckpointStore:
-    """The checkpoint at a path, where there is one; `position` is where the run stood at the last, or where it begins.
+    """The checkpoint at a path, if any, with its journal and lock; `position` is the last one saved, or the initial one.
 
-    `identity` is what the run is, `differences` what an older identity differs in from it.
+    `identity` describes the run, and `differences` compares an older identity with it.
     """
 
     def __init__(
@@ -209,12 +215,12 @@ class CheckpointStore:
         self._saved: float | None = None
 
     def lock(self) -> None:
-        """Let no other run have it; raises `KafkaError` where one does."""
+        """Lock the checkpoint.  Raises `KafkaError` if another run has locked it."""
         if self.path is not None:
             self._lock = RunLock(self.path)
 
     def close(self) -> None:
-        """Let another run have it."""
+        """Close the journal, and release the lock."""
         if self._journal is not None:
             self._journal.close()
         if self._lock is not None:
@@ -228,9 +234,10 @@ class CheckpointStore:
     # --- at the beginning ------------------------------------------------------------------------------------
 
     def resume(self) -> Engine | None:
-        """The engine of the checkpoint, if there is one and it has had a tuple; before, it is not known what vertices are.
+        """Read the checkpoint, and return its engine; None if there is no checkpoint, or its engine had no tuple yet.
 
-        Raises `KafkaError` where the checkpoint is damaged, `KafkaUsageError` where it is another run's.
+        Before the first tuple the type of vertices is unknown.  Raises `KafkaError` if the checkpoint is damaged, and
+        `KafkaUsageError` if it is of another run.
         """
         if self.path is None or not os.path.exists(self.path) or self._restore is None:
             return None
@@ -243,13 +250,13 @@ class CheckpointStore:
         return engine if position.counts.get("tuples", 0) else None
 
     def begin_journal(self) -> None:
-        """Begin a journal in which there is no round."""
+        """Create an empty journal."""
         self._journal = Journal(self._journal_path, run=self.position.run)
 
     def rounds_up_to(self, last: int) -> list[Round]:
-        """The rounds since the checkpoint up to the last that was committed; the journal goes on behind them.
+        """Return the rounds after the checkpoint up to the last committed one; the journal continues after them.
 
-        Raises `KafkaError` where the journal does not tell them all.
+        Raises `KafkaError` if the journal does not have all of them.
         """
         path, first = self._journal_path, self.position.round + 1
         rounds = [one for one in read_journal(path, run=self.position.run) if first <= one.number <= last]
@@ -269,17 +276,17 @@ class CheckpointStore:
     # --- as it goes on ---------------------------------------------------------------------------------------
 
     def add_round(self, number: int, moved: Mapping[Place, int]) -> None:
-        """Write a round into the journal."""
+        """Add a round to the journal."""
         if self._journal is not None:
             self._journal.write(number, moved)
 
     def synchronise(self) -> None:
-        """See to it that the rounds that were noted are on disk."""
+        """Put the rounds of the journal on disk."""
         if self._journal is not None:
             self._journal.synchronise()
 
     def save(self, engine: Engine, position: RunPosition) -> None:
-        """Write the checkpoint, in which the engine stands at a position, and forget the rounds before it."""
+        """Write the checkpoint of an engine and its position, and remove the rounds before it from the journal."""
         assert self.path is not None
         self.position, self._saved = position, time.monotonic()
         engine.save(self.path, extra={KEY: position.to_text(self._identity)})

@@ -1,4 +1,8 @@
-"""How clients of Kafka are set up: librdkafka's names in a file, and what is not for that file to say."""
+"""Clients of Kafka: their settings, their log, and the log of a run's events.
+
+Settings have librdkafka's names; some of them belong to the run and cannot be set by users.  Events are logged with fields
+under the name `rpq.kafka`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ _RESERVED = {
     "group.protocol": "partitions are assigned to this run alone",
     "partition.assignment.strategy": "partitions are assigned to this run alone",
 }
-"""Settings that are not the user's, and why."""
+"""Settings that users cannot set, and why."""
 
 _OF_PRODUCERS = re.compile(
     r"transactional\.id|transaction\.timeout\.ms|linger\.ms|queue\.buffering\..*|compression\..*|batch\..*|acks|request\.required"
@@ -39,7 +43,7 @@ _OF_CONSUMERS = re.compile(
 
 
 def is_of_producers(name: str) -> bool:
-    """Whether a setting is one of producers alone.
+    """Whether a setting applies to producers only.
 
     >>> is_of_producers("linger.ms"), is_of_producers("security.protocol")
     (True, False)
@@ -48,15 +52,15 @@ def is_of_producers(name: str) -> bool:
 
 
 class KafkaError(RpqError):
-    """Topics that cannot be read or written: says why, and never a secret."""
+    """Topics that cannot be read or written.  The message says why, and contains no secrets."""
 
 
 class KafkaUsageError(KafkaError):
-    """What was asked for cannot be: settings that no client takes, or a checkpoint of a run with other options."""
+    """An impossible request: invalid settings of a client, or the checkpoint of a run with other options."""
 
 
 def client() -> Any:
-    """The package confluent_kafka; `KafkaError` where it is not installed."""
+    """Import and return the package confluent_kafka.  Raises `KafkaError` if it is not installed."""
     try:
         import confluent_kafka
     except ImportError as error:
@@ -67,9 +71,9 @@ def client() -> Any:
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read lines `name=value`; a line that is blank or begins with # is none.
+    """Read lines `name=value`; blank lines, and those that begin with #, are ignored.
 
-    Raises `KafkaUsageError`, which tells no value.
+    Raises `KafkaUsageError`, whose message contains no value.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +103,7 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 class ClientSettings:
-    """What consumers and producers are made with: the brokers, and what the user says of them."""
+    """The settings of consumers and producers: the brokers, and the user's settings."""
 
     def __init__(self, brokers: str, given: Mapping[str, str] | None = None) -> None:
         self._given = dict(given or {})
@@ -113,11 +117,11 @@ class ClientSettings:
         return f"<ClientSettings of {self.brokers}>"  # values may be secrets
 
     def named(self, name: str) -> str | None:
-        """What the user says for a name."""
+        """Return the user's value of a setting, or None."""
         return self._given.get(name)
 
     def consumer(self, **fixed: Any) -> dict[str, Any]:
-        """Settings of a consumer; `fixed` ones have underscores in place of dots."""
+        """Return the settings of a consumer; the names of `fixed` ones have underscores in place of dots."""
         ours = {
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
@@ -129,7 +133,7 @@ class ClientSettings:
         return self._merge(ours, _OF_PRODUCERS, fixed)
 
     def producer(self, **fixed: Any) -> dict[str, Any]:
-        """Settings of a producer."""
+        """Return the settings of a producer; `fixed` as for a consumer."""
         ours = {
             "linger.ms": 20,  # for whole batches; what is left goes at once when a transaction is committed
             "batch.size": 1_000_000,
@@ -147,7 +151,7 @@ class ClientSettings:
         return {**ours, **users, **self._common, **always, "logger": CLIENT_LOG}
 
     def hint_of_protocol(self) -> str:
-        """What to try where brokers end connections as soon as something is asked; empty where they are encrypted."""
+        """Return a hint for brokers that close connections at the first request; empty for encrypted connections."""
         spoken = (self._given.get("security.protocol") or "plaintext").lower()
         if spoken not in ("plaintext", "sasl_plaintext"):
             return ""
@@ -158,7 +162,7 @@ class ClientSettings:
         )
 
     def redact(self, message: object) -> str:
-        """A message of the client without the values of settings that may be secrets."""
+        """Return a message of the client without the values of settings that may be secret."""
         text = str(message)
         for name, value in self._given.items():
             if value and _SECRET.search(name):
@@ -166,7 +170,7 @@ class ClientSettings:
         return text
 
     def create_client(self, kind: Any, settings: dict[str, Any]) -> Any:
-        """A client of a kind; `KafkaUsageError` for settings that it does not take."""
+        """Create a consumer or producer.  Raises `KafkaUsageError` for settings that it rejects."""
         confluent_kafka = client()
         try:
             return kind(settings)
@@ -184,19 +188,19 @@ KNOWN = (
     "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "group.id", "transactional.id", "client.id",
     "auto.offset.reset", "isolation.level", "compression.type", "transaction.timeout.ms", "linger.ms",
 )  # fmt: skip
-"""Names that users set most, for hints."""
+"""The most common settings, for hints."""
 
 _CUT = re.compile(r"Disconnected.* in state (?:UP|APIVERSION_QUERY)|incorrect security\.protocol|Invalid response size")
 
 
 class ConnectionLog:
-    """The log of a client that is passed on, and tells whether a broker ended a connection that it had accepted."""
+    """A log of a client that is forwarded; `is_cut` is true once a broker closed a connection that it had accepted."""
 
     def __init__(self) -> None:
         self.is_cut = False
 
     def log(self, level: int, message: str, *values: object) -> None:
-        """Take a line of librdkafka's."""
+        """Forward a line of librdkafka."""
         self.is_cut = self.is_cut or _CUT.search(message % values if values else message) is not None
         CLIENT_LOG.log(level, message, *values)
 
@@ -204,24 +208,24 @@ class ConnectionLog:
 CLIENT_LOG = logging.getLogger("rpq.kafka.client")
 CLIENT_LOG.addHandler(logging.NullHandler())
 CLIENT_LOG.propagate = False
-"""What librdkafka says of its connections; the run says what matters of it."""
+"""The log of librdkafka's connections; the run logs what matters of it."""
 
 
 LOG = logging.getLogger("rpq.kafka")
 
 
 def log_event(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
-    """Say that something happened; values of fields are JSON's, or text."""
+    """Log an event with fields, whose values are those of JSON, or text."""
     LOG.log(level, event, extra={"fields": fields})
 
 
 def log_warning(event: str, **fields: Any) -> None:
-    """Say that something happened that somebody should look at."""
+    """Log an event as a warning."""
     log_event(event, level=logging.WARNING, **fields)
 
 
 class TextLines(logging.Formatter):
-    """A line for people: `12:03:07 waiting for the broker brokers=localhost:9092`."""
+    """A format for people: `12:03:07 waiting for the broker brokers=localhost:9092`."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = getattr(record, "fields", {})
@@ -231,7 +235,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonEventLines(logging.Formatter):
-    """An object a line: `time` (UTC), `level`, `event`, and the fields."""
+    """A format with a JSON object on each line: `time` (UTC), `level`, `event`, and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"

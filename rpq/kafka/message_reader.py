@@ -1,8 +1,12 @@
-"""What stands beside the value of a message, as columns: `@key`, `@time`, `@topic`, `@partition`, `@offset`, `@header.NAME`.
+"""Messages to tuples: values in JSON or CSV, and the metadata of messages.
 
-`--columns timestamp=@time,source=@key,label=@header.kind` takes these columns of a tuple from there; the others are in the
-value.  `@time` is the message's own time, or the broker's where the topic says so, in the unit of the timestamps
-(milliseconds, where none is given).
+A message is one tuple.  The first good message of a topic determines the layout of its values: an object means JSON,
+anything else is fields in the order source, target, label, timestamp and optionally op, separated as in files; `--columns
+source=3,target=1` gives the positions of fields instead.  A message that cannot be read is a `BadMessage` with the reason.
+
+`--columns timestamp=@time,source=@key,label=@header.kind` takes columns of a tuple from the metadata of a message: `@key`,
+`@time`, `@topic`, `@partition`, `@offset` or `@header.NAME`; the other columns are in the value.  `@time` is the time of the
+message, or that of the broker if the topic is configured so, in the unit of the timestamps (milliseconds if none is given).
 """
 
 from __future__ import annotations
@@ -40,12 +44,12 @@ from rpq.readers.where import Where
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
 MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
-"""By what a time in milliseconds is multiplied and divided in each unit."""
+"""The factor and the divisor that convert milliseconds to each unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValueColumns(ColumnNames):
-    """The columns that the values of messages have: those of a tuple but for the ones that stand `beside` them."""
+    """The columns in the values of messages: those of a tuple except the ones that stand `beside` them, in the metadata."""
 
     beside: tuple[str, ...] = ()
 
@@ -59,14 +63,14 @@ class ValueColumns(ColumnNames):
 
     @property
     def _elsewhere(self) -> set[str]:
-        """The columns that values do not have: op stands for delete, too, and delete for op."""
+        """The columns that values do not have; op and delete exclude each other."""
         says_op = {"op", DELETE} & {*self.beside}
         return {*self.beside, *(("op", DELETE) if says_op else ())}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessageColumns:
-    """Where each column of a tuple is: in the `values`, by these names, or `beside` them."""
+    """The place of each column of a tuple: in the `values`, by these names, or `beside` them, in the metadata."""
 
     values: ValueColumns
     beside: tuple[tuple[str, str], ...] = ()
@@ -74,7 +78,7 @@ class MessageColumns:
 
     @classmethod
     def of(cls, names: ColumnNames, time_unit: str | None = None) -> MessageColumns:
-        """Divide names; raises `InputError` for an unknown one with an @.
+        """Divide names into those of values and of metadata.  Raises `InputError` for an unknown name with an @.
 
         >>> MessageColumns.of(ColumnNames.parse("source=@key,target=item")).beside
         (('source', '@key'),)
@@ -94,11 +98,11 @@ class MessageColumns:
 
     @property
     def unit(self) -> str | None:
-        """The unit of the timestamps, where these columns tell it."""
+        """The unit of the timestamps, if these columns determine it."""
         return self.time_unit or ("ms" if ("timestamp", "@time") in self.beside else None)
 
     def read(self, message: Any) -> dict[str, Any]:
-        """The values beside a message by column; raises `FieldError`."""
+        """Return the metadata of a message by column.  Raises `FieldError`."""
         return {column: self._checked(column, name, message) for column, name in self.beside}
 
     def _checked(self, column: str, name: str, message: Any) -> Any:
@@ -124,14 +128,14 @@ class MessageColumns:
 
 
 def check_beside(name: str) -> None:
-    """Raise `InputError` for what does not stand beside a message."""
+    """Raise `InputError` for a name that is no metadata of a message."""
     if name in BESIDE[:-1] or re.fullmatch(r"@header\..+", name):
         return
     raise InputError(f"{name!r} is nothing of a message: expected one of {', '.join(BESIDE)}{did_you_mean(name, BESIDE)}")
 
 
 def text_beside(name: str, message: Any) -> str | None:
-    """What stands beside a message, as text; None where there is none of it.  Raises `FieldError` for what is no text."""
+    """Return metadata of a message as text, or None if it is missing.  Raises `FieldError` for bytes that are no text."""
     if name == "@time":
         return str(message.timestamp()[1])
     if name in ("@topic", "@partition", "@offset"):
@@ -146,12 +150,12 @@ def text_beside(name: str, message: Any) -> str | None:
 
 
 def _header(headers: Sequence[tuple[str, Any]], name: str) -> Any:
-    """The last header of that name."""
+    """Return the last header of this name."""
     return next((value for header, value in reversed(headers) if header == name), None)
 
 
 UNSUPPORTED_FORMATS = {"avro": "Avro", "protobuf": "Protobuf", "parquet": "Parquet"}
-"""Their names as options have them, and as people call them."""
+"""Formats of messages that are not read: their names in options, and in messages to users."""
 
 
 ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
@@ -164,22 +168,22 @@ REGISTRY = (
 
 @dataclass(frozen=True)
 class BadMessage:
-    """A message that is no tuple, and why."""
+    """A message that is no tuple, and the reason."""
 
     message: Any
     reason: str
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """Topic, partition and offset as text."""
         return place_of(self.message)
 
 
 @dataclass(frozen=True)
 class Tuples:
-    """What some messages hold: `columns`, of each row the number of its message, and the bad ones by their numbers.
+    """The tuples of some messages: `columns`, the number of the message of each row, and bad messages by their numbers.
 
-    `filtered` tuples were left out by a condition; for `undecided` ones among them it could not be told.
+    `filtered` counts tuples that a condition left out, `undecided` those among them for which it could not be evaluated.
     """
 
     columns: pa.RecordBatch | None
@@ -190,14 +194,14 @@ class Tuples:
 
 
 def place_of(message: Any) -> str:
-    """Where a message stands: topic, partition and offset."""
+    """Return topic, partition and offset of a message as text."""
     return f"{message.topic()}/{message.partition()} at offset {message.offset()}"
 
 
 class MessageReader:
-    """Reads the messages of one topic.  `warnings` say what the first of them may mean otherwise than it is read.
+    """A reader of the messages of one topic.  `warnings` say in which respect the first message may be misread.
 
-    Raises `InputError` or `WhereError` where the columns cannot be those of any.
+    Raises `InputError` or `WhereError` if no message can have the columns.
     """
 
     def __init__(
@@ -224,7 +228,7 @@ class MessageReader:
 
     @property
     def layout(self) -> dict[str, Any] | None:
-        """How values are laid out, as JSON values, for a later reader of the same topic; None before the first."""
+        """The layout of values as JSON values, for a later reader of the same topic; None before the first message."""
         if isinstance(self._parser, JsonLines):
             found = self._parser.layout
             return {"json": True, "integers": found.integers, "times": found.times}
@@ -232,11 +236,11 @@ class MessageReader:
 
     @property
     def integers(self) -> bool:
-        """Whether vertices are integers, as far as it is known."""
+        """Whether vertices are integers, as far as is known."""
         return isinstance(self._parser, JsonLines) and self._parser.layout.integers
 
     def read(self, messages: Sequence[Any]) -> Tuples:
-        """Read messages; O(bytes), vectorised where they are plain."""
+        """Read messages.  O(bytes), vectorised for values without special cases."""
         values = list(map(type(messages[0]).value, messages))
         bad: dict[int, BadMessage] = {}
         beside = self._read_beside(messages, bad)
@@ -265,7 +269,7 @@ class MessageReader:
         return list(self._parser.parse(Block(data, 1), stop=False))
 
     def _line(self, value: bytes | None) -> bytes:
-        """The value as one line."""
+        """Return the value as one line.  Raises `FieldError` for a value that is no tuple."""
         if value is None:
             raise FieldError("there is no value (a tombstone); expected a tuple")
         line = value.rstrip(b"\r\n")
@@ -276,19 +280,19 @@ class MessageReader:
         if not isinstance(self._parser, JsonLines):
             raise FieldError("goes over several lines; expected the fields of one tuple")
         self._parser.layout.read(line)
-        return line.replace(b"\n", b" ")  # between the tokens of JSON, since inside of text it may not be
+        return line.replace(b"\n", b" ")  # line breaks are between the tokens of JSON: inside of texts they are invalid
 
     # --- how values are laid out -----------------------------------------------------------------------------
 
     @property
     def _further(self) -> tuple[str, ...]:
-        """The keys of objects that a condition names beside those of a tuple."""
+        """The keys of objects that a condition names in addition to the columns of a tuple."""
         if self._where is None:
             return ()
         return tuple(sorted(name for name in self._where.names - {*self._kinds("text")} if not name.startswith("@")))
 
     def _settle_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
-        """Let the first good message tell; those before it are bad."""
+        """Determine the layout from the first good message; those before it are bad.  Returns whether there is one."""
         for number, value in enumerate(values):
             if number in bad:
                 continue
@@ -333,7 +337,7 @@ class MessageReader:
         return layout
 
     def _kinds(self, vertex: str, *, times: str = "integers") -> dict[str, ColumnKind]:
-        """The columns of a tuple as a condition sees them, under their own names and those that were given for them."""
+        """Return the kinds of columns for a condition, by their own names and by the names given for them."""
         unit = self._columns.unit if times == "integers" else self._columns.unit or "us"
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         renamed = {name: kinds[column] for column, name in self._columns.values.renamed}
@@ -342,7 +346,7 @@ class MessageReader:
     # --- from rows to columns --------------------------------------------------------------------------------
 
     def _read_beside(self, messages: Sequence[Any], bad: dict[int, BadMessage]) -> dict[str, list[Any]]:
-        """What stands beside the messages, by column; of bad ones nothing."""
+        """Return the metadata of messages by column, with nulls for bad messages."""
         columns: dict[str, list[Any]] = {column: [] for column, _ in self._columns.beside}
         columns |= {FURTHER + name: [] for name in self._beside}
         if not columns:
@@ -393,7 +397,7 @@ class MessageReader:
     def _filtered_batch(
         self, piece: Rows, numbers: np.ndarray, beside: dict[str, list[Any]]
     ) -> tuple[pa.RecordBatch, np.ndarray, int]:
-        """The rows of a piece as a batch, without those that a condition leaves out, which may be in doubt."""
+        """Return the rows of a piece that satisfy the condition, their numbers, and the number of undecided rows."""
         columns = dict(piece.columns)
         count = len(numbers)
         for column, values in beside.items():
@@ -423,7 +427,7 @@ class MessageReader:
 
 
 def _as_lines(values: Sequence[bytes | None]) -> bytes:
-    """Values with a line end behind each; nothing where there is one without bytes."""
+    """Return the values as lines; nothing if one of them is null."""
     try:
         return b"\n".join(values) + b"\n"  # type: ignore[arg-type]
     except TypeError:
@@ -441,7 +445,7 @@ def _reason(error: FieldError, value: bytes | None) -> str:
 
 
 def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
-    """How the fields of values are laid out, from the first; raises `FieldError` where that is not to be told."""
+    """Return the layout of fields, from the first value.  Raises `FieldError` if it cannot be determined."""
     names = columns.values
     places = places_of(columns)
     expected = ", ".join(names.columns)
@@ -468,7 +472,7 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
 
 
 def _cuts(value: bytes) -> list[tuple[list[str], str]]:
-    """The fields into which each separator cuts a value, those that cut it at all first."""
+    """Split a value by each separator; the separators that occur in it come first."""
     found = []
     for separator in SEPARATORS:
         try:
@@ -479,7 +483,7 @@ def _cuts(value: bytes) -> list[tuple[list[str], str]]:
 
 
 def places_of(columns: MessageColumns) -> dict[int, str]:
-    """The columns by the places of their fields, if names are such; raises `FieldError` where they are others."""
+    """Return the columns by the positions of their fields.  Raises `FieldError` for names that are no positions."""
     renamed = dict(columns.values.renamed)
     if not renamed:
         return {}
@@ -496,7 +500,7 @@ def places_of(columns: MessageColumns) -> dict[int, str]:
 
 
 def _layout_of(described: dict[str, Any], columns: MessageColumns, further: tuple[str, ...]) -> JsonLayout | Layout:
-    """The layout that `MessageReader.layout` described."""
+    """Return the layout that `MessageReader.layout` described."""
     if described["json"]:
         return JsonLayout(
             names=columns.values,

@@ -1,12 +1,13 @@
-"""Partitions to one stream, in the order of (timestamp, topic, partition, offset), with a bounded delay.
+"""The merge of partitions into one stream, in the order of (timestamp, topic, partition, offset), with a bounded delay.
 
-Inside a partition the order is that of its offsets: a tuple older than one before it comes right after that, as in a file.
-So the place of a tuple is decided by the largest timestamp up to it in its partition, and a partition can still bring
-nothing before the largest that it has brought.  A tuple may go when no partition can bring one before it.
+Inside a partition the order is that of its offsets: a tuple older than one before it comes right after that one, as in a
+file.  So the position of a tuple is determined by the largest timestamp up to it in its partition, and a partition cannot
+bring a tuple before the largest timestamp that it has brought.  A tuple is released when no partition can bring one before
+it.
 
-A partition with unread messages is always waited for.  One that has been read to its end is waited for as long as somebody
-has been waiting for less than the delay; then it is idle, the others go on without it, and what it brings later comes out
-of order, or late, as the window says.
+The merge always waits for a partition with unread messages.  For one that has been read to its end it waits until tuples of
+others have been waiting for the delay.  Then the partition is idle: the merge continues without it, and tuples that it
+brings later come out of order, or late, depending on the window.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Place(NamedTuple):
 
 @dataclass
 class _Piece:
-    """Tuples of a partition that were read at once, with the largest timestamp up to each, and their offsets."""
+    """Tuples of a partition that were read at once, their offsets, and for each the largest timestamp up to it."""
 
     columns: pa.RecordBatch
     keys: np.ndarray
@@ -53,7 +54,7 @@ class _Piece:
 
 @dataclass
 class _Partition:
-    """A partition: what was read of it and is waiting, and how far it was read.
+    """A partition: its tuples and bad messages that wait, and the offset up to which it was read.
 
     `front` is the largest timestamp that was read, `released_front` the largest that was released.
     """
@@ -69,7 +70,7 @@ class _Partition:
     idle: bool = False
 
     def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int) -> None:
-        """Take tuples and bad messages by their offsets."""
+        """Add tuples, and bad messages by their offsets."""
         keys = np.empty(0, np.int64)
         if columns is not None and columns.num_rows:
             times = columns.column("timestamp").to_numpy()
@@ -84,13 +85,13 @@ class _Partition:
         self.position = position
 
     def end(self) -> int:
-        """The offset of the first message that waits, or of the next one that will be read."""
+        """Return the offset of the first message that waits, or of the next one to be read."""
         waiting = [int(self.pieces[0].offsets[0])] if self.pieces else []
         waiting += [self.bad[0][0]] if self.bad else []
         return min(waiting, default=self.position)
 
     def take(self, count: int) -> list[_Piece]:
-        """The first waiting tuples."""
+        """Remove and return the first waiting tuples."""
         taken: list[_Piece] = []
         while count:
             piece = self.pieces.popleft()
@@ -107,10 +108,10 @@ class _Partition:
 
 @dataclass(frozen=True, kw_only=True)
 class MergedTuples:
-    """What comes next: `columns` in order (None where there are no tuples), bad messages, and how far it brings partitions.
+    """The next tuples of the merge: `columns` in order (None if there are no tuples), and bad messages among them.
 
-    `ends` has the offset behind it for each partition that it moves, `fronts` the largest timestamp so far.  `offsets` and
-    `lines` tell of each row its offset, and the number of its partition among `places`.
+    `ends` has the offset after them for each partition that they advance, `fronts` its largest timestamp so far.  `offsets`
+    and `lines` have for each row its offset, and the number of its partition in `places`.
     """
 
     columns: pa.RecordBatch | None
@@ -122,7 +123,7 @@ class MergedTuples:
     fronts: dict[Place, int]
 
     def ends_before(self, row: int) -> dict[Place, int]:
-        """How far partitions are if this row and those behind it are not there."""
+        """Return the `ends` of partitions without this row and those after it."""
         ends = dict(self.ends)
         for number in np.unique(self.lines[row:]).tolist():
             ends[self.places[number]] = int(self.offsets[row:][self.lines[row:] == number].min())
@@ -130,11 +131,11 @@ class MergedTuples:
 
 
 class PartitionMerge:
-    """Merges partitions; `places` are they, with the offset and the largest timestamp at which each begins.
+    """A merge of partitions; `places` has the offset and the largest timestamp at which each of them begins.
 
-    - In: `add`, `reached_end`
-    - Out: `ready` what may go, `up_to` what goes up to given offsets
-    - Beside: `places`, `position`, `waiting`, `waits`, `join`, `release_all`
+    - Input: `add`, `reached_end`, `join`
+    - Output: `ready` returns tuples that can be released, `up_to` those before given offsets; `release_all` ends all waiting
+    - State: `places`, `position`, `waiting`, `waits`
     """
 
     def __init__(
@@ -161,31 +162,31 @@ class PartitionMerge:
         return tuple(self._partitions)
 
     def position(self, place: Place) -> int:
-        """The offset of the next message that will be read."""
+        """Return the offset of the next message to be read."""
         return self._partitions[place].position
 
     def waiting(self, place: Place) -> int:
-        """How many tuples of a partition wait."""
+        """Return the number of tuples of a partition that wait."""
         return self._partitions[place].rows
 
     @property
     def waits(self) -> bool:
-        """Whether anything waits."""
+        """Whether any tuple or bad message waits."""
         return any(line.pieces or line.bad for line in self._partitions.values())
 
     def release_all(self) -> None:
-        """Wait for no partition any more: all have ended."""
+        """Stop waiting for partitions: all of them have ended."""
         for line in self._partitions.values():
             line.idle = True
 
     def join(self, place: Place) -> None:
-        """Take in a partition that is new."""
+        """Add a new partition."""
         self._partitions = dict(sorted({**self._partitions, place: _Partition(place, 0)}.items()))
 
     def add(
         self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int
     ) -> None:
-        """Take what was read of a partition: tuples and their offsets, bad messages by offset, up to a `position`."""
+        """Add what was read of a partition up to a `position`: tuples with their offsets, and bad messages by offset."""
         line = self._partitions[place]
         if line.idle:
             line.idle = False
@@ -197,19 +198,19 @@ class PartitionMerge:
             self._waiting_since = self._clock()
 
     def reached_end(self, place: Place, position: int) -> None:
-        """Note that there is nothing more in a partition, for now."""
+        """Record that a partition has no more messages, for now."""
         line = self._partitions[place]
         line.position = max(line.position, position)
         if line.at_end_since is None:
             line.at_end_since = self._clock()
 
     def _bound(self) -> tuple[int, int] | None:
-        """(timestamp, number of a partition) before which nothing can come; None where nothing is waited for."""
+        """Return the (timestamp, number of a partition) before which no tuple can come; None if all are idle."""
         fronts = [(line.front, number) for number, line in enumerate(self._partitions.values()) if not line.idle]
         return min(fronts, default=None)
 
     def _mark_idle(self) -> None:
-        """Find the partitions that have been waited for long enough, as long as one of them holds anything back."""
+        """Mark partitions as idle that hold others back and have been waited for long enough."""
         now = self._clock()
         if not self.waits:
             self._waiting_since = None
@@ -239,7 +240,7 @@ class PartitionMerge:
         return False
 
     def ready(self, most: int, *, stop_at_bad: bool = False) -> MergedTuples | None:
-        """What may go now, at most so many tuples; None if nothing.  With `stop_at_bad` a bad message ends it."""
+        """Release at most `most` tuples; None if there are none.  With `stop_at_bad` a bad message is the last entry."""
         self._mark_idle()
         bound = self._bound()
         if not self._releasable(bound):
@@ -261,7 +262,7 @@ class PartitionMerge:
         return released
 
     def up_to(self, ends: Mapping[Place, int]) -> MergedTuples | None:
-        """What there is before these offsets, in the same order; None as long as not all of it was read."""
+        """Release all tuples before these offsets, in order; None as long as not all of them were read."""
         if any(self._partitions[place].position < end for place, end in ends.items()):
             return None
         counts = []
@@ -315,12 +316,12 @@ class PartitionMerge:
 
 
 def _before(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
-    """How many of a partition's keys are not behind a limit."""
+    """Return the number of a partition's keys up to a limit, included."""
     return int(np.searchsorted(keys, limit[0], side="right" if number <= limit[1] else "left"))
 
 
 def _up_to_bad(piece: _Piece, stop: tuple[int, int, int], number: int) -> int:
-    """How many tuples of a piece come before a bad message."""
+    """Return the number of tuples of a piece that come before a bad message."""
     key, line, offset = stop
     if number == line:
         return int(np.searchsorted(piece.offsets, offset))
@@ -328,7 +329,7 @@ def _up_to_bad(piece: _Piece, stop: tuple[int, int, int], number: int) -> int:
 
 
 def _first_of(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
-    """How many tuples of each line are among the first, and where the last of them stands."""
+    """Return how many tuples of each partition are among the first `most`, and the position of the last of these."""
     keys, owners = [], []
     for number, (line, count) in enumerate(zip(lines, counts, strict=True)):
         of_line = np.concatenate([piece.keys for piece in line.pieces])[:count] if count else np.empty(0, np.int64)
@@ -341,7 +342,7 @@ def _first_of(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> 
 
 
 def _merged(pieces: Sequence[_Piece], numbers: Sequence[int]) -> tuple[pa.RecordBatch | None, np.ndarray, np.ndarray]:
-    """Pieces in order, with the offset of each row and the number of its partition."""
+    """Merge pieces, and return the rows with the offset of each and the number of its partition."""
     if not pieces:
         return None, np.empty(0, np.int64), np.empty(0, np.int64)
     lines = np.repeat(np.array(numbers, np.int64), [len(piece.keys) for piece in pieces])

@@ -1,4 +1,4 @@
-"""How many tuples are pushed at once: so many that a round neither takes long nor brings more rows than are soon sent."""
+"""Rounds of a run over topics: tuples that are pushed into the engine at once, their number, and the position after them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rpq.engine import Engine
 
 FIRST_ROUND, LEAST_ROUND, MOST_ROUND = 4096, 16, 100_000
-"""Tuples of a round: of the first, and of the smallest and largest that it may become."""
+"""The number of tuples in the first round, and in the smallest and the largest."""
 
 ROUND_SECONDS, ROUND_ROWS = 0.25, 1 << 18
-"""Time that a round is meant to take, and rows that it is meant to bring, at most."""
+"""The targets for the time of a round, and for the number of its rows."""
 
 
 class RoundSize:
-    """Grows and shrinks with what rounds have taken; `most` is how many tuples the next one may have.
+    """The size of rounds, which adapts to their time and rows; `most` is the largest number of tuples in the next one.
 
     >>> size = RoundSize()
     >>> size.update(size.most, rows=0, seconds=0.01)
@@ -37,16 +37,16 @@ class RoundSize:
         self.most = FIRST_ROUND
 
     def update(self, tuples: int, *, rows: int, seconds: float) -> None:
-        """Note what a round of so many tuples has brought, and how long it took."""
+        """Record the rows and the time of a round of so many tuples."""
         growth = min(ROUND_ROWS / max(rows, 1), ROUND_SECONDS / max(seconds, 1e-9), 4.0)
         if tuples and (growth < 1 or tuples >= self.most):
             self.most = min(MOST_ROUND, max(LEAST_ROUND, int(tuples * growth)))
 
 
 class RunProgress:
-    """Begins at a `round`, with the offset and the largest timestamp of each partition there.
+    """The position of a run: the last `round`, and the offset and the largest timestamp of each partition after it.
 
-    `uncommitted` are the partitions that rounds have moved since the last commit, and how far.
+    `uncommitted` has the offsets of the partitions that rounds have advanced since the last commit.
     """
 
     def __init__(self, number: int, ends: Mapping[Place, int], fronts: Mapping[Place, int]) -> None:
@@ -55,22 +55,22 @@ class RunProgress:
         self.uncommitted: dict[Place, int] = {}
 
     def changed_ends(self, ends: Mapping[Place, int]) -> dict[Place, int]:
-        """Those of these offsets that are not where the partitions stand."""
+        """Return those of these offsets that differ from the current ones."""
         return {place: end for place, end in ends.items() if end != self.ends[place]}
 
     def advance(self, number: int, ends: Mapping[Place, int], fronts: Mapping[Place, int]) -> None:
-        """Stand behind a round."""
+        """Move the position to the end of a round."""
         self.round = number
         self.ends |= ends
         self.fronts |= {place: max(front, self.fronts[place]) for place, front in fronts.items()}
 
     def add_partition(self, place: Place) -> None:
-        """Take in a partition that is new."""
+        """Add a new partition."""
         self.ends[place], self.fronts[place] = 0, LEAST
 
 
 class EngineStopped(Exception):
-    """The engine does not take a tuple: `row` of the round, behind which nothing was pushed."""
+    """A tuple that the engine rejects, in `row` of the round; no later tuple was pushed."""
 
     def __init__(self, error: InputError, row: int, rows: int) -> None:
         super().__init__(str(error))
@@ -78,9 +78,9 @@ class EngineStopped(Exception):
 
 
 class EngineRounds:
-    """Pushes rounds, and counts; the engine is made with the first tuple, which tells what vertices are.
+    """The engine of a run, which is created at the first tuple, when the type of vertices is known, and its counts.
 
-    With `stops` a tuple that the engine does not take ends the run; `watch` sees all tuples.
+    With `stops` a tuple that the engine rejects ends the run; `watch` is called with all tuples.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class EngineRounds:
         self._watch = watch
 
     def push(self, released: MergedTuples, *, silently: bool = False) -> int:
-        """Push all tuples that the engine takes; how many rows came of it.  Raises `EngineStopped` where it takes one not.
+        """Push a round, and return the number of rows.  Raises `EngineStopped` for a tuple that the engine rejects.
 
-        `silently` sends nothing: it was sent before.
+        With `silently` rows are not sent: they were sent before.
         """
         tuples = released.columns
         if tuples is None:
@@ -148,7 +148,7 @@ class EngineRounds:
         return count
 
     def reject(self, bad: BadMessage) -> None:
-        """Count a message that is no tuple, tell of it, and send it where such go."""
+        """Count and log a message that is no tuple, and send it to the topic of dead letters."""
         self.rejected += 1
         if len(self.rejections) < MAX_MESSAGES:
             self.rejections.append(f"{bad.place}: {bad.reason}")

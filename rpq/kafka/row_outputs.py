@@ -1,4 +1,14 @@
-"""Messages on their way out."""
+"""Outputs of a run over topics: rows as messages, in transactions that carry offsets, or to a sink of files.
+
+The key of a message is the query and its binding, the value is the row as a JSON object:
+
+    ["a2q/c2a","ann","bob"]  →  {"source": "ann", "target": "bob", "timestamp": 25, "op": "+"}
+
+With upsert a row that leaves is a tombstone, a key without a value, so that a compacted topic holds the current answers.
+
+Rows and offsets are in one transaction: both are in Kafka, or neither is.  The messages of a transaction are kept until it
+is committed, to be sent again if the broker aborts it.  A run waits for a broker that is away.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +38,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Messages:
-    """Messages side by side, in order: the key and the value of each (None: a tombstone), and its headers if any has some.
+    """Messages as columns, in order: the key and the value of each (None is a tombstone), and headers if any has some.
 
-    Columns, since a million objects cost more than what is in them.
+    Columns cost less than a million objects would.
     """
 
     keys: Sequence[bytes | None]
@@ -41,7 +51,7 @@ class Messages:
         return len(self.keys)
 
     def part(self, start: int, end: int) -> Messages:
-        """Those from one place to another."""
+        """Return the messages from `start` to `end`."""
         headers = None if self.headers is None else self.headers[start:end]
         return Messages(self.keys[start:end], self.values[start:end], headers)
 
@@ -52,7 +62,7 @@ NOT_IN_KEYS = frozenset({"timestamp", "op", "path"})
 
 @dataclass(frozen=True, kw_only=True)
 class Destination:
-    """Where the rows of a query go: a topic, and the columns of the values."""
+    """The topic of a query's rows, and the columns in its values."""
 
     topic: str
     columns: tuple[str, ...]
@@ -60,13 +70,13 @@ class Destination:
 
 @dataclass(frozen=True, kw_only=True)
 class RowMessages:
-    """Makes messages of rows; `destinations` by the names of queries, of which others are dropped."""
+    """A conversion of rows to messages; `destinations` by queries' names.  Rows of other queries are dropped."""
 
     destinations: Mapping[str, Destination]
     upsert: bool = False
 
     def of(self, rows: pa.Table) -> list[tuple[str, Messages]]:
-        """The messages of a table of rows with a column `query`, by topic, in the order of the rows."""
+        """Convert a table of rows with a column `query` to messages, by topic, in the order of the rows."""
         if not rows.num_rows:
             return []
         names = pc.unique(rows.column(QUERY)).to_pylist()
@@ -104,7 +114,7 @@ def _lines(pieces: Sequence[str | pa.Array]) -> list[bytes]:
 
 
 CALL_SECONDS = 5.0
-"""So long a call to the broker may take before the wish to end is looked at."""
+"""The timeout of a call to the broker, after which `check` is called."""
 
 CHUNK = 10_000
 MOST_QUEUED = 200_000
@@ -113,7 +123,7 @@ MOST_QUEUED = 200_000
 class Transactions:
     """Transactions of one producer, one after the other; `name` is its transactional.id.
 
-    `committed_round` tells which round of this run the committed offsets belong to; `check` raises where the run is to end.
+    `committed_round` returns the round of this run that the committed offsets belong to; `check` raises if the run must end.
     """
 
     def __init__(
@@ -138,11 +148,11 @@ class Transactions:
         self._began = 0.0
         self._is_away = False
         self.messages = 0
-        """How many messages wait to be committed."""
+        """The number of messages that wait to be committed."""
         self.committed = 0
 
     def begin(self) -> None:
-        """Become the one producer of this name: transactions that another has open are given up.  Waits for the broker."""
+        """Become the only producer of this name, which aborts open transactions of others.  Waits for the broker."""
         kafka = client()
         settings = self._settings.producer(transactional_id=self._name, error_cb=lambda error: None)
         self._producer = self._settings.create_client(kafka.Producer, settings)
@@ -150,7 +160,7 @@ class Transactions:
         self._is_open = False
 
     def check_topics(self, topics: list[str]) -> None:
-        """Raise `KafkaError` for a topic that is not there and is not made by the broker either."""
+        """Raise `KafkaError` for a topic that does not exist, and is not created by the broker."""
         for topic in topics:
             for attempt in range(10):
                 found = self._retry(partial(self._producer.list_topics, topic, timeout=CALL_SECONDS))
@@ -175,16 +185,16 @@ class Transactions:
             else:
                 self._send_all()
         except kafka.KafkaException as error:
-            # The transaction has failed; it is sent again when it is to be committed.
+            # The transaction has failed; its messages are sent again at the commit.
             self._recover(error)
 
     @property
     def age(self) -> float:
-        """Seconds since something was first put into the transaction."""
+        """Seconds since the transaction was begun; 0 if none is open."""
         return time.monotonic() - self._began if self._is_open else 0.0
 
     def commit(self, ends: Mapping[Place, int], number: int) -> None:
-        """Commit all messages, and that the partitions were consumed so far, in round `number`; then it is so."""
+        """Commit all messages, together with the offsets `ends` of partitions after round `number`."""
         kafka = client()
         offsets = [
             kafka.TopicPartition(place.topic, place.partition, end, metadata=f"rpq {self._run} {number}")
@@ -204,7 +214,7 @@ class Transactions:
         self._is_open, self._pending, self.messages = False, [], 0
 
     def close(self) -> None:
-        """Give up what is not committed, as far as the broker can be told in a moment."""
+        """Abort the open transaction, unless that takes longer than a second."""
         if self._producer is None:
             return
         kafka = client()
@@ -217,14 +227,14 @@ class Transactions:
         self._producer = None
 
     def _send_all(self) -> None:
-        """Begin a transaction with all that waits to be committed."""
+        """Begin a transaction with all messages that wait to be committed."""
         self._producer.begin_transaction()
         self._is_open, self._began = True, time.monotonic()
         for topic, messages in self._pending:
             self._produce(topic, messages)
 
     def _produce(self, topic: str, messages: Messages) -> None:
-        """Hand messages to the client, as fast as it takes them."""
+        """Pass messages to the client as fast as it accepts them."""
         producer = self._producer
         start, patient_until = 0, time.monotonic() + CALL_SECONDS
         while start < len(messages):
@@ -238,11 +248,11 @@ class Transactions:
             producer.poll(0 if start == end else 0.01)
 
     def _enqueue(self, topic: str, messages: Messages) -> int:
-        """Put messages into the queue of the client; how many there was room for."""
+        """Put messages into the queue of the client, and return how many it had room for."""
         produce = self._producer.produce
         values = iter(messages.values)
         try:
-            # Nothing but calls of C: no object is made of a message, and no bytecode is run for it.
+            # Calls of C only: a message needs no object and no bytecode.
             if messages.headers is None:
                 deque(map(produce, repeat(topic), values, messages.keys), maxlen=0)
             else:
@@ -253,12 +263,15 @@ class Transactions:
         return len(messages)
 
     def _recover(self, error: Any) -> bool:
-        """Bring the producer back to where a transaction can begin; whether the last one may have been committed."""
+        """Bring the producer to a state in which a transaction can begin.
+
+        Returns whether the last transaction may have been committed.
+        """
         kafka = client()
         cause = error.args[0]
         if not isinstance(cause, kafka.KafkaError):
             raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(error)}") from None
-        # In a transaction that has failed meanwhile a message is refused for the state alone, which does not tell why.
+        # In a transaction that has failed, the error of a message only names the state, not the cause.
         if cause.txn_requires_abort() or cause.code() == kafka.KafkaError._STATE:
             log_warning("transaction given up, sent again", reason=self._settings.redact(cause.str()))
             try:
@@ -282,7 +295,7 @@ class Transactions:
         return True
 
     def _retry(self, call: Callable[[], Any]) -> Any:
-        """Call, as often as it takes while the broker is away, unless the run is to end."""
+        """Repeat a call while the broker is away, unless the run must end."""
         kafka = client()
         while True:
             try:
@@ -292,7 +305,7 @@ class Transactions:
                 transient = cause.retriable() or cause.code() in (kafka.KafkaError._TIMED_OUT, kafka.KafkaError._TRANSPORT)
                 if not transient or cause.fatal() or cause.txn_requires_abort():
                     raise
-                # Only here: a run that is to end still commits what it has, where that can be done at once.
+                # Checked only here: a run that must end still commits its messages if that needs no waiting.
                 self._check()
                 if not self._is_away:
                     log_warning("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
@@ -309,7 +322,7 @@ MAX_MESSAGES = 10
 
 
 class RowSink(Protocol):
-    """Where rows go that go to no topic; what was computed it has as terms where it `wants_terms`."""
+    """An output of rows that is no topic; computed values come as terms if it `wants_terms`."""
 
     @property
     def wants_terms(self) -> bool: ...
@@ -320,9 +333,9 @@ class RowSink(Protocol):
 
 
 class RowOutputs:
-    """Sends rows as messages into `transactions`, where there are such, or to the `sink`.
+    """The output of a run: messages in `transactions` if there are any, otherwise rows to the `sink`.
 
-    `has_sent` says whether any has gone since it was last set; `set_aside` are the first roots that were.
+    `has_sent` is set when rows are sent; `set_aside` has messages about the first roots that were set aside.
     """
 
     def __init__(self, rows: RowMessages | None, *, witness: bool, dead_letters: str | None) -> None:
@@ -336,27 +349,27 @@ class RowOutputs:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that are written."""
+        """The topics to which messages are sent."""
         found = set() if self.rows is None else {destination.topic for destination in self.rows.destinations.values()}
         return [*sorted(found), *([self._dead_letters] if self._dead_letters else ())]
 
     @property
     def has_destination(self) -> bool:
-        """Whether rows go anywhere."""
+        """Whether rows are sent anywhere."""
         return self.rows is not None or self.sink is not None
 
     @property
-    def wait(self) -> bool:
+    def has_uncommitted(self) -> bool:
         """Whether messages wait to be committed."""
         return self.transactions is not None and self.transactions.messages > 0
 
     @property
     def age(self) -> float:
-        """Seconds since the first of those was sent."""
+        """Seconds since the first of these messages was sent."""
         return 0.0 if self.transactions is None else self.transactions.age
 
     def send(self, changes: Changes) -> int:
-        """Send the rows of changes; how many they are."""
+        """Send the rows of changes, and return their number."""
         for report in changes.set_aside:
             message = f"{report.query}: root {report.root} set aside: its search took {report.size:,} nodes"
             log_warning(message, time=report.timestamp)
@@ -374,7 +387,7 @@ class RowOutputs:
         return len(changes)
 
     def send_dead_letter(self, bad: BadMessage) -> None:
-        """Send a message that is no tuple to where such go, as it was, with the reason and its place in its headers."""
+        """Send a message that is no tuple to the topic of dead letters, with the reason and its place as headers."""
         if self._dead_letters is None or self.transactions is None:
             return
         about = {

@@ -1,4 +1,4 @@
-"""What a run over topics reads, and what it counts."""
+"""The input of a run over topics: its description, its counts, and the reader that fetches messages into a merge."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from rpq.readers.where import Where
 
 @dataclass(frozen=True, kw_only=True)
 class TopicFigures:
-    """What a run over topics has counted beside its engine.
+    """The counts of a run over topics, except those of its engine.
 
-    `messages` were read, `rejected` of them were no tuples (`rejections` says why of the first), `filtered` and `undecided`
-    as with files; `rows_sent` rows were committed in `rounds` rounds.  `seconds` are those from the first look for
-    messages to the last commit, 0 where it failed.  `ended` says how it ended.
+    `messages` were read, and `rejected` of them were no tuples (`rejections` has the reasons of the first ones); `filtered`
+    and `undecided` are as with files.  `rows_sent` rows were committed in `rounds` rounds.  `seconds` is the time from the
+    first fetch to the last commit, 0 if the run failed.  `ended` says how the run ended.
 
     >>> TopicFigures(ended="end of input", messages=3, rejected=1, rejections=("t/0 at offset 2: …",)).rejected
     1
@@ -46,7 +46,7 @@ class TopicFigures:
 
 @dataclass(kw_only=True)
 class TopicInput:
-    """What is read: topics by name, each with the stream that its tuples belong to, and how their messages are read."""
+    """The input of a run: topics by name, each with the stream of its tuples, and how their messages are read."""
 
     brokers: str
     topics: Mapping[str, str | None]
@@ -61,7 +61,7 @@ class TopicInput:
 
 
 class RejectedTuple:
-    """A tuple that the engine does not take, as the message that it came from; its value is the tuple."""
+    """A tuple that the engine rejects, with the interface of the message that it came from; its value is the tuple."""
 
     def __init__(self, released: MergedTuples, row: int, tuples: pa.RecordBatch, number: int) -> None:
         self._place = released.places[int(released.lines[row])]
@@ -89,20 +89,20 @@ class RejectedTuple:
 
 
 ALERT = "SSL alert number"
-"""What OpenSSL says where a broker does not take a certificate; to the client of Kafka it is a lost connection."""
+"""OpenSSL's message if a broker rejects a certificate; to the client of Kafka it is a lost connection."""
 
 CALL_SECONDS = 5.0
 START_SECONDS = 30.0
-"""So long a cluster that was never reached is looked for."""
+"""The time in seconds within which a cluster must be reached for the first time."""
 
 MOST_WAITING = 300_000
-"""Tuples of a partition that wait for others before it is read no further."""
+"""The number of waiting tuples of a partition at which reading it is paused."""
 
 
 class TopicReader:
-    """Reads topics into a merge.
+    """A consumer that reads topics into a merge.
 
-    `readers` by topic.  `check` raises where the run is to end.
+    `readers` are the readers of messages by topic.  `check` raises if the run must end.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class TopicReader:
     # --- what there is ---------------------------------------------------------------------------------------
 
     def _on_error(self, error: Any) -> None:
-        """Hear of what goes wrong with connections."""
+        """Handle an error of a connection, as a callback of the client."""
         kafka = client()
         if error.code() == kafka.KafkaError._ALL_BROKERS_DOWN and not self._is_away:
             self._is_away = True
@@ -157,7 +157,7 @@ class TopicReader:
             log_event("the broker is back", brokers=self._settings.brokers)
 
     def _call_broker(self, call: Callable[[], Any]) -> Any:
-        """Ask the broker, as often as it takes while it is away; the first time not for ever."""
+        """Call the broker, and repeat the call while it is away; until it was reached once, only for `START_SECONDS`."""
         kafka = client()
         while True:
             try:
@@ -185,7 +185,7 @@ class TopicReader:
             return found
 
     def _hint(self) -> str:
-        """What may be wrong with the settings where a broker was never heard, but accepts connections; warns of it once."""
+        """Return a hint on settings if a broker accepts connections but never answered; log it once."""
         hint = self._settings.hint_of_protocol() if self._log.is_cut and not self._was_reached else ""
         if hint and not self._has_hint:
             self._has_hint = True
@@ -193,7 +193,7 @@ class TopicReader:
         return hint
 
     def _poll_errors(self) -> None:
-        """Let the client tell more of what is wrong; a message that it gives instead is for the next fetch."""
+        """Let the client report errors; a message that it returns instead is kept for the next fetch."""
         message = self._consumer.poll(0.1)
         if message is not None:
             self._polled.append(message)
@@ -209,7 +209,7 @@ class TopicReader:
         return known
 
     def places(self, known: Mapping[Place, int]) -> dict[Place, int]:
-        """All partitions, with the offset at which each is begun: a `known` one, or the first, or the end of the topic."""
+        """Return all partitions and their first offsets: the `known` one, or the beginning or the end of the partition."""
         kafka = client()
         found: dict[Place, int] = {}
         for topic in self._readers:
@@ -230,7 +230,7 @@ class TopicReader:
         return found
 
     def committed(self, places: Sequence[Place], run: str) -> dict[Place, tuple[int, int]]:
-        """The offsets that transactions of this run have committed, each with its round."""
+        """Return the offsets that transactions of this run have committed, each with its round."""
         kafka = client()
         asked = [kafka.TopicPartition(*place) for place in places]
         answer = self._call_broker(lambda: self._consumer.committed(asked, timeout=CALL_SECONDS))
@@ -244,13 +244,13 @@ class TopicReader:
         return found
 
     def begin(self, places: Mapping[Place, int]) -> None:
-        """Read these partitions from these offsets on."""
+        """Start to read partitions at the given offsets."""
         kafka = client()
         self._polled = []
         self._consumer.assign([kafka.TopicPartition(*place, offset) for place, offset in places.items()])
 
     def new_partitions(self, known: Sequence[Place]) -> list[Place]:
-        """The partitions that were added to the topics since; none where the broker cannot say it now."""
+        """Return the partitions of the topics that are not known; none if the broker does not answer now."""
         kafka = client()
         try:
             topics = self._consumer.list_topics(timeout=1.0).topics
@@ -260,19 +260,19 @@ class TopicReader:
         return sorted({*there} - {*known})
 
     def join(self, place: Place) -> None:
-        """Read a partition that is new, from its beginning."""
+        """Start to read a new partition from its beginning."""
         self._consumer.incremental_assign([client().TopicPartition(*place, 0)])
 
     def group_metadata(self) -> Any:
-        """What a transaction says of the group whose offsets it carries."""
+        """Return the metadata of the group whose offsets a transaction carries."""
         return self._consumer.consumer_group_metadata()
 
     def is_at_end(self, place: Place, position: int) -> bool:
-        """Whether the broker says, now, that a partition has nothing more."""
+        """Whether the broker confirms that a partition has no more messages now."""
         return self.high(place, cached=False) == position
 
     def high(self, place: Place, *, cached: bool = True) -> int | None:
-        """The offset behind the last message of a partition; None where the broker does not say it now."""
+        """Return the offset after the last message of a partition; None if the broker does not answer now."""
         kafka = client()
         try:
             _, high = self._consumer.get_watermark_offsets(kafka.TopicPartition(*place), timeout=1.0, cached=cached)
@@ -282,7 +282,7 @@ class TopicReader:
 
     @property
     def layouts(self) -> dict[str, Any]:
-        """How the values of each topic are laid out, as far as it is known."""
+        """The layouts of the values of each topic, as far as they are known."""
         return {topic: reader.layout for topic, reader in self._readers.items() if reader.layout is not None}
 
     @property
@@ -297,7 +297,7 @@ class TopicReader:
     # --- reading ---------------------------------------------------------------------------------------------
 
     def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
-        """Put what has come into the merge, waiting for the first message at most so long; how many messages came."""
+        """Add new messages to the merge, and return their number; wait for the first one at most so many seconds."""
         self._pause_partitions(merge)
         with uncollected():
             return self._fetch(merge, most, seconds)
@@ -316,7 +316,7 @@ class TopicReader:
         return len(messages)
 
     def _pause_partitions(self, merge: PartitionMerge) -> None:
-        """Read no further in partitions of which too much waits for others, until it is less."""
+        """Pause the partitions of which too many tuples wait, and resume those of which fewer wait again."""
         kafka = client()
         for place in merge.places:
             waiting = merge.waiting(place)
@@ -344,13 +344,13 @@ class TopicReader:
         for topic, theirs in by_topic.items():
             self._read_topic(topic, theirs, merge)
         for place, offset in ends:
-            # Something may have come behind the end that was told.
+            # Messages may have arrived after the end that was reported.
             if offset >= merge.position(place):
                 merge.reached_end(place, offset)
                 self._ended.add(place)
 
     def _event(self, message: Any) -> list[tuple[Place, int]]:
-        """What a message says that is an error: the end of a partition, or that it cannot be read."""
+        """Return the end of a partition that an error message reports.  Raises `KafkaError` for other lasting errors."""
         kafka = client()
         error = message.error()
         if error.code() == kafka.KafkaError._PARTITION_EOF:

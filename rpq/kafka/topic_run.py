@@ -1,7 +1,8 @@
-"""One run over topics: from messages through the engine to rows, and what is written when.
+"""A run over topics: the loop from messages through the engine to rows, with its commits and checkpoints.
 
-A round is what is pushed at once.  Its rows go into the open transaction; that is committed, with the offsets of its rounds,
-as soon as nothing more has come, or after `COMMIT_SECONDS`.  A checkpoint is written more rarely, behind a transaction.
+A round is the set of tuples that are pushed at once.  Its rows go into the open transaction, which is committed with the
+offsets of its rounds as soon as no more messages arrive, or after `COMMIT_SECONDS`.  A checkpoint is written more rarely,
+after a commit.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ if TYPE_CHECKING:
     from rpq.engine import Engine
 
 COMMIT_SECONDS = 0.1
-"""So long a transaction goes on while messages keep coming."""
+"""The longest duration of a transaction while messages keep arriving."""
 
 QUIET_COMMIT_SECONDS = 1.0
-"""So long offsets without rows wait to be committed."""
+"""The longest time for which offsets without rows wait to be committed."""
 
 CHECKPOINT_SECONDS = 30.0
 CHECKPOINT_SHARE = 0.1
-"""The part of a run's time that checkpoints may take."""
+"""The largest share of a run's time that checkpoints may take."""
 
 FETCH = 20_000
 
 PARTITIONS_SECONDS = 30.0
-"""How often new partitions are looked for."""
+"""The interval in seconds at which new partitions are looked for."""
 
 
 class TopicRun:
-    """A run that is set up; `run` works until the end, an error, or until `check` raises.
+    """A run that is set up; `run` executes it to its end, to an error, or until `check` raises.
 
-    Rows go to `rows` in transactions, or else to the sink that `open_sink` opens at the position where it stood.
-    `make_engine` makes the engine of a new run, over integers or texts as vertices; `restore` that of a checkpoint.
+    Rows become messages by `rows`, in transactions, or else go to the sink that `open_sink` opens at its saved position.
+    `make_engine` creates the engine of a new run, over integers or texts as vertices; `restore` that of a checkpoint.
     """
 
     def __init__(
@@ -89,16 +90,16 @@ class TopicRun:
         self.started = time.monotonic()
         self._seconds_before = self._seconds = 0.0
         self.is_clean = False
-        """Whether engine, offsets and outputs stand at the same place."""
+        """Whether engine, offsets and outputs are at the same position."""
 
     # --- from the beginning to the end -----------------------------------------------------------------------
 
     def run(self) -> str:
-        """Work until the topics end, where that is asked for; how it ended.
+        """Execute the run, with `until_end` to the end of the topics, and return how it ended.
 
         Raises `InputError` for a message that is no tuple, `LimitError` and `ConflictBudgetError` as the engine does,
-        `KafkaError`, and whatever `check` raises; all that came before is committed by then and, but for errors of the
-        engine and of Kafka, in the checkpoint.
+        `KafkaError`, and whatever `check` raises.  By then all earlier messages are committed and, except after errors of
+        the engine and of Kafka, in the checkpoint.
         """
         self._store.lock()
         try:
@@ -176,23 +177,23 @@ class TopicRun:
         transactions.check_topics(self._outputs.topics)
 
     def _committed_round(self) -> int:
-        """The last round of this run that was committed."""
+        """Return the last round of this run that was committed."""
         assert self.reader is not None
         places = self.reader.places({}) if self.merge is None else self.merge.places
         committed = self.reader.committed(list(places), self._store.position.run)
         return max((number for _, number in committed.values()), default=0)
 
     def _begin_checkpoints(self) -> None:
-        """Let there be a checkpoint, or take again what was committed behind it, as the journal tells it."""
+        """Write the first checkpoint, or replay the rounds that were committed after the checkpoint of a resumed run."""
         if not self.resumed:
-            # From now on it is known by a name, whatever becomes of it.
+            # From now on the run has a name that survives a crash.
             self._store.begin_journal()
             self._write_checkpoint()
         elif self._outputs.transactions is not None:
             self._replay(self._store.rounds_up_to(max(self._committed_round(), self._progress.round)))
 
     def _replay(self, rounds: Sequence[Round]) -> None:
-        """Push rounds again, silently: what came of them is committed."""
+        """Push rounds again without sending rows, which are committed already."""
         assert self.reader is not None and self.merge is not None
         began, before = time.monotonic(), self.tuples
         for one in rounds:
@@ -215,7 +216,7 @@ class TopicRun:
         while True:
             self._check()
             quiet = 0.1 if not merge.waits else min(0.1, max(0.001, self.source.max_delay / 10))
-            came = reader.fetch(merge, FETCH, 0 if self._outputs.wait else quiet)
+            came = reader.fetch(merge, FETCH, 0 if self._outputs.has_uncommitted else quiet)
             while True:
                 released = self._next()
                 if released is None:
@@ -225,7 +226,7 @@ class TopicRun:
                     self._commit()
                 self._check()
             now = time.monotonic()
-            if (self._outputs.wait and not came) or (
+            if (self._outputs.has_uncommitted and not came) or (
                 self._progress.uncommitted and now - last_commit > QUIET_COMMIT_SECONDS
             ):
                 self._commit()
@@ -244,7 +245,7 @@ class TopicRun:
                 return "end of input"
 
     def _next(self) -> MergedTuples | None:
-        """The next round, if anything may go."""
+        """Return the next round, or None if no tuples can be released."""
         assert self.merge is not None
         most = self._size.most
         if self.source.limit is not None:
@@ -254,7 +255,7 @@ class TopicRun:
         return self.merge.ready(most, stop_at_bad=self.source.on_error == "stop")
 
     def _drain(self) -> None:
-        """Take what still waits for partitions that have ended."""
+        """Push all tuples that still wait for partitions that have ended."""
         assert self.merge is not None
         self.merge.release_all()
         while (released := self._next()) is not None:
@@ -266,7 +267,7 @@ class TopicRun:
     # --- a round ---------------------------------------------------------------------------------------------
 
     def _push_round(self, released: MergedTuples) -> None:
-        """Push a round and send its rows; note how far it brings the partitions."""
+        """Push a round, send its rows, and record the new position."""
         self.is_clean = False
         began = time.monotonic()
         stop: InputError | None = None
@@ -283,7 +284,7 @@ class TopicRun:
             stop, rows = stopped.error, stopped.rows
             ends = released.ends_before(stopped.row)
         except (LimitError, ConflictBudgetError):
-            if not self._outputs.has_sent:  # the rounds before this one are whole
+            if not self._outputs.has_sent:  # the rounds before this one are complete
                 self._commit()
                 self.is_clean = False  # the engine is not
             raise
@@ -308,7 +309,7 @@ class TopicRun:
     # --- transactions and checkpoints ------------------------------------------------------------------------
 
     def _commit(self) -> None:
-        """Commit the rounds that were pushed since the last time."""
+        """Commit the rounds that were pushed since the last commit."""
         if self._outputs.transactions is not None and self._progress.uncommitted:
             self.is_clean = False
             self._store.synchronise()
@@ -318,7 +319,7 @@ class TopicRun:
         self.latency.committed()
 
     def _save(self) -> float:
-        """Commit, and write the checkpoint; the seconds that it took."""
+        """Commit, write the checkpoint, and return the seconds that it took."""
         began = time.monotonic()
         self._commit()
         self._write_checkpoint()
@@ -342,14 +343,14 @@ class TopicRun:
         self._store.save(self.engine or self._make_engine(False), position)
 
     def _finish(self) -> None:
-        """Commit what was pushed, and write the checkpoint, if all stands at the same place."""
+        """Commit what was pushed, and write the checkpoint, if engine and outputs are at the same position."""
         if self.merge is None or not self.is_clean:
             return
         self._commit()
         if self._store.path is not None:
             self._save()
 
-    # --- what is told ----------------------------------------------------------------------------------------
+    # --- figures ---------------------------------------------------------------------------------------------
 
     @property
     def engine(self) -> Engine | None:
@@ -358,27 +359,27 @@ class TopicRun:
 
     @property
     def tuples(self) -> int:
-        """How many tuples the engine has had, those before the checkpoint too."""
+        """The number of tuples pushed into the engine, including those before the checkpoint."""
         return self._rounds.tuples
 
     @property
     def rejections(self) -> list[str]:
-        """Why the first rejected messages were."""
+        """The reasons of the first rejected messages."""
         return self._rounds.rejections
 
     @property
     def set_aside(self) -> list[str]:
-        """The first roots that were set aside."""
+        """Messages about the first roots that were set aside."""
         return self._outputs.set_aside
 
     @property
     def resumed(self) -> bool:
-        """Whether it goes on from a checkpoint."""
+        """Whether the run was resumed from a checkpoint."""
         return self._store.resumed
 
     @property
     def total_seconds(self) -> float:
-        """How long it has worked, runs before the checkpoint too."""
+        """The seconds that the run took so far, including runs before the checkpoint."""
         return self._seconds_before + time.monotonic() - self.started
 
     @property
@@ -401,7 +402,7 @@ class TopicRun:
             self.reader.join(place)
 
     def lag(self) -> dict[Place, int]:
-        """How many messages of each partition are still to come into the engine, as far as the broker has said it."""
+        """Return how many messages of each partition are not in the engine yet, as far as the broker has reported."""
         assert self.reader is not None and self.merge is not None
         found = {}
         for place in self.merge.places:
@@ -412,7 +413,7 @@ class TopicRun:
         return found
 
     def figures(self, ended: str) -> TopicFigures:
-        """What it has counted."""
+        """Return the counts of the run."""
         reader, transactions = self.reader, self._outputs.transactions
         return TopicFigures(
             ended=ended,
