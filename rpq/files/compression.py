@@ -1,4 +1,8 @@
-"""What Arrow takes for a file that can be written and no more."""
+"""Compressed text as gzip members and Zstandard frames, several of which may follow each other in a file.
+
+Every reader of these formats (`gzip -d`, `zstd -d`, Python, Arrow) reads several frames like one.  So a file can be cut
+after any frame, and extended there.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import pyarrow as pa
 
 
 class ArrowFile:
-    """The rest of a file, for a class that has a `write`: nothing to flush or to close, no reading, no going back."""
+    """A base class of write-only files that Arrow accepts, for classes with a method `write`."""
 
     closed = False
 
@@ -34,13 +38,13 @@ _GZIP_LEVEL = 6
 
 
 class Frame(Protocol):
-    """One member or frame in the making."""
+    """A gzip member or Zstandard frame that is being written."""
 
     def compress(self, data: bytes | pa.Buffer) -> bytes:
-        """Take some bytes, and return what is ready of the compressed ones, often nothing."""
+        """Compress some bytes, and return the output so far, which is often empty."""
 
     def end(self) -> bytes:
-        """Return the rest; the frame takes nothing more."""
+        """End the frame, and return the rest of its output."""
 
 
 class GzipFrame:
@@ -73,11 +77,11 @@ class ZstandardFrame:
 
 
 FRAMES: dict[str, type[GzipFrame | ZstandardFrame]] = {".gz": GzipFrame, ".zst": ZstandardFrame}
-"""What makes the frames of a file, by the ending of its name."""
+"""The classes of frames by the endings of files' names."""
 
 
 class _MemoryFile(ArrowFile):
-    """A file that keeps what is written to it."""
+    """A file in memory."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

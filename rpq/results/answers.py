@@ -1,4 +1,4 @@
-"""Small tables for notebooks."""
+"""The answers of a query at one moment, and small HTML tables for notebooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LENGTH = 80  # characters of a value that are shown
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, more: int = 0) -> str:
-    """An HTML table; names and values are text, whatever they look like. `more` tells how many rows are left out.
+    """Return an HTML table with escaped names and values; `more` is the number of rows that are left out.
 
     >>> html_table("2 rows", ["vertex"], [["<b>"]], more=1)
     '<table><caption>2 rows</caption><thead><tr><th>vertex</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr>\
@@ -90,7 +90,7 @@ class Answers:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
-        """A table with the columns of the query: source, target.
+        """Return a table with the columns of the query, such as source and target.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -102,7 +102,7 @@ class Answers:
         return pa.table(dict(zip(self._columns, self._values, strict=True)))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas frame.
+        """Return the answers as a pandas frame.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -114,7 +114,7 @@ class Answers:
         return self.to_arrow().to_pandas()
 
     def pairs(self) -> set[Answer]:
-        """The answers as a set of pairs.
+        """Return the answers as a set of pairs.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))

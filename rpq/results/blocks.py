@@ -1,4 +1,7 @@
-"""Rows that outlive the ids that they were made of: blocks of rows with their events, and few rows as lists."""
+"""From vertex ids to names: rows that stay valid when ids are reused, as blocks of columns or, if they are few, as lists.
+
+Everything that running queries report is converted here.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +19,16 @@ from rpq.results.typed_columns import Texts, kinds_of, terms_to_values
 from rpq.stream.vertices import VertexDictionary
 
 Schema = tuple[str, ...]
-"""The names of a query's columns; where not all are of vertices, they are typed (`rpq.results.typed_columns`)."""
+"""The names of a query's columns; they are typed if not all values are vertices (`rpq.results.typed_columns`)."""
 
 WHOLE = 2
-"""Of an event that tells a whole answer, in place of whether it removes rows."""
+"""The value of `removed` for an event whose rows are the whole answer, not a change."""
 
 
 class Block(NamedTuple):
-    """Rows of queries with the same columns, in time order: ids are positions in `names`.
+    """Rows of queries with the same columns, in time order; ids are positions in `names`.
 
-    Rows `ends[i - 1] : ends[i]` are those of event i, of which there is a query, a time and whether it removes them.
+    Rows `ends[i - 1] : ends[i]` belong to event i, which has a query, a time, and whether it removes the rows.
     """
 
     columns: Schema
@@ -33,18 +36,18 @@ class Block(NamedTuple):
     ends: np.ndarray  # int64 an event
     query: np.ndarray  # int32 an event, in the names of the queries
     timestamp: np.ndarray  # int64 an event
-    removed: np.ndarray  # uint8 an event; WHOLE: it is not a change, its rows are all that there are
-    names: pa.Array  # of typed columns the terms, null for what is unbound
+    removed: np.ndarray  # uint8 an event; WHOLE: its rows are the whole answer, not a change
+    names: pa.Array  # for typed columns the terms, null if unbound
     witness: pa.Array | None  # of texts, a row
-    first: np.ndarray | None  # int64 an event: place of its first row in its chunk, where other blocks have rows of that
+    first: np.ndarray | None  # int64 an event: place of its first row in its chunk, if other blocks have rows of the chunk
 
     @property
     def row_count(self) -> int:
-        """Rows of all events."""
+        """The number of rows of all events."""
         return len(self.ids.values)
 
     def of(self, query: int) -> Block:
-        """The rows of one query."""
+        """Return the rows of one query."""
         events = self.query == query
         if events.all():
             return self
@@ -60,7 +63,7 @@ class Block(NamedTuple):
         )
 
     def head(self, count: int) -> Block:
-        """The first `count` rows, or all."""
+        """Return the first `count` rows, or all."""
         if count >= self.row_count:
             return self
         events = int(np.searchsorted(self.ends, count)) + 1
@@ -75,7 +78,7 @@ class Block(NamedTuple):
         )
 
     def places(self) -> np.ndarray:
-        """The places of the rows in their chunk, of which other blocks have rows too."""
+        """Return the places of the rows in their chunk, of which other blocks have rows too."""
         assert self.first is not None
         lengths = self._lengths()
         return np.arange(self.row_count) + np.repeat(self.first - (self.ends - lengths), lengths)
@@ -85,7 +88,7 @@ class Block(NamedTuple):
 
 
 class FewRows(NamedTuple):
-    """The few rows of a single tuple, with their names, as lists."""
+    """A few rows of a single tuple, with their names, as lists."""
 
     query: list[int]
     values: list[tuple[int | str, ...]]
@@ -93,7 +96,7 @@ class FewRows(NamedTuple):
     removed: list[bool]
 
     def blocks(self, columns: Sequence[Schema]) -> list[Block]:
-        """The same as columns, which are given for each query."""
+        """Return the rows as blocks; `columns` are those of each query."""
         groups: dict[Schema, list[int]] = {}
         for row, query in enumerate(self.query):
             groups.setdefault(columns[query], []).append(row)
@@ -114,11 +117,11 @@ class FewRows(NamedTuple):
 
 
 FEW = 64
-"""Up to so many rows lists are cheaper than columns."""
+"""The number of rows up to which lists are cheaper than columns."""
 _SIGNS = np.array([0, 0, WHOLE, 1], np.uint8)
-"""By the kind of an event (1, 2, or from the end -1): how a block says it."""
+"""The value of `removed` in a block by the kind of an event (1, 2, or -1 from the end)."""
 _FEW_NAMES = 6
-"""Fewer names are cheaper one by one than as a column."""
+"""The number of names from which on a column is cheaper than a lookup of each."""
 
 
 def blocks_of(
@@ -128,15 +131,15 @@ def blocks_of(
     witnesses: list[pa.Array] | None,
     texts: Mapping[int, Texts],
 ) -> list[Block]:
-    """The rows of deltas (number of the query, delta), merged in time order: a block for each kind of `columns`.
+    """Merge the rows of deltas (number of the query, delta) in time order into a block for each kind of `columns`.
 
-    `columns` are given for each query; a query whose ids are not all those of vertices has `texts` for them, and a block of
-    its own. O(rows + events log events), at most O(rows + vertices).
+    `columns` are those of each query.  A query whose ids are not all those of vertices has `texts` for them, and a block of
+    its own.  O(rows + events log events), at most O(rows + vertices).
     """
     order, first = _in_time_order(deltas) if len(deltas) > 1 else (None, None)
     groups: dict[tuple[Schema, Texts | None], list[int]] = {}
     for place, (number, delta) in enumerate(deltas):
-        one = number if delta.numbers is None else int(delta.numbers[0])  # queries that share workers are alike
+        one = number if delta.numbers is None else int(delta.numbers[0])  # queries that share workers have equal columns
         groups.setdefault((columns[one], texts.get(one)), []).append(place)
     blocks = []
     for (names, texts_of), places in groups.items():
@@ -154,10 +157,10 @@ def blocks_of(
 
 
 def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> FewRows:
-    """The rows of deltas (number of the query, delta), merged in time order. O(rows log rows)."""
+    """Merge the rows of deltas (number of the query, delta) in time order.  O(rows log rows)."""
     rows = FewRows([], [], [], [])
     moments: list[tuple[int, int, int, bool]] = []
-    first: dict[int, int] = {}  # of each query the place of its first delta: several threads may answer for one
+    first: dict[int, int] = {}  # the place of each query's first delta: several threads may answer for one query
     names: dict[int, int | str] = {}
     for place, (number, delta) in enumerate(deltas):
         begin = 0
@@ -188,7 +191,7 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
 def columns_of_names(
     rows: list[IdRows], vertices: VertexDictionary, *, columns: Schema, texts: Texts | None
 ) -> list[pa.Array]:
-    """The columns of rows of ids, of which there are some; all have the same columns. `texts` as in `blocks_of`."""
+    """Return the columns of names for one or more arrays of rows with the same columns; `texts` as in `blocks_of`."""
     order = rows[0].order
     if texts is not None:
         values, terms = _stable_terms(np.concatenate([some.ordered(order).values for some in rows]), texts)
@@ -208,7 +211,7 @@ def _block_of(
     witnesses: list[pa.Array] | None,
     order: np.ndarray | None,
 ) -> Block:
-    """The rows of deltas with the same columns; of several the events are put in the order of the numbers in `order`."""
+    """Return the rows of deltas with the same columns; events of several deltas are sorted by their numbers in `order`."""
     events = {
         "query": np.concatenate([_numbers_of(number, delta) for number, delta in deltas]),
         "timestamp": np.concatenate([delta.times for _, delta in deltas]),
@@ -248,18 +251,18 @@ def _block_of(
 
 
 def _numbers_of(number: int, delta: Delta) -> np.ndarray:
-    """The numbers of the queries of its events."""
+    """Return the numbers of the queries of a delta's events."""
     return np.full(len(delta.ends), number, np.int32) if delta.numbers is None else delta.numbers
 
 
 def _in_time_order(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """For the events of each delta (with the number of its query) their numbers among all, and those of their first rows."""
+    """Return for each delta the positions of its events among all in time order, and the positions of their first rows."""
     deltas = [delta for _, delta in numbered]
     orders, times = (np.concatenate([getattr(delta, name) for delta in deltas]) for name in ("orders", "times"))
     lengths = np.concatenate([delta.lengths() for delta in deltas])
     keys = [times, orders]
     if _are_of_both_kinds(numbered):
-        # What leaves comes before what enters, though one thread after the other has told of both.
+        # Removed rows come before added ones, though several threads have reported both.
         numbers = [number for number, _ in numbered]
         firsts = np.repeat([numbers.index(number) for number in numbers], [len(delta.ends) for delta in deltas])
         enters = np.concatenate([delta.kinds > 0 for delta in deltas])
@@ -273,21 +276,21 @@ def _in_time_order(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray],
 
 
 def _stable_names(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray, pa.Array]:
-    """Ids as places among names, which do not change when ids are given away; and these names."""
-    if ids.size >= 2 * vertices.count:  # all names are fewer than the ids, which can stay as they are
+    """Return ids as positions in names, which stay valid when ids are reused, and these names."""
+    if ids.size >= 2 * vertices.count:  # there are fewer names than ids: take all names, and keep the ids
         return ids, vertices.names_of(np.arange(vertices.count))
     places, used = _renumbered(ids, vertices.count)
     return places, vertices.names_of(used)
 
 
 def _stable_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
-    """As `_stable_names`, of ids whose terms are given; null for what is unbound."""
+    """Return ids as positions in terms, and these terms, null for those that are unbound."""
     used, places = np.unique(ids, return_inverse=True)
     return places.reshape(ids.shape).astype(np.int32), pa.array(texts(used), pa.string())
 
 
 def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:
-    """Whether a query has several deltas, and an event with rows of both kinds."""
+    """Whether a query has several deltas, and an event has both added and removed rows."""
     if len({number for number, _ in numbered}) == len(numbered):
         return False
     orders = np.concatenate([delta.orders for _, delta in numbered])
@@ -296,11 +299,11 @@ def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:
 
 
 def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:
-    """(places, used): the ids that occur, all below `vertices`, and for each entry its place among them (int32)."""
+    """Return (places, used): the ids that occur, all below `vertices`, and for each entry its place among them (int32)."""
     if ids.size * 8 > vertices:
         places, used = _compact(ids.reshape(-1), vertices)
         return places.reshape(ids.shape), used
-    # A few rows among many vertices: what is made must not be as long as the dictionary.
+    # A few rows among many vertices: avoid arrays as long as the dictionary.
     used, places = np.unique(ids, return_inverse=True)
     return places.reshape(ids.shape).astype(np.int32), used
 
@@ -320,7 +323,7 @@ def place_rows(rows, ends, begins, placed):
 
 @njit(cache=True, nogil=True)
 def _compact(ids, vertices):
-    """(places, used): ids renumbered in the order of their first use."""
+    """Return (places, used): ids renumbered in the order of their first use."""
     place = np.full(vertices, -1, np.int32)
     used = np.empty(vertices, np.int32)
     places = np.empty(len(ids), np.int32)

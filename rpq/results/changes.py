@@ -47,14 +47,14 @@ _PAIR = Change._fields[1:3]
 
 @cache
 def row_type(columns: Schema) -> Callable[..., Any]:
-    """The type of the rows of queries with these columns: `Change`, or one like it that has them in place of the pair."""
+    """Return the type of rows with these columns: `Change`, or a similar named tuple with them in place of the pair."""
     return Change if columns == _PAIR else namedtuple("Change", ("query", *columns, "timestamp", "op"), rename=True)
 
 
 class SetAside(NamedTuple):
-    """A root whose simple paths took more than the budget of `query`: it answers nothing until its conflicts are gone.
+    """A root whose simple paths exceeded the budget of `query`: it has no answers until its conflicts have left the window.
 
-    `row` is the number of the tuple in the pushed batch (None: no tuple, but a time), `size` the nodes expanded.
+    `row` is the number of the tuple in the pushed batch (None at a boundary of time), `size` the number of nodes expanded.
 
     >>> SetAside("simple", "x", 7, None, 1001).root
     'x'
@@ -84,7 +84,7 @@ class QueryNames:
         return self._count
 
     def with_queries(self, names: Sequence[str], columns: Sequence[Schema]) -> QueryNames:
-        """These and some more; what has grown already must not grow again. O(those added)."""
+        """Return an instance with further queries; only the newest instance may be extended.  O(queries added)."""
         assert len(self.names) == self._count
         after = QueryNames()
         after.names, after.columns, after._count = self.names, self.columns, self._count + len(names)
@@ -96,13 +96,13 @@ class QueryNames:
 
     @property
     def schemas(self) -> tuple[Schema, ...]:
-        """The different columns that queries have. O(queries), once."""
+        """The distinct columns that queries have.  O(queries), once."""
         if self._schemas is None:
             self._schemas = tuple(dict.fromkeys(self.columns[: self._count]))
         return self._schemas
 
     def number_of(self, name: str) -> int:
-        """The number of a query; raises `QueryError` if none is called so. O(queries)."""
+        """Return the number of a query.  Raises `QueryError` for an unknown name.  O(queries)."""
         try:
             return self.names.index(name, 0, self._count)
         except ValueError:
@@ -111,7 +111,7 @@ class QueryNames:
 
     @property
     def common_schema(self) -> Schema | None:
-        """The columns, where all queries have the same."""
+        """The columns of the queries if all have the same, otherwise None."""
         return None if len(self.schemas) > 1 else (*self.schemas, _PAIR)[0]
 
     @cached_property
@@ -119,7 +119,7 @@ class QueryNames:
         return Names(pa.array(self.names[: self._count], pa.string()))
 
     def names_for(self, queries: np.ndarray) -> tuple[Names, np.ndarray]:
-        """Names, and where in them those of the queries of events are (int32). O(events log events) or O(queries), once."""
+        """Return names, and the place in them of each event's query (int32).  O(events log events), or O(queries) once."""
         if self._count < 8 * len(queries) or "_all_names" in self.__dict__:
             return self._all_names, queries
         used, places = np.unique(queries, return_inverse=True)
@@ -130,13 +130,13 @@ class Changes:
     """The answer changes of a push, in time order; rows of one tuple come in no particular order.
 
     - Size: `len`, `added`, `removed`
-    - Columns: `to_arrow`, `to_pandas`; `tables` where queries have different ones
-    - For polars, DuckDB, pandas and whatever else speaks the Arrow PyCapsule interface: the object itself
+    - Columns: `to_arrow`, `to_pandas`; `tables` if queries have different columns
+    - polars, DuckDB, pandas and other libraries with the Arrow PyCapsule interface take the object itself
     - Rows: `rows`, iteration
-    - Beside the rows: `late_rows`, the numbers of the pushed tuples that were dropped because every window had passed
-      them; `set_aside`, the roots that went over the budget of simple paths
+    - In addition: `late_rows`, the numbers of the pushed tuples that were dropped because every window had passed them;
+      `set_aside`, the roots that exceeded the budget of simple paths
 
-    Pushed with `collect=False` it has the counts and no rows.
+    After a push with `collect=False` there are counts and no rows.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -192,11 +192,11 @@ class Changes:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self, query: str | None = None, *, witness: bool = False) -> pa.Table:
-        """A table with the columns query, source, target, timestamp, op; vertices and timestamps have the type of the input.
+        """Return a table with query, source, target, timestamp, op; vertices and timestamps have the type of the input.
 
-        With the name of a `query` its rows alone. With `witness` there is a column `path`, the JSON of `Path` for `+`,
-        empty for `-` (of a pattern the JSON of `Witness`, with times as integers in the unit of the stream); the engine
-        must have been made with `witness=True`.
+        With the name of a `query` the table has its rows only.  With `witness` there is a column `path`: the JSON of `Path`
+        for `+`, empty for `-` (for a pattern the JSON of `Witness`, with times as integers in the unit of the stream); the
+        engine must have been created with `witness=True`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -215,10 +215,10 @@ class Changes:
         return self._table(blocks, schema, witness)
 
     def tables(self, *, witness: bool = False, terms: bool = False) -> list[pa.Table]:
-        """The rows of all queries, a table for each kind of columns that any of them has; `witness` as in `to_arrow`.
+        """Return the rows of all queries, in a table for each distinct set of columns; `witness` as in `to_arrow`.
 
-        With `terms` what a query in SPARQL has computed is not a text, but a term: an IRI as it is, a literal in N-Triples
-        form with its datatype or language.
+        With `terms` computed values of queries in SPARQL are not texts, but terms: IRIs as they are, literals in N-Triples
+        form with datatype or language.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -241,7 +241,7 @@ class Changes:
         return pa.Table.from_batches([batch for block in blocks for batch in self._batches(block, schema, witness)], schema)
 
     def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:
-        """The same as a pandas frame.
+        """Return the changes as a pandas frame; arguments as in `to_arrow`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -252,7 +252,7 @@ class Changes:
         return self.to_arrow(query, witness=witness).to_pandas()
 
     def rows(self) -> list[Change]:
-        """The changes as a list of tuples.
+        """Return the changes as a list of tuples.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -260,7 +260,7 @@ class Changes:
         >>> changes.rows()[0]
         Change(query='a+', source='x', target='y', timestamp=1, op='+')
         """
-        if not self._chunks:  # of most tuples there are none, and an empty table takes longer than the tuple
+        if not self._chunks:  # most tuples change nothing, and an empty table takes longer than the tuple
             return []
         if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # timestamps are plain numbers
             names, columns = self._queries.names, self._queries.columns
@@ -274,7 +274,7 @@ class Changes:
         return iter(self.rows())
 
     def _of_queries(self, queries: Collection[str]) -> dict[str, list[Change]]:
-        """The rows of those queries that have any, for each in time order. O(rows of the call)."""
+        """Return the rows of these queries, if they have any, each in time order.  O(rows of the call)."""
         found: dict[str, list[Change]] = {}
         for row in self.rows():
             if row.query in queries:
@@ -282,7 +282,7 @@ class Changes:
         return found
 
     def _without_rows(self) -> Changes:
-        """The counts alone."""
+        """Return the same counts without rows."""
         counted = Changes(
             self._queries,
             [],
@@ -315,7 +315,7 @@ class Changes:
         return (chunk.blocks(self._queries.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
 
     def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
-        """The rows of a block, a piece at a time."""
+        """Yield the rows of a block, a piece at a time."""
         if witness and block.witness is None:
             raise ValueError("no paths were kept; make the engine with witness=True")
         names = self._names_of(block, terms=any(map(holds_terms, schema)))
@@ -347,12 +347,12 @@ class Changes:
                 columns.insert(0, queries.column(numbers.reshape(-1, 1), 0, 0, count, region))
             if witness:
                 columns.append(block.witness.slice(first, count))  # type: ignore[union-attr]
-            # Casting to the type that it has takes Arrow ten microseconds.
+            # Arrow takes ten microseconds even for a cast that changes nothing.
             typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
             yield pa.record_batch(typed, schema=schema)
 
     def _names_of(self, block: Block, *, terms: bool) -> list[Names]:
-        """For each column of a block its names; those of what was computed are texts, or stay terms."""
+        """Return the names for each column of a block; computed values become texts, or stay terms."""
         if not isinstance(block.columns, TypedColumns):
             return [Names(block.names)] * len(block.columns)
         ready = {
@@ -362,7 +362,7 @@ class Changes:
         return [ready[kind] for kind in block.columns.kinds]
 
     def _rows_of(self, blocks: list[Block]) -> list[Any]:
-        """The rows of one chunk."""
+        """Return the rows of one chunk."""
         rows: list[Any] = []
         for block in blocks:
             made = row_type(block.columns)
@@ -374,7 +374,7 @@ class Changes:
         return [rows[place] for place in places.tolist()]
 
     def _first(self, count: int) -> list[Any]:
-        """The first rows, without making all of them."""
+        """Return the first rows without creating all of them."""
         found: list[Any] = []
         for blocks in self._as_blocks():
             if len(found) < count:

@@ -1,4 +1,10 @@
-"""Answer changes as running queries report them: rows of vertex ids, bound to the moment of their change."""
+"""Answer changes as running queries report them: rows of vertex ids, which are valid only at the moment of the change.
+
+An event may have rows of both kinds: an insert into a count window evicts edges in the same event, so that the answers that
+it removes may be among those that it adds.  Such rows are netted: equal rows of opposite kinds in an event cancel out.  (A
+time boundary only removes rows, and a tuple of a time window changes answers in one direction, so their rows are net
+already.)
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,7 @@ class IdRows(NamedTuple):
     order: tuple[int, ...]
 
     def ordered(self, order: tuple[int, ...]) -> IdRows:
-        """The same rows with the columns of the query at these places."""
+        """Return the same rows with the columns of the query at these places."""
         if order == self.order:
             return self
         values = np.empty_like(self.values)
@@ -30,11 +36,11 @@ class Delta:
 
     Rows `ends[i - 1] : ends[i]` of `ids` belong to event i, which has a time, a kind (1 added, -1 removed) and a place in
     the order of the chunk: twice the number of its tuple, plus one unless it is a boundary that this tuple crosses. The
-    arrays may be a worker's own, which its next call overwrites; with `is_lasting` the rows are not.
+    arrays may belong to the worker, whose next call overwrites them; with `is_lasting` the rows do not.
 
-    Without `ids` the rows are only counted. `times`, `ends` and `orders` are int64, `kinds` int8. One is made for nearly
-    every single tuple, so it is a plain class. Where queries share a worker, `numbers` has the number of the query of each
-    event (int32); else it is None, and all are of one.
+    Without `ids` the rows are only counted. `times`, `ends` and `orders` are int64, `kinds` int8. An instance is created for
+    nearly every single tuple, so this is a plain class. If queries share a worker, `numbers` has the number of the query of
+    each event (int32); otherwise it is None, and all events belong to one query.
     """
 
     __slots__ = ("_ids", "ends", "is_lasting", "kinds", "numbers", "orders", "times")
@@ -69,17 +75,17 @@ class Delta:
         return len(self._ids.values)
 
     def as_lists(self) -> list[tuple[int, ...]]:
-        """The rows, each with its ids in the order of the columns: where there are few."""
+        """Return the rows as tuples with the ids in the order of the columns; meant for few rows."""
         values, order = self.ids
         return [tuple([row[place] for place in order]) for row in values.tolist()]
 
     def before(self, order: int) -> Self:
-        """The events before a place in the order of the chunk. O(log events)."""
+        """Return the events before a place in the order of the chunk.  O(log events)."""
         events = int(np.searchsorted(self.orders, order))
         return self._first(events, int(self.ends[events - 1]) if events else 0)
 
     def _first(self, events: int, rows: int) -> Self:
-        """The first events, which have so many rows."""
+        """Return the first events, which have so many rows."""
         first = copy(self)
         if self._ids is not None:
             first._ids = self._ids._replace(values=self._ids.values[:rows])
@@ -91,20 +97,20 @@ class Delta:
         return first
 
     def lengths(self) -> np.ndarray:
-        """How many rows each event has."""
+        """Return the number of rows of each event."""
         lengths = self.ends.copy()
         lengths[1:] -= self.ends[:-1]
         return lengths
 
     def counts(self) -> np.ndarray:
-        """Rows added and rows removed."""
+        """Return the numbers of rows added and removed."""
         if not len(self.ends):
             return np.zeros(2, np.int64)
         removed = self.lengths()[self.kinds < 0].sum()
         return np.array([self.ends[-1] - removed, removed], np.int64)
 
     def apart(self) -> list[tuple[int, Delta]]:
-        """What is of several queries as a delta for each, behind its number. O(rows), and O(events log events)."""
+        """Split a delta of several queries into pairs of number and delta.  O(rows + events log events)."""
         assert self.numbers is not None
         sequence = np.argsort(self.numbers, kind="stable")
         lengths = self.lengths()
@@ -132,15 +138,15 @@ class Delta:
 
 
 def apart(deltas: Iterable[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
-    """Deltas (number of the query, delta), none of which is of several queries any more."""
+    """Return pairs of number and delta in which each delta belongs to one query."""
     return [one for number, delta in deltas for one in ([(number, delta)] if delta.numbers is None else delta.apart())]
 
 
 def net_rows(columns: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Which rows are left when equal rows of opposite kinds with the same place in the order of the chunk cancel out.
+    """Return a boolean for each row: whether it is left when equal rows of opposite kinds in an event cancel out.
 
-    `columns` are (row, column); the others are those of a `Delta`. Boolean, a row. O(rows log rows) of the events that
-    have rows of both kinds, O(events) otherwise.
+    Rows of one event have the same place in the order of the chunk.  `columns` are (row, column); the other arguments are
+    those of a `Delta`.  O(rows log rows) for the events that have rows of both kinds, O(events) otherwise.
     """
     kept = np.ones(len(columns), bool)
     mixed = np.intersect1d(orders[kinds > 0], orders[kinds < 0])
@@ -159,7 +165,7 @@ def net_rows(columns: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: n
     added = np.add.reduceat(sign.astype(np.int64), begin)
     count = np.diff(begin, append=len(keys))
     cancelled = np.minimum(added, count - added)[group]
-    # Within a group those that leave come first.
+    # Within a group removed rows come first.
     place = np.arange(len(keys)) - begin[group]
     place = np.where(sign, place - (count - added)[group], place)
     kept[rows[by_key]] = place >= cancelled
@@ -167,15 +173,15 @@ def net_rows(columns: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: n
 
 
 def ends_after_filter(kept: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Where the rows of each event end when only those that are `kept` are left."""
+    """Return where the rows of each event end if only the `kept` rows are left."""
     return np.append(0, np.cumsum(kept))[ends]
 
 
 def net_rows_of_events(delta: Delta, first: np.ndarray) -> Delta:
-    """The rows of a chunk with those of one event brought together: what leaves and comes back in it is left out.
+    """Group the rows of a chunk by events of several tuples, and leave out rows that an event both removes and adds.
 
-    `first` is, for each tuple of the chunk, the place of the first tuple of its event, which stands in the order of the
-    chunk for the whole. A boundary stays an event of its own. O(rows log rows) where there are rows of both kinds.
+    `first` has for each tuple of the chunk the place of the first tuple of its event, which becomes the event's place in the
+    order of the chunk. A boundary stays an event of its own. O(rows log rows) if there are rows of both kinds.
     """
     orders = np.where(delta.orders % 2 == 1, 2 * first[delta.orders // 2] + 1, delta.orders)
     if not len(orders):
@@ -200,7 +206,7 @@ def net_rows_of_events(delta: Delta, first: np.ndarray) -> Delta:
 
 
 def without_boundaries(delta: Delta, times: np.ndarray) -> Delta:
-    """The rows that tuples bring, without those of boundaries, each with the time that `times` has for its tuple."""
+    """Return the rows of tuples, without those of boundaries, each with the time in `times` of its tuple."""
     is_told = delta.orders % 2 == 1
     kept = np.repeat(is_told, delta.lengths())
     ends = ends_after_filter(kept, delta.ends)[is_told]
