@@ -55,7 +55,7 @@ def test_rows_have_what_their_event_has():
 
 def test_a_region_has_an_end():
     with pytest.raises(AssertionError, match="a region of 7 bytes has no 8"):
-        Region(7).room(1, np.int64)
+        Region(7).reserve(1, np.int64)
 
 
 @pytest.mark.parametrize("kind", [str, int])

@@ -228,7 +228,7 @@ class AnotherRunError(CheckpointError):
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """How far a run has come: the number of `tuples` consumed from the input, and the `last` of them.
+    """The position of a run: the number of `tuples` consumed from the input, and the `last` of them.
 
     `output` is the position of the output (see `rpq.cli.outputs.sinks`), by name where there are several outputs.
     `late_bytes` is the length of the file of late tuples; None where there is no such file, or nothing in it yet.

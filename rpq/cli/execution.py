@@ -105,7 +105,7 @@ class Session:
         self.set_aside: list[str] = []
         """Messages about the first roots that were set aside."""
         self._slice = FIRST_SLICE
-        self._is_consistent = True  # the engine, the outputs and the counts stand at the same tuple
+        self._is_consistent = True  # whether engine, outputs and counts are at the same tuple
         self._saved_slide: int | None = None
         lengths = [query.window.slide for query in engine.queries if query.window.kind == "time"]
         self._slide_length = min(lengths, default=None)
@@ -235,7 +235,7 @@ class Session:
                     error.args = (message,)
                     raise
                 row, bad = error.row, 1
-                if self._has_events(tuples):  # of an event all comes or nothing
+                if self._has_events(tuples):  # an event is accepted or rejected as a whole
                     first = first_of_events(tuples.column("event"))
                     row = end_of_event(first, error.row) - 1
                     bad = row + 1 - int(first[row])
@@ -420,9 +420,9 @@ def execute(settings: RunSettings) -> int:
     with interrupts:
         try:
             session.run(interrupts, _progress(request))
-        except (AnotherRunError, WhereError) as error:  # of a pipe, conditions are held against its columns late
+        except (AnotherRunError, WhereError) as error:  # conditions over a pipe are checked when its columns are known
             raise click.UsageError(str(error)) from error
-        except RpqError as error:  # an output or a checkpoint that cannot be gone on with
+        except RpqError as error:  # an output or a checkpoint that cannot be resumed
             raise click.ClickException(str(error)) from error
     if session.is_output_gone or session.error is not None:
         _discard_standard_output()
@@ -523,7 +523,7 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
     if any(window.kind != "time" for window in windows):
         raise click.UsageError("--deletes are of edges in windows of time, not of count windows and unbounded ones")
     longest = max(windows, key=lambda window: window.size)
-    asking = list({query.expression: query for query in queries}.values())  # thousands may ask for a few expressions
+    asking = list({query.expression: query for query in queries}.values())  # thousands may have few distinct expressions
     return Deletions(
         size=longest.size,
         slide=longest.slide,

@@ -57,7 +57,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            pa.enable_signal_handlers(False)  # or Arrow cancels what it is reading
+            pa.enable_signal_handlers(False)  # otherwise Arrow cancels its reads
             for name in _SIGNALS:
                 if hasattr(signal, name):
                     number = getattr(signal, name)
@@ -111,7 +111,7 @@ def _from_thread(items: Iterable[Item], interrupts: Interrupts) -> Iterator[Item
         else:
             queue.put(("end", None))
 
-    # A daemon: where nothing comes any more, the process ends without it.
+    # A daemon thread: the process can end while it waits for input.
     threading.Thread(target=fetch, name="input", daemon=True).start()
     while True:
         try:
@@ -178,7 +178,7 @@ class LabelMonitor:
             labels = labels.dictionary_encode()
         names = labels.dictionary
         counts = np.bincount(labels.indices.to_numpy(zero_copy_only=False), minlength=len(names))
-        for name in names.take(pa.array(np.flatnonzero(counts))).to_pylist():  # others were left out with their tuples
+        for name in names.take(pa.array(np.flatnonzero(counts))).to_pylist():  # the others belong to filtered tuples
             self._unseen.pop(name, None)
             if len(self._others) < HINTS:
                 self._others[name] = None
@@ -284,7 +284,7 @@ def open_input(settings: RunSettings) -> RunInput:
     try:
         reader = _open(settings)
     except InputError as error:
-        if error.file is None:  # not about an input, but about what was asked for
+        if error.file is None:  # an error of the options, not of an input
             raise click.UsageError(str(error)) from error
         raise click.ClickException(str(error)) from error
     except WhereError as error:

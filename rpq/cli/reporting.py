@@ -57,7 +57,7 @@ def compiling_notice() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class InputProgress:
-    """How far the input has been read, in tuples and in bytes; `bytes_total` is None if its size is unknown."""
+    """The progress of reading the input, in tuples and in bytes; `bytes_total` is None if its size is unknown."""
 
     tuples: int
     bytes_read: int
@@ -330,9 +330,9 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
     from rpq.queries.kinds import undivided
 
     names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
-    told = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
+    by_query = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
     threads = undivided(queries, settings.threads)
-    return [*(name + warning for name, warnings in told for warning in warnings), *([threads] if threads else [])]
+    return [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
 
 
 def _report(session: RunOutcome, figures: dict[str, Any], settings: RunSettings) -> None:

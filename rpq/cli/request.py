@@ -116,7 +116,7 @@ class QueryOptions:
                 for name in OF_PATHS
                 if (given := getattr(self, name)) != ()
             }
-            asked = [
+            queries = [
                 query_in(
                     self.language,
                     expression,
@@ -129,7 +129,7 @@ class QueryOptions:
                 )
                 for expression in texts
             ]
-            return [convert_windows(query, unit) for query in asked]
+            return [convert_windows(query, unit) for query in queries]
         except (QueryError, ValueError) as error:
             raise click.UsageError(str(error)) from error
 
@@ -328,10 +328,10 @@ def query_text(
             raise click.UsageError(f"--queries has all queries of the run; leave out {given}, or put it into {queries_file}")
         return None
     ways = {"EXPRESSION": expression, "--query": query, "--query-file": query_file}
-    asked = [name for name, value in ways.items() if value is not None]
-    if len(asked) > 1:
-        raise click.UsageError(f"{' and '.join(asked)} are {'two' if len(asked) == 2 else 'three'} queries; give one")
-    if not asked:
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} are {'two' if len(given) == 2 else 'three'} queries; give one")
+    if not given:
         raise click.UsageError(
             "Missing argument 'EXPRESSION' (or --query-file FILE, or --query NAME with --dataset, or --queries FILE)."
         )
@@ -367,7 +367,7 @@ def _read_query_text(path: str) -> str:
 def read_request(settings: RunSettings) -> RunRequest:
     """Return the request of a run.  Raises a usage error for errors that do not depend on the input."""
     if settings.events == "alone" and settings.window is None:
-        settings = replace(settings, window="unbounded")  # all of the event
+        settings = replace(settings, window="unbounded")  # the window is the event as a whole
     if settings.queries_file is not None:
         return RunRequest(settings=settings, entries=tuple(read_query_entries(settings.queries_file, settings)))
     text = str(settings.expression)

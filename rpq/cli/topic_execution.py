@@ -259,7 +259,7 @@ def _run(run: TopicRun, interrupts: Interrupts, files: _FileOutputs) -> _Outcome
         ended.ended = f"interrupted ({received.name})"
         ended.exit_code = 0 if received == signal.SIGTERM else 128 + received
     except KafkaError as error:
-        if run.merge is None:  # it has not begun
+        if run.merge is None:  # the run has not begun
             raise
         ended.ended, ended.error, ended.exit_code = "error", str(error), 1
     except (InputError, WhereError, LimitError, ConflictBudgetError, OSError) as error:

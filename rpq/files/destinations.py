@@ -124,7 +124,7 @@ class Replacement:
 
     @property
     def file(self) -> IO[bytes]:
-        """What to write to."""
+        """The file to write to."""
         return self._file
 
     def put_in_place(self) -> None:
@@ -211,7 +211,7 @@ class GrowingFile:
 
     @property
     def file(self) -> IO[bytes]:
-        """What to write to."""
+        """The file to write to."""
         if self._file is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
             with write_errors(self.path):
@@ -261,7 +261,7 @@ class BorrowedFile:
 
     @property
     def file(self) -> IO[bytes]:
-        """What to write to."""
+        """The file to write to."""
         return self._file
 
     def put_in_place(self) -> None:
@@ -316,7 +316,7 @@ def synchronise(file: IO[bytes]) -> None:
     try:
         descriptor = file.fileno()
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-    except OSError:  # in memory
+    except OSError:  # a file in memory
         return
     if is_file:
         with write_errors(getattr(getattr(file, "raw", None), "path", None) or str(file.name)):
@@ -418,7 +418,7 @@ def _is_written_in_place(path: str) -> bool:
         return True
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:  # nothing there, or nothing that can be reached
+    except OSError:  # nothing is there, or it cannot be reached
         return False
 
 

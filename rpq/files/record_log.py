@@ -40,7 +40,7 @@ _VERSION = struct.Struct("<I")
 _HEAD = struct.Struct("<4sQQ")
 _CHECK = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
-_MARK, _END = b"\xf5\xd1\xfc\xa7", b"\xd1\xfa\xf9\x96"  # in no text of UTF-8; the last byte is not zero
+_MARK, _END = b"\xf5\xd1\xfc\xa7", b"\xd1\xfa\xf9\x96"  # not in any text of UTF-8; the last byte is not zero
 _HEAD_BYTES = _HEAD.size + _CHECK.size
 _DIGEST_BYTES = 16
 _AROUND_BYTES = _HEAD_BYTES + _DIGEST_BYTES + len(_END)
@@ -324,6 +324,6 @@ def _is_torn(data: bytes, end: LogEnd) -> bool:
         return False
     place = end.offset
     while (place := data.find(_MARK, place + 1)) >= 0:
-        if _length_at(data, place, end.salt) is not None:  # bytes are missing in between
+        if _length_at(data, place, end.salt) is not None:  # bytes between them are missing
             return False
     return True

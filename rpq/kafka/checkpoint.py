@@ -163,7 +163,7 @@ def read_journal(path: str, *, run: str) -> list[Round]:
     a release with another format.
     """
     try:
-        if not os.path.getsize(path):  # as the release before leaves it
+        if not os.path.getsize(path):  # left by the previous release
             return []
         log = read_log(path, KIND)
         if log.damage is not None:

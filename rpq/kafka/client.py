@@ -135,11 +135,11 @@ class ClientSettings:
     def producer(self, **fixed: Any) -> dict[str, Any]:
         """Return the settings of a producer; `fixed` as for a consumer."""
         ours = {
-            "linger.ms": 20,  # for whole batches; what is left goes at once when a transaction is committed
+            "linger.ms": 20,  # for full batches; a commit sends the rest at once
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1 << 20,
-            "partitioner": "murmur2_random",  # as Java's producers divide keys
+            "partitioner": "murmur2_random",  # the partitions of keys are those of Java's producers
             "transaction.timeout.ms": 300_000,
             "delivery.report.only.error": True,
         }
@@ -175,12 +175,12 @@ class ClientSettings:
         try:
             return kind(settings)
         except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
-            told = self.redact(error.args[0].str() if hasattr(error.args[0], "str") else error)
+            message = self.redact(error.args[0].str() if hasattr(error.args[0], "str") else error)
             hint = ""
-            if unknown := re.search(r'No such configuration property: "([^"]+)"', told):
+            if unknown := re.search(r'No such configuration property: "([^"]+)"', message):
                 close = difflib.get_close_matches(unknown[1], [*KNOWN, *self._common], n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else "; expected librdkafka's names"
-            raise KafkaUsageError(f"--kafka-config: {told}{hint}") from None
+            raise KafkaUsageError(f"--kafka-config: {message}{hint}") from None
 
 
 KNOWN = (
@@ -229,9 +229,9 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = getattr(record, "fields", {})
-        told = "".join(f" {name}={_value_text(value)}" for name, value in fields.items())
+        shown = "".join(f" {name}={_value_text(value)}" for name, value in fields.items())
         mark = "warning: " if record.levelno >= logging.WARNING else ""
-        return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {mark}{record.getMessage()}{told}"
+        return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {mark}{record.getMessage()}{shown}"
 
 
 class JsonEventLines(logging.Formatter):

@@ -92,18 +92,18 @@ class _Partition:
 
     def take(self, count: int) -> list[_Piece]:
         """Remove and return the first waiting tuples."""
-        taken: list[_Piece] = []
+        pieces: list[_Piece] = []
         while count:
             piece = self.pieces.popleft()
             if len(piece.keys) > count:
                 piece, rest = piece.cut(count)
                 self.pieces.appendleft(rest)
             count -= len(piece.keys)
-            taken.append(piece)
-        if taken:
-            self.rows -= sum(len(piece.keys) for piece in taken)
-            self.released_front = int(taken[-1].keys[-1])
-        return taken
+            pieces.append(piece)
+        if pieces:
+            self.rows -= sum(len(piece.keys) for piece in pieces)
+            self.released_front = int(pieces[-1].keys[-1])
+        return pieces
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -223,7 +223,7 @@ class Transactions:
                 self._producer.purge()
                 self._producer.abort_transaction(1.0)
         except kafka.KafkaException:
-            pass  # the next run gives it up when it begins
+            pass  # the next run aborts it when it begins
         self._producer = None
 
     def _send_all(self) -> None:
@@ -277,7 +277,7 @@ class Transactions:
             try:
                 self._retry(lambda: self._producer.abort_transaction(CALL_SECONDS))
             except kafka.KafkaException as problem:
-                if problem.args[0].code() != kafka.KafkaError._STATE:  # else there is none any more
+                if problem.args[0].code() != kafka.KafkaError._STATE:  # otherwise there is no transaction any more
                     return self._recover(problem)
             self._is_open = False
             return False

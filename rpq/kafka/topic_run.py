@@ -286,7 +286,7 @@ class TopicRun:
         except (LimitError, ConflictBudgetError):
             if not self._outputs.has_sent:  # the rounds before this one are complete
                 self._commit()
-                self.is_clean = False  # the engine is not
+                self.is_clean = False  # the engine has a part of this round
             raise
         if stop is not None and released.bad and released.bad[0] not in bad:
             place = Place(released.bad[0].message.topic(), released.bad[0].message.partition())

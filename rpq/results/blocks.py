@@ -33,13 +33,13 @@ class Block(NamedTuple):
 
     columns: Schema
     ids: IdRows
-    ends: np.ndarray  # int64 an event
-    query: np.ndarray  # int32 an event, in the names of the queries
-    timestamp: np.ndarray  # int64 an event
-    removed: np.ndarray  # uint8 an event; WHOLE: its rows are the whole answer, not a change
+    ends: np.ndarray  # int64, one for each event
+    query: np.ndarray  # int32, one for each event, in the names of the queries
+    timestamp: np.ndarray  # int64, one for each event
+    removed: np.ndarray  # uint8, one for each event; WHOLE: its rows are the whole answer, not a change
     names: pa.Array  # for typed columns the terms, null if unbound
-    witness: pa.Array | None  # of texts, a row
-    first: np.ndarray | None  # int64 an event: place of its first row in its chunk, if other blocks have rows of the chunk
+    witness: pa.Array | None  # a text for each row
+    first: np.ndarray | None  # int64, one for each event: place of its first row in the chunk, if that has other blocks
 
     @property
     def row_count(self) -> int:

@@ -262,7 +262,7 @@ class Changes:
         """
         if not self._chunks:  # most tuples change nothing, and an empty table takes longer than the tuple
             return []
-        if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # timestamps are plain numbers
+        if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # its timestamps are integers
             names, columns = self._queries.names, self._queries.columns
             return [
                 row_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
@@ -327,9 +327,9 @@ class Changes:
             count = min(PIECE, block.row_count - first)
             rows = block.ends, first, count
             region = Region.of_rows(count, bytes_a_row, columns=len(block.columns) + 3)
-            times = region.room(count, np.int64)
+            times = region.reserve(count, np.int64)
             spread(block.timestamp, *rows, times)
-            region.taken(times)
+            region.finish(times)
             columns = [
                 *(
                     column.column(block.ids.values, place, first, count, region)
@@ -341,9 +341,9 @@ class Changes:
             if queries is None:
                 columns.insert(0, repeated(str(one), count))
             else:
-                numbers = region.room(count, np.int32)
+                numbers = region.reserve(count, np.int32)
                 spread(places, *rows, numbers)
-                region.taken(numbers)
+                region.finish(numbers)
                 columns.insert(0, queries.column(numbers.reshape(-1, 1), 0, 0, count, region))
             if witness:
                 columns.append(block.witness.slice(first, count))  # type: ignore[union-attr]

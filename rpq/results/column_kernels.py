@@ -47,14 +47,14 @@ class Region:
         """Create a region for `columns` columns with `bytes_a_row` bytes in all, written a piece at a time."""
         return cls(rows * bytes_a_row + (rows // PIECE + 1) * columns * 4 * _ALIGNED)
 
-    def room(self, count: int, kind: type | np.dtype) -> np.ndarray:
-        """Return an array of so many values in free memory, to be written before `taken` is called."""
+    def reserve(self, count: int, kind: type | np.dtype) -> np.ndarray:
+        """Return an array of so many values in free memory, to be written before `finish` is called."""
         end = self._taken + count * np.dtype(kind).itemsize
         if end > len(self._memory):
             raise AssertionError(f"a region of {len(self._memory)} bytes has no {end}")
         return self._memory[self._taken : end].view(kind)
 
-    def taken(self, written: np.ndarray) -> pa.Buffer:
+    def finish(self, written: np.ndarray) -> pa.Buffer:
         """Return the written array as a buffer, whose memory is no longer free."""
         buffer = self._buffer.slice(self._taken, written.nbytes)
         self._taken += -(-written.nbytes // _ALIGNED) * _ALIGNED
@@ -89,15 +89,15 @@ class Names:
         rows, width = values.reshape(-1), values.shape[1]
         at = first * width + place
         if self._numbers is not None:
-            numbers = region.room(count, np.int64)
+            numbers = region.reserve(count, np.int64)
             _fill_numbers(rows, at, width, count, self._numbers, numbers)
-            return pa.Array.from_buffers(pa.int64(), count, [None, region.taken(numbers)])
+            return pa.Array.from_buffers(pa.int64(), count, [None, region.finish(numbers)])
         if self._slots is not None and count * (self.bytes_a_row - 4) <= _MOST_TEXT:
-            ends = region.room(count + 1, np.int32)
-            held_ends = region.taken(ends)
-            texts = region.room(count * (self.bytes_a_row - 4) + _LARGEST_SLOT, np.uint8)
+            ends = region.reserve(count + 1, np.int32)
+            held_ends = region.finish(ends)
+            texts = region.reserve(count * (self.bytes_a_row - 4) + _LARGEST_SLOT, np.uint8)
             total = _copy_slots(rows, at, width, count, self._slots, self._slot, ends, texts)
-            return pa.StringArray.from_buffers(count, held_ends, region.taken(texts[:total]))
+            return pa.StringArray.from_buffers(count, held_ends, region.finish(texts[:total]))
         if self._ends is not None:
             ends = np.empty(count + 1, np.int32)
             total = _end_texts(rows, at, width, count, self._ends, ends)
@@ -116,9 +116,9 @@ def spread(values: np.ndarray, ends: np.ndarray, first: int, count: int, rows: n
 
 def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region: Region) -> pa.Array:
     """Return the ops of `count` rows from `first` on: "-" if their event removes them, "+", or "=" for a whole answer."""
-    texts = region.room(count, np.uint8)
+    texts = region.reserve(count, np.uint8)
     spread(_SIGNS[removed], ends, first, count, texts)
-    return pa.StringArray.from_buffers(count, _single_ends(), region.taken(texts))
+    return pa.StringArray.from_buffers(count, _single_ends(), region.finish(texts))
 
 
 def repeated(text: str, count: int) -> pa.Array:

@@ -193,8 +193,8 @@ def _cells(column: pa.Array, of_text: Cell, of_number: Callable[[int], str | Non
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = encoded.dictionary
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-    made = [None if value is None else of_text(value) if is_text else of_number(value) for value in values.to_pylist()]
-    return pa.array(made, _LARGE).take(encoded.indices)
+    texts = [None if value is None else of_text(value) if is_text else of_number(value) for value in values.to_pylist()]
+    return pa.array(texts, _LARGE).take(encoded.indices)
 
 
 def _scalar(text: str) -> pa.Scalar:

@@ -261,7 +261,7 @@ class TextSink:
 
     def _put(self, data: bytes | pa.Buffer) -> None:
         view = memoryview(data)
-        while view:  # an unbuffered file may take less than it is given
+        while view:  # an unbuffered file may write only a part
             written = self._destination.file.write(view)
             view = view[written:] if written else view
         self._bytes += len(memoryview(data))
@@ -322,9 +322,9 @@ class ParquetSink:
 
     def discard(self) -> None:
         if self._writer is not None and self._writer.is_open:
-            with suppress(Exception):  # the end of a file that is thrown away
+            with suppress(Exception):  # the footer of a file that is discarded
                 self._writer.close()
-            self._writer.is_open = False  # or it tries again when it is forgotten
+            self._writer.is_open = False  # otherwise it tries again when it is collected
         self._destination.discard()
 
 
