@@ -45,7 +45,7 @@ def test_messages_of_rows(upsert) -> None:
     made = RowMessages(
         destinations={"q": Destination(topic="t", columns=("source", "target", "timestamp", "op"))}, upsert=upsert
     )
-    ((topic, messages),) = made.of(chunked)
+    ((topic, messages),) = made.convert(chunked)
     assert topic == "t" and messages.headers is None
     assert messages.keys == [b'["q","a",1]', b'["q","b\\"",2]', b'["q","c\\n",3]']
     values = [

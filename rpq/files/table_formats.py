@@ -22,14 +22,14 @@ Cells: TypeAlias = tuple[str, pa.Array]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines:
-    """A text format: `header` returns the first line (or nothing), `of` the lines of a table.
+class LineFormat:
+    """A text format of tables: `header` returns the first line (or nothing), `encode` the lines of a table.
 
     Parts that are written one after the other are separated by `between`, and followed by `footer`.
     """
 
     header: Callable[[Sequence[str]], bytes]
-    of: Callable[[pa.Table], Iterator[pa.Buffer]]
+    encode: Callable[[pa.Table], Iterator[pa.Buffer]]
     between: bytes = b""
     footer: bytes = b""
 
@@ -161,8 +161,8 @@ def _content(texts: pa.Array) -> pa.Buffer:
     return texts.buffers()[2].slice(first, end - first)
 
 
-CSV = Lines(header=lambda columns: (",".join(columns) + "\n").encode(), of=csv_lines)
-JSON_LINES = Lines(header=lambda columns: b"", of=json_lines)
+CSV = LineFormat(header=lambda columns: (",".join(columns) + "\n").encode(), encode=csv_lines)
+JSON_LINES = LineFormat(header=lambda columns: b"", encode=json_lines)
 
 
 def parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:

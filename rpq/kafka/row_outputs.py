@@ -75,7 +75,7 @@ class RowMessages:
     destinations: Mapping[str, Destination]
     upsert: bool = False
 
-    def of(self, rows: pa.Table) -> list[tuple[str, Messages]]:
+    def convert(self, rows: pa.Table) -> list[tuple[str, Messages]]:
         """Convert a table of rows with a column `query` to messages, by topic, in the order of the rows."""
         if not rows.num_rows:
             return []
@@ -380,7 +380,7 @@ class RowOutputs:
         self.has_sent = True
         for rows in changes.tables(witness=self._witness, terms=self.sink is not None and self.sink.wants_terms):
             if self.rows is not None and self.transactions is not None:
-                for topic, messages in self.rows.of(rows):
+                for topic, messages in self.rows.convert(rows):
                     self.transactions.send(topic, messages)
             elif self.sink is not None:
                 self.sink.write(rows)

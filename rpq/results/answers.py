@@ -46,8 +46,8 @@ class Answers:
     """The answers at one moment; those of a path query are pairs (source, target).
 
     - Tuples: iteration, `in` (the first time O(answers), then O(1)), `len`, `pairs`
-    - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and whatever else speaks the Arrow PyCapsule interface
-      take the object itself
+    - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and other libraries with the Arrow PyCapsule interface take
+      the object itself
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))

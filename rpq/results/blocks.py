@@ -46,7 +46,7 @@ class Block(NamedTuple):
         """The number of rows of all events."""
         return len(self.ids.values)
 
-    def of(self, query: int) -> Block:
+    def select_query(self, query: int) -> Block:
         """Return the rows of one query."""
         events = self.query == query
         if events.all():
@@ -184,8 +184,8 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
     if len(deltas) == 1:
         return rows
     sequence = sorted(range(len(moments)), key=moments.__getitem__)
-    ordered: list[list[Any]] = [[column[row] for row in sequence] for column in rows]
-    return FewRows(*ordered)
+    columns: list[list[Any]] = [[column[row] for row in sequence] for column in rows]
+    return FewRows(*columns)
 
 
 def columns_of_names(
@@ -194,11 +194,11 @@ def columns_of_names(
     """Return the columns of names for one or more arrays of rows with the same columns; `texts` as in `blocks_of`."""
     order = rows[0].order
     if texts is not None:
-        values, terms = _stable_terms(np.concatenate([some.ordered(order).values for some in rows]), texts)
+        values, terms = _stable_terms(np.concatenate([some.reorder(order).values for some in rows]), texts)
         vertex = pa.int64() if vertices.kind == "int64" else pa.string()
         kinds = kinds_of(columns)
         return [terms_to_values(terms, kinds[place], vertex).take(pa.array(values[:, at])) for place, at in enumerate(order)]
-    values, names = _stable_names(np.concatenate([some.ordered(order).values for some in rows]), vertices)
+    values, names = _stable_names(np.concatenate([some.reorder(order).values for some in rows]), vertices)
     ready = Names(names)
     region = Region.of_rows(len(values), len(order) * ready.bytes_a_row, columns=len(order))
     return [ready.column(values, place, 0, len(values), region) for place in order]
@@ -233,7 +233,7 @@ def _block_of(
         event = row = 0
         for _, delta in deltas:
             mine = begins[event : event + len(delta.ends)]
-            place_rows(delta.ids.ordered(deltas[0][1].ids.order).values, delta.ends, mine, values)
+            place_rows(delta.ids.reorder(deltas[0][1].ids.order).values, delta.ends, mine, values)
             if rows is not None:
                 place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
             event, row = event + len(mine), row + len(delta)

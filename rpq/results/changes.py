@@ -1,4 +1,4 @@
-"""Answer changes: what a push returns."""
+"""Answer changes, which a push returns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN_IN_HTML = 10
 class Change(NamedTuple):
     """A pair that starts (`op` "+") or ceases ("-") to be an answer of `query` at stream time `timestamp`.
 
-    The timestamp is what those of the tuples were: an integer, a date, or a time with their zone, if they had one.
+    The timestamp has the type of the tuples' timestamps: an integer, a date, or a time, with their zone if they had one.
 
     >>> change = Change("a", "x", "y", 1, "+")
     >>> change.source, change.op
@@ -210,7 +210,7 @@ class Changes:
         else:
             number = self._queries.number_of(query)
             schema = self._schema_of(self._queries.columns[number])
-            found = (block.of(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
+            found = (block.select_query(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
             blocks = list(found)
         return self._table(blocks, schema, witness)
 

@@ -22,7 +22,7 @@ class IdRows(NamedTuple):
     values: np.ndarray  # int32 (row, place in the row), contiguous
     order: tuple[int, ...]
 
-    def ordered(self, order: tuple[int, ...]) -> IdRows:
+    def reorder(self, order: tuple[int, ...]) -> IdRows:
         """Return the same rows with the columns of the query at these places."""
         if order == self.order:
             return self

@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 from rpq.errors import RpqError
 from rpq.files import destinations
 from rpq.files.compression import FRAMES
-from rpq.files.table_formats import CSV, JSON_LINES, Lines
+from rpq.files.table_formats import CSV, JSON_LINES, LineFormat
 from rpq.readers.rdf.rdf_terms import is_resource, rdf_term
 from rpq.results.typed_columns import holds_terms
 from rpq.sparql.terms import RDF, XSD, literal_text, read_literal
@@ -214,10 +214,10 @@ def _json_header(columns: Sequence[str]) -> bytes:
     return f'{{"head": {{"vars": {variables}}}, "results": {{"bindings": [\n'.encode()
 
 
-TSV = Lines(header=lambda columns: ("\t".join(f"?{name}" for name in columns) + "\n").encode(), of=tsv_lines)
-SPARQL_JSON_LINES = Lines(header=lambda columns: b"", of=bindings)
-SPARQL_JSON = Lines(header=_json_header, of=partial(bindings, separator="\n,"), between=b",", footer=b"]}}\n")
-N_QUADS = Lines(header=lambda columns: b"", of=quad_lines)
+TSV = LineFormat(header=lambda columns: ("\t".join(f"?{name}" for name in columns) + "\n").encode(), encode=tsv_lines)
+SPARQL_JSON_LINES = LineFormat(header=lambda columns: b"", encode=bindings)
+SPARQL_JSON = LineFormat(header=_json_header, encode=partial(bindings, separator="\n,"), between=b",", footer=b"]}}\n")
+N_QUADS = LineFormat(header=lambda columns: b"", encode=quad_lines)
 
 FORMS = (TSV, SPARQL_JSON_LINES, SPARQL_JSON, N_QUADS)
 
@@ -228,7 +228,7 @@ def computed_columns(answers: Sequence[str]) -> frozenset[str]:
     return frozenset(name for name, kind in zip(answers, kinds, strict=False) if kind == "text")
 
 
-def with_computed_columns(lines: Lines, answers: Sequence[str]) -> Lines:
+def with_computed_columns(lines: LineFormat, answers: Sequence[str]) -> LineFormat:
     """Return the format for answers with computed columns, which are texts unless a table has them as terms.
 
     Computed columns are those whose kind is "text" in the `kinds` of the answers, if they have that attribute.
@@ -236,8 +236,8 @@ def with_computed_columns(lines: Lines, answers: Sequence[str]) -> Lines:
     computed = computed_columns(answers)
     if not computed or lines not in FORMS:
         return lines
-    of: Callable[..., Iterator[pa.Buffer]] = lines.of
-    return replace(lines, of=partial(of, computed=computed))
+    encode: Callable[..., Iterator[pa.Buffer]] = lines.encode
+    return replace(lines, encode=partial(encode, computed=computed))
 
 
 LAST_COLUMNS = ("timestamp", "op")

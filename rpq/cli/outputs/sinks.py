@@ -48,7 +48,7 @@ from rpq.cli.outputs.formats import (
 )
 from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, Frame
-from rpq.files.table_formats import CSV, Lines, parquet_writer
+from rpq.files.table_formats import CSV, LineFormat, parquet_writer
 
 __all__ = [
     "COLUMNS",
@@ -168,7 +168,7 @@ class TextSink:
         destination: destinations.Destination,
         columns: Sequence[str],
         *,
-        lines: Lines = CSV,
+        lines: LineFormat = CSV,
         packed: str = "",
         position: int | None = None,
     ) -> None:
@@ -195,7 +195,7 @@ class TextSink:
             return
         with self._note_failures():
             self._begin()
-            for lines in self._lines.of(rows.select(self._columns)):
+            for lines in self._lines.encode(rows.select(self._columns)):
                 if self._has_lines and self._lines.between:
                     self._pack(self._lines.between)
                 self._pack(lines)
@@ -290,7 +290,7 @@ class ParquetSink:
         self._is_broken = False
 
     def write(self, rows: pa.Table) -> None:
-        self._buffer.add(plain(rows, self._columns))
+        self._buffer.add(without_dictionaries(rows, self._columns))
         self.rows += rows.num_rows
         if self._buffer.rows >= self._row_group_rows:
             self._write_group(self._buffer.take())
@@ -398,7 +398,7 @@ class ResumableParquet:
         self._has_commit = True
 
     def write(self, rows: pa.Table) -> None:
-        self._buffer.add(plain(rows, self._columns))
+        self._buffer.add(without_dictionaries(rows, self._columns))
         self.rows += rows.num_rows
         if self._buffer.rows >= ROW_GROUP_ROWS:
             self._write_buffer()
@@ -497,7 +497,7 @@ def frames_path(path: str) -> str:
     return f"{path}.rows"
 
 
-def plain(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+def without_dictionaries(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Return these columns, in this order, without dictionaries."""
     rows = rows.select(list(columns))
     for index, field in enumerate(rows.schema):
