@@ -328,10 +328,10 @@ def query_text(
             raise click.UsageError(f"--queries has all queries of the run; leave out {given}, or put it into {queries_file}")
         return None
     ways = {"EXPRESSION": expression, "--query": query, "--query-file": query_file}
-    given = [name for name, value in ways.items() if value is not None]
-    if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} are {'two' if len(given) == 2 else 'three'} queries; give one")
-    if not given:
+    sources = [name for name, value in ways.items() if value is not None]
+    if len(sources) > 1:
+        raise click.UsageError(f"{' and '.join(sources)} are {'two' if len(sources) == 2 else 'three'} queries; give one")
+    if not sources:
         raise click.UsageError(
             "Missing argument 'EXPRESSION' (or --query-file FILE, or --query NAME with --dataset, or --queries FILE)."
         )
