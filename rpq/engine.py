@@ -26,7 +26,6 @@ from rpq.queries.query import Query, Vertex
 from rpq.results import html
 from rpq.results.answers import Answers
 from rpq.results.changes import Changes
-from rpq.results.naming import columns_of_names
 from rpq.running.evaluation import ChunkRows, Evaluation
 from rpq.running.handlers import Handler, Handlers, one_thread_at_a_time
 from rpq.running.intake import EventClock, over_one_event
@@ -174,7 +173,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     def _repr_html_(self) -> str:
         shown = ["name", "expression", "window", "paths", "semantics"]
-        return html.table(repr(self)[1:-1], shown, [[getattr(query, name, "") for name in shown] for query in self.queries])
+        return html_table(repr(self)[1:-1], shown, [[getattr(query, name, "") for name in shown] for query in self.queries])
 
     # --- tuples ----------------------------------------------------------------------------------------------
 

@@ -165,7 +165,7 @@ def spark() -> None:
     """Prepare data sets, replay them and run streams on Spark, on one machine or on a cluster."""
 
 
-_session_options = shared.together(
+_session_options = shared.combine_options(
     click.option("--master", default="local[*]", show_default=True, help="Where Spark runs: local[4], spark://…, yarn."),
     click.option(
         "--py-files",
@@ -180,30 +180,30 @@ _session_options = shared.together(
     shared.quiet,
 )
 
-_column_options = shared.together(
+_column_options = shared.combine_options(
     click.option(
         "--columns", metavar="COLUMN=NAME,...", help="Names that the data has for source, target, label, timestamp, op."
     ),
     click.option("--label", metavar="LABEL", help="The label of all edges, where the data has no column for it."),
 )
 
-_query_options = shared.together(
+_query_options = shared.combine_options(
     queries_file,
     shared.language,
     shared.window_and_slide("30d, 10m (minutes), or a number"),
     shared.time_unit("if not known"),
     shared.paths,
     shared.semantics,
-    shared.of_patterns,
+    shared.pattern_options,
     shared.sources_and_targets,
     click.option("--partitions", type=click.IntRange(min=1), help="How many parts the roots are divided into."),
 )
 
 
 @spark.command("prepare", cls=SeveralValuesCommand, short_help="Make a sorted data set of raw files.")
-@shared.several_inputs("Files to read, by names or URIs, with wildcards or not; folders of Parquet files.")
+@shared.input_option("Files to read, by names or URIs, with wildcards or not; folders of Parquet files.")
 @click.option("--output", required=True, metavar="FOLDER", help="The data set to make.")
-@shared.format_of(shared.BY_LINES)
+@shared.format_option(shared.BY_LINES)
 @shared.on_error("Whether bad lines are kept aside, in FOLDER/_rejected, or end it.", default="skip")
 @click.option(
     "--vertices",

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.files.described import Described
+from rpq.files.json_values import JsonValue
 from rpq.queries import kinds
 from rpq.queries.protocol import COUNTS, Division, Figures, Resources, RunningQuery
 from rpq.queries.readings import LabelSet
@@ -225,7 +225,7 @@ class RunningEdges(RunningQuery):
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {"counts": self.workers[0].counts, "rows": self.rows().tolist()}
 
-    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         load()
         for worker in self.workers:
             worker.counts = {name: saved["counts"][name].whole(0) for name in COUNTS}
@@ -238,7 +238,7 @@ def _described(question: EdgesOf) -> dict[str, Any]:
     return {"window": window, **said}
 
 
-def _read(content: Described) -> EdgesOf:
+def _read(content: JsonValue) -> EdgesOf:
     size, slide = (content["window"][name].whole(1) for name in ("size", "slide"))
     label, name, ends = (content[field].unicode() for field in ("label", "name", "ends"))
     window = Window(size=size, slide=slide)

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rpq.cli import execution as session_module
 from rpq.cli import main
-from rpq.cli import session as session_module
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
 

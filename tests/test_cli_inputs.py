@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rpq import Query, Window
-from rpq.cli import labels_seen
+from rpq.cli import inputs
 from rpq.readers import open_reader
 
 ROOT = Path(__file__).parents[1]
@@ -212,10 +212,10 @@ def test_a_checkpoint_is_that_of_the_same_columns_and_condition(run, stream, tmp
 
 
 def test_labels_known_for_hints_are_bounded(monkeypatch, tmp_path):
-    monkeypatch.setattr(labels_seen, "HINTS", 10)
-    seen = labels_seen.LabelsSeen([Query("nothing/l500", window=Window(size=1, slide=1))])
+    monkeypatch.setattr(inputs, "HINTS", 10)
+    seen = inputs.LabelMonitor([Query("nothing/l500", window=Window(size=1, slide=1))])
     path = tmp_path / "edges"
     path.write_text("".join(f"a b l{number} {number}\n" for number in range(1000)))
-    assert sum(map(len, seen.observed(open_reader("edges", path, batch_rows=100)))) == 1000
-    assert seen.never_seen == ["nothing"]
+    assert sum(map(len, seen.monitor(open_reader("edges", path, batch_rows=100)))) == 1000
+    assert seen.missing == ["nothing"]
     assert len(seen._others) == 10

@@ -19,11 +19,10 @@ import pytest
 from pyarrow import parquet as pq
 
 from rpq import Engine, Query, Window
-from rpq.cli.opened_input import OpenedInput
-from rpq.cli.settings import RunSettings
+from rpq.cli.inputs import RunInput
+from rpq.cli.request import RunSettings
 from rpq.errors import InputError
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
 from rpq.readers.rdf.rdf_format import RdfReading
 from rpq.serve.file_feed import FileFeed
@@ -468,7 +467,7 @@ def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
     edges = tmp_path / "edges.csv"
     edges.write_bytes(as_csv(three("false", "false", "true", name="__deleted")))
     settings = RunSettings(inputs=(str(edges),), format="edges")
-    opened = OpenedInput(settings=settings, reader=open_reader("edges", edges), time_unit=None)
+    opened = RunInput(settings=settings, reader=open_reader("edges", edges), time_unit=None)
     with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
         feed = FileFeed(server.service, opened, Playback(speed=None, time_unit=None), on_error="stop")
         feed.start()

@@ -16,8 +16,7 @@ import pytest
 from pyarrow import parquet as pq
 
 import rpq
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, open_reader
 from rpq.serve.posted_tuples import ARROW, CSV, JSON_LINES, read_posted
 from tests.test_kafka_messages import Sent

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpq.files import destinations
-from rpq.files.distinct import SameFileError, check_distinct
+from rpq.files.destinations import SameFileError, check_distinct
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="links, modes and devices of another kind")
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_written_is_said_before(tmp_path, monkeypatch, name, mess
     Path("file").write_text("x")
     Path("circle").symlink_to("circle")
     before = sorted(os.listdir())
-    for check in (destinations.check_writable, destinations.Replacement, destinations.Growing):
+    for check in (destinations.check_writable, destinations.Replacement, destinations.GrowingFile):
         with pytest.raises(destinations.WriteError, match=message):
             check(name)
     assert sorted(os.listdir()) == before
@@ -209,23 +209,23 @@ def test_what_is_write_protected_is_said_before(tmp_path):
 def test_a_growing_file_is_emptied_at_its_first_use_and_cut_where_it_goes_on(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"old")
-    growing = destinations.Growing(path)
+    growing = destinations.GrowingFile(path)
     assert path.read_bytes() == b"old"
     growing.discard()
     assert path.read_bytes() == b"old"
-    growing = destinations.Growing(path)
+    growing = destinations.GrowingFile(path)
     growing.file.write(b"12345")
     growing.file.flush()
     assert path.read_bytes() == b"12345"
     growing.discard(whole=4)
     assert path.read_bytes() == b"1234"
-    again = destinations.Growing(path, position=2)
+    again = destinations.GrowingFile(path, position=2)
     again.file.write(b"x")
     again.put_in_place()
     assert path.read_bytes() == b"12x"
     with pytest.raises(destinations.WriteError, match="it was changed"):
-        destinations.Growing(path, position=9)
-    new = destinations.Growing(tmp_path / "b.txt")
+        destinations.GrowingFile(path, position=9)
+    new = destinations.GrowingFile(tmp_path / "b.txt")
     new.file.write(b"1")
     new.discard()
     assert os.listdir(tmp_path) == ["a.txt"]

@@ -10,8 +10,8 @@ import pytest
 
 import rpq
 from rpq.results import changes as changes_module
-from rpq.results import filling
-from rpq.results.filling import Names, Region, repeated, signs, spread
+from rpq.results import column_kernels
+from rpq.results.column_kernels import Names, Region, repeated, signs, spread
 
 W = rpq.Window(size=10, slide=1)
 TEXTS = ["", "x", "fifteen letters", "sixteen letters!", "ünïcödé", "a name that is longer than any slot", "z"]
@@ -36,7 +36,7 @@ def test_a_column_is_what_arrow_would_take(names, width):
 
 
 def test_more_text_than_a_column_has_offsets_for(monkeypatch):
-    monkeypatch.setattr(filling, "_MOST_TEXT", 80)
+    monkeypatch.setattr(column_kernels, "_MOST_TEXT", 80)
     values = np.zeros((9, 1), np.int32)
     for text in ("0123456789", "0123456789abcdefghij"):
         column = Names(pa.array([text])).column(values, 0, 0, 9, Region(0))
@@ -55,7 +55,7 @@ def test_rows_have_what_their_event_has():
 
 def test_a_region_has_an_end():
     with pytest.raises(AssertionError, match="a region of 7 bytes has no 8"):
-        Region(7).room(1, np.int64)
+        Region(7).reserve(1, np.int64)
 
 
 @pytest.mark.parametrize("kind", [str, int])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.files.lines import array_pieces, json_arrays, json_cells, json_lines, object_pieces
-from rpq.kafka.row_messages import Destination, RowMessages
-from rpq.results.joined_lines import joined_lines
+from rpq.files.table_formats import array_pieces, json_arrays, json_cells, json_lines, object_pieces
+from rpq.kafka.row_outputs import Destination, RowMessages
+from rpq.results.column_kernels import joined_lines
 
 TEXTS = ["", "a", 'say "b"', "back\\slash", "new\nline", "é😀", "x" * 15, "y" * 16, "z" * 17, "long " * 50]
 
@@ -45,7 +45,7 @@ def test_messages_of_rows(upsert) -> None:
     made = RowMessages(
         destinations={"q": Destination(topic="t", columns=("source", "target", "timestamp", "op"))}, upsert=upsert
     )
-    ((topic, messages),) = made.of(chunked)
+    ((topic, messages),) = made.convert(chunked)
     assert topic == "t" and messages.headers is None
     assert messages.keys == [b'["q","a",1]', b'["q","b\\"",2]', b'["q","c\\n",3]']
     values = [

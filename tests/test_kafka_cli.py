@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import rpq
+from rpq.kafka.metrics import RunMetrics
 from rpq.kafka.partition_merge import Place
 from rpq.kafka.run_metrics import RunMetrics
 from rpq.running.statistics import LatencyCounts

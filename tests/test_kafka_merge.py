@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.kafka.message_tuples import Bad
+from rpq.kafka.message_reader import BadMessage
 from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
 
 P = [Place("t", number) for number in range(3)]
@@ -45,7 +45,7 @@ class Read:
         part = self.parts[number][start : start + count]
         if part:
             good = [(start + place, time) for place, time in enumerate(part) if time is not None]
-            bad = {start + place: Bad(start + place, "") for place, time in enumerate(part) if time is None}
+            bad = {start + place: BadMessage(start + place, "") for place, time in enumerate(part) if time is None}
             batch = columns_of([time for _, time in good]) if good else None
             offsets = np.array([offset for offset, _ in good], np.int64)
             self.merge.add(P[number], batch, offsets, bad, start + len(part))
@@ -91,9 +91,9 @@ def test_any_way_of_reading_gives_the_same_order_and_the_rounds_give_it_again(pa
         number = data.draw(st.sampled_from(range(len(parts))))
         read.put(number, data.draw(st.integers(1, 5)))
         read.now += data.draw(st.sampled_from([0.0, 0.4, 3.0]))  # unread messages are waited for, however long it takes
-        if all(line.at_end_since is None for line in read.merge._lines.values()):
+        if all(line.at_end_since is None for line in read.merge._partitions.values()):
             read.take(data.draw(st.integers(1, 6)))
-    read.merge.let_all_go()
+    read.merge.release_all()
     read.take(data.draw(st.integers(1, 6)))
     assert read.order == expected(parts)
     assert sum(len(bad) for *_, bad in read.rounds) == sum(part.count(None) for part in parts)
@@ -123,7 +123,7 @@ def test_rounds_are_taken_again_in_the_same_order_where_partitions_were_idle(par
             read.merge.reached_end(P[number], read.merge.position(P[number]))
         read.now += data.draw(st.sampled_from([0.1, 1.2]))
         read.take(data.draw(st.integers(1, 6)))
-    read.merge.let_all_go()
+    read.merge.release_all()
     read.take()
     assert sorted(read.order) == sorted(expected(parts))
     replay_by_rounds(parts, read)
@@ -163,6 +163,6 @@ def test_what_comes_before_a_bad_message_goes_before_it_is_told(first: int) -> N
     read = Read([[1, None, 3], [1, 2, 3]])
     for number in (first, 1 - first):
         read.put(number, 3)
-    read.merge.let_all_go()
+    read.merge.release_all()
     read.take(stop_at_bad=True)
     assert read.order == [(0, 0)] and read.rounds[-1][2] == [1]

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
-from rpq.kafka.client_settings import ClientSettings, KafkaError, read_settings
-from rpq.kafka.journal import Journal, Round, read_journal
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.checkpoint import Journal, Round, read_journal
+from rpq.kafka.client import ClientSettings, KafkaError, read_settings
+from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import Place
 from rpq.kafka.row_outputs import RowOutputs
 from rpq.kafka.topic_names import one_cluster, topics_in
@@ -153,7 +152,7 @@ def test_settings_of_clients_are_read_and_secrets_are_in_no_message(tmp_path) ->
     given = read_settings(file)
     assert given == {"sasl.password": "a = b", "linger.ms": "7", "fetch.min.bytes": "9"}
     settings = ClientSettings("here:1", given)
-    assert settings.scrubbed("refused: a = b") == "refused: …" and "a = b" not in repr(settings)
+    assert settings.redact("refused: a = b") == "refused: …" and "a = b" not in repr(settings)
     assert settings.producer()["linger.ms"] == "7" and "fetch.min.bytes" not in settings.producer()
     assert settings.consumer(enable_auto_commit=False)["enable.auto.commit"] is False
     for line, message in {"x": "no name=value", "a=1\na=2": "given twice"}.items():
@@ -227,7 +226,7 @@ def test_what_is_no_tuple_goes_to_a_topic_of_its_own_with_the_reason() -> None:
     outputs.transactions = SimpleNamespace(send=lambda topic, messages: sent.append((topic, messages)))
     messages = [Sent(edge()), Sent(edge(op="?"), beside=b"k", pairs=(("from", b"till"),), number=7)]
     (bad,) = reader().read(messages).bad.values()
-    outputs.set_apart(bad)
+    outputs.send_dead_letter(bad)
     ((topic, letters),) = sent
     assert outputs.topics == [topic] == ["letters"]
     assert (letters.keys, letters.values) == ([b"k"], [messages[1].data])

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from rpq.kafka import topic_reader as module
-from rpq.kafka.client_settings import ClientSettings
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader
+from rpq.kafka.client import ClientSettings
+from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicReader
 from rpq.readers import ColumnNames
@@ -96,7 +95,7 @@ def reader(monkeypatch) -> TopicReader:
         Consumer=Played, KafkaException=Failed, KafkaError=Cause, Message=Message, TopicPartition=lambda *place: place
     )
     monkeypatch.setattr(module, "client", lambda: played)
-    monkeypatch.setattr("rpq.kafka.client_settings.client", lambda: played)
+    monkeypatch.setattr("rpq.kafka.client.client", lambda: played)
     return TopicReader(
         ClientSettings("here:1"),
         {PLACE.topic: MessageReader(MessageColumns.of(ColumnNames()))},

@@ -11,7 +11,7 @@ import pytest
 import rpq
 from rpq.errors import InputError
 from rpq.kafka import run_topics
-from rpq.kafka.client_settings import KafkaError
+from rpq.kafka.client import KafkaError
 from tests.kafka_topics import dealt, edges
 
 WINDOW = rpq.Window(size=40, slide=5)

@@ -16,8 +16,8 @@ from tests.kafka_topics import Topics, dealt, edges
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
-from rpq.kafka.client_settings import ClientSettings
-from rpq.kafka.topic_input import TopicInput
+from rpq.kafka.client import ClientSettings
+from rpq.kafka.topic_reader import TopicInput
 from rpq.serve import topic_feed
 from rpq.serve.topic_feed import TopicFeed
 from tests.served import Command, Served

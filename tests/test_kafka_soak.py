@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.files.lines import json_lines
+from rpq.files.table_formats import json_lines
 from tests.kafka_broker import free_ports
 from tests.kafka_process import ended, started
 

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from rpq.kafka import transactions as module
-from rpq.kafka.client_settings import ClientSettings, KafkaError
+from rpq.kafka import row_outputs as module
+from rpq.kafka.client import ClientSettings, KafkaError
 from rpq.kafka.partition_merge import Place
-from rpq.kafka.sent_messages import Messages
-from rpq.kafka.transactions import Transactions
+from rpq.kafka.row_outputs import Messages, Transactions
 
 
 class Cause:
@@ -122,7 +121,7 @@ class Played:
 def made(monkeypatch, *faults, check=lambda: None) -> tuple[Cluster, Transactions]:
     cluster = Cluster(*faults)
     monkeypatch.setattr(module, "client", lambda: cluster)
-    monkeypatch.setattr("rpq.kafka.client_settings.client", lambda: cluster)
+    monkeypatch.setattr("rpq.kafka.client.client", lambda: cluster)
 
     def committed_round() -> int:
         return max((int(metadata.split()[2]) for _, metadata in cluster.offsets.values()), default=0)

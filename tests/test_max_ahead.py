@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.cli.opened_input import opened_input
-from rpq.cli.settings import RunSettings
+from rpq.cli.inputs import open_input
+from rpq.cli.request import RunSettings
 from rpq.serve.file_feed import FileFeed
 from rpq.serve.playback import Playback
 from rpq.stream.stream_time import AheadLimit, MaxAhead
@@ -373,7 +373,7 @@ def test_the_command_has_a_limit_unless_it_is_told_otherwise(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("speed", [1_000_000.0, None])
 def test_playback_does_not_wait_for_it(speed: float | None, edges: Path) -> None:
-    opened = opened_input(RunSettings(inputs=(str(edges),), format="edges", on_error="skip"))
+    opened = open_input(RunSettings(inputs=(str(edges),), format="edges", on_error="skip"))
     with Served(QUERY, max_ahead="1000x") as served:
         playback = Playback(speed=speed, time_unit=None)
         feed = FileFeed(served.service, opened, playback, on_error="skip")

@@ -22,7 +22,7 @@ import pytest
 
 import rpq
 from rpq.files import record_log
-from rpq.files.record_log import LogError, log_in
+from rpq.files.record_log import LogError, parse_log
 from rpq.serve import storage as saving
 from rpq.serve.asked_queries import QueryDefaults
 from rpq.serve.engine_jobs import Call, Push, StorageUnavailable
@@ -139,7 +139,7 @@ class Saved:
 
     def read(self, content: bytes) -> JournalContent:
         """What the reader says of another journal."""
-        return journal_in(log_in(bytes(content), KIND, path="FILE"), path="FILE")
+        return journal_in(parse_log(bytes(content), KIND, path="FILE"), path="FILE")
 
     def load(self, content: bytes | None, **options: object) -> Loaded:
         """Load with another journal, or none; an error has not touched it."""

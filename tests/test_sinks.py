@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpq.cli.outputs import sinks
-from rpq.files.destinations import Borrowed
-from rpq.files.lines import JSON_LINES
+from rpq.files.destinations import BorrowedFile
+from rpq.files.table_formats import JSON_LINES
 
 
 def changes(rows, vertex_type=None):
@@ -51,7 +51,7 @@ texts = st.text(st.sampled_from('ab ,"\r\n\té0'), max_size=5)
 def test_csv_is_what_a_csv_reader_reads(rows, data):
     start = data.draw(st.integers(0, len(rows)))
     file = io.BytesIO()
-    sink = sinks.TextSink(Borrowed(file), (*sinks.COLUMNS, "path"))
+    sink = sinks.TextSink(BorrowedFile(file), (*sinks.COLUMNS, "path"))
     sink.write(changes(rows).slice(start))
     sink.close()
     read = list(csv.reader(io.StringIO(file.getvalue().decode(), newline="")))
@@ -67,7 +67,7 @@ def test_csv_is_what_a_csv_reader_reads(rows, data):
 def test_json_lines_are_what_a_json_reader_reads(rows, data):
     start = data.draw(st.integers(0, len(rows)))
     file = io.BytesIO()
-    sink = sinks.TextSink(Borrowed(file), (*sinks.COLUMNS, "path"), lines=JSON_LINES)
+    sink = sinks.TextSink(BorrowedFile(file), (*sinks.COLUMNS, "path"), lines=JSON_LINES)
     sink.write(changes(rows).slice(start))
     sink.close()
     lines = file.getvalue().decode().split("\n")
@@ -79,14 +79,14 @@ def test_json_lines_are_what_a_json_reader_reads(rows, data):
 
 def test_json_lines_keep_numbers_and_tell_what_is_missing():
     file = io.BytesIO()
-    sink = sinks.TextSink(Borrowed(file), sinks.COLUMNS, lines=JSON_LINES)
+    sink = sinks.TextSink(BorrowedFile(file), sinks.COLUMNS, lines=JSON_LINES)
     sink.write(changes([(7, None, 3, "+", "")], pa.int64()))
     assert file.getvalue() == b'{"source": 7, "target": null, "timestamp": 3, "op": "+"}\n'
 
 
 def test_csv_quotes_only_where_needed():
     file = io.BytesIO()
-    sink = sinks.TextSink(Borrowed(file), sinks.COLUMNS)
+    sink = sinks.TextSink(BorrowedFile(file), sinks.COLUMNS)
     sink.write(changes([("007", "x y", -1, "+", ""), ("a,b", 'say "hi"', 2, "-", "")]))
     sink.write(changes([(7, 8, 3, "+", "")], pa.int64()))
     assert file.getvalue().decode() == 'source,target,timestamp,op\n007,x y,-1,+\n"a,b","say ""hi""",2,-\n7,8,3,+\n'

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 import rpq
 from rpq.errors import InputError
-from rpq.kafka.client_settings import KafkaError
-from rpq.kafka.message_columns import MessageColumns
+from rpq.kafka.client import KafkaError
+from rpq.kafka.message_reader import MessageColumns
 from rpq.readers.column_names import ColumnNames
 from rpq.spark.cli import spark
 from rpq.spark.errors import PipelineError

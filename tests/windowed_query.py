@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.files.described import Described
+from rpq.files.json_values import JsonValue
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows
 from rpq.patterns.directed_atoms import DirectedAtom, directed
@@ -219,7 +219,7 @@ class RunningWindowed(RunningQuery):
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {"counts": self._reads.counts, "rows": self._rows.tolist(), "origin": self._origin}
 
-    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         if (origin := saved["origin"].whole(0)) != self._origin:
             self._withdraw()
             self._host.know_origin(origin)
@@ -242,7 +242,7 @@ def _described(question: WindowedPattern) -> dict[str, Any]:
     return {**said, "readings": readings, "explicit": question.explicit, "report": question.report, "paths": question.paths}
 
 
-def _read(content: Described) -> WindowedPattern:
+def _read(content: JsonValue) -> WindowedPattern:
     value = content.value
     readings = [
         Reading(_window(size, slide), LabelSet(frozenset(named), others), stream)

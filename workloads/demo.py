@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.option_types import WrittenFile
+from rpq.cli.options import WrittenFile
 from rpq.files.destinations import STANDARD_OUTPUT
 
 if TYPE_CHECKING:
@@ -184,8 +184,8 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
     from rich.console import Console
 
     import rpq
-    from rpq.cli.named_files import check_files
-    from rpq.cli.progress import compiling_notice, notice_after
+    from rpq.cli.options import check_files
+    from rpq.cli.reporting import compiling_notice, notice_after
     from rpq.workloads.generate.interactions import Interactions, generate_interactions
 
     check_files(written=[("--output", output)])

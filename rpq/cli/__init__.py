@@ -1,14 +1,18 @@
-"""The command `rpq`.
+"""The command `rpq`; `main` is the entry point of the console script.
 
-`main` is what the console script calls.  Importing this imports click and nothing heavy: commands bring in the engine
-when they run.
+`group` finds commands by name; `run`, `explain` and `warm_up` are the built-in ones, and `options` has the options that
+commands share.  A run is a `request`, checked by `validation`, and executed by `execution` (files) or `topic_execution`
+(Kafka) with `inputs`, `run_outputs` and `outputs`, `checkpoint`, and `reporting`.
+
+The package may import everything but `rpq.serve`, `rpq.workloads` and `rpq.spark`.  Importing it loads click and nothing
+heavy (numba, Arrow, pandas): commands import the engine when they run.
 """
 
 from __future__ import annotations
 
 import os
 
-# Arrow's own allocator keeps tens of megabytes more than the readers ever use at once; read when Arrow is imported.
+# Arrow's own allocator keeps tens of megabytes more than the readers use at once.  Arrow reads this when it is imported.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from rpq.cli.group import main

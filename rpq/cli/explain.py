@@ -1,13 +1,24 @@
-"""`rpq explain`: what an expression or a pattern means to the engine, as text and as a drawing."""
+"""`rpq explain`: the meaning of an expression or a pattern to the engine, as text and as a drawing.
+
+Drawings are made by Graphviz where its program `dot` is installed, otherwise by matplotlib.  The functions that use
+matplotlib import it when they are called.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import io
+import math
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from rpq.cli.option_types import WrittenFile
-from rpq.stream.window import kind_of_text
+from rpq.cli.options import WrittenFile
+from rpq.errors import install_command
+from rpq.stream.window_text import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
@@ -35,7 +46,6 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
     """
     from rpq import automata
-    from rpq.cli.named_files import check_files
     from rpq.queries.language import language_of
 
     if queries is not None:
@@ -50,34 +60,57 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
         drawings = [f"--{name}" for name, path in (("dot", dot), ("svg", svg), ("png", png)) if path is not None]
         if drawings:
             raise click.UsageError(f"{drawings[0]}: a query in SPARQL has no drawing; its algebra is shown as text")
-        click.echo(str(_explained_sparql(expression)))
+        click.echo(str(_explain_sparql(expression)))
         return
     try:
         tree = automata.parse(expression)
         dfa = automata.compile(expression)
     except automata.ExpressionError as error:
         raise click.UsageError(f"the expression is not understood\n{error}") from error
-    check_files(written=[("--dot", dot), ("--svg", svg), ("--png", png)])
-    if dot == "-":
-        click.echo(dfa.to_dot(), nl=False)
-    else:
-        click.echo(describe(tree, dfa))
-        if dot is None:
-            click.echo(f"\nthe automaton in Graphviz's language\n\n{dfa.to_dot()}", nl=False)
-        else:
-            _write(dot, dfa.to_dot().encode())
-    for path, kind in ((svg, "svg"), (png, "png")):
-        if path is not None:
-            from rpq.cli.drawing import CannotDraw, draw
+    _output(
+        lambda: describe(tree, dfa),
+        "automaton",
+        dfa.to_dot(),
+        lambda figure: _fill_automaton(figure, dfa),
+        dot=dot,
+        drawings=((svg, "svg"), (png, "png")),
+    )
 
+
+def _output(
+    text: Callable[[], str],
+    noun: str,
+    graph: str,
+    fill: Callable[[Any], None],
+    *,
+    dot: str | None,
+    drawings: Sequence[tuple[str | None, str]],
+) -> None:
+    """Print a description and its graph in Graphviz's language, and write the files that options name.
+
+    `fill` draws the graph into a figure of matplotlib; `drawings` are paths with the kind of image, svg or png.
+    """
+    from rpq.cli.options import check_files
+
+    check_files(written=[("--dot", dot), *((f"--{kind}", path) for path, kind in drawings)])
+    if dot == "-":
+        click.echo(graph, nl=False)
+    else:
+        click.echo(text())
+        if dot is None:
+            click.echo(f"\nthe {noun} in Graphviz's language\n\n{graph}", nl=False)
+        else:
+            _write(dot, graph.encode())
+    for path, kind in drawings:
+        if path is not None:
             try:
-                _write(path, draw(dfa, kind))
-            except CannotDraw as error:
+                _write(path, draw_graph(graph, fill, kind))
+            except DrawingError as error:
                 raise click.ClickException(str(error)) from error
 
 
-def _explained_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> SparqlExplanation:
-    """What a query in SPARQL means; of its windows those that the text declares."""
+def _explain_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> SparqlExplanation:
+    """Explain a query in SPARQL; of its windows, list those that the text declares."""
     from dataclasses import replace
 
     from rpq.errors import QueryError
@@ -93,9 +126,8 @@ def _explained_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> S
 
 
 def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | None) -> None:
-    """Show a graph pattern, and draw it where that is asked for."""
+    """Print the explanation of a graph pattern, and write the drawings that options name."""
     from rpq import automata
-    from rpq.cli.named_files import check_files
     from rpq.errors import QueryError
     from rpq.patterns.explained import explain_pattern
     from rpq.queries.pattern import Pattern
@@ -106,45 +138,35 @@ def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | Non
         raise click.UsageError(f"the pattern is not understood\n{error}") from error
     except QueryError as error:
         raise click.UsageError(str(error)) from error
-    check_files(written=[("--dot", dot), ("--svg", svg), ("--png", png)])
-    if dot == "-":
-        click.echo(explanation.to_dot(), nl=False)
-    else:
-        click.echo(str(explanation))
-        if dot is None:
-            click.echo(f"\nthe pattern in Graphviz's language\n\n{explanation.to_dot()}", nl=False)
-        else:
-            _write(dot, explanation.to_dot().encode())
-    for path, kind in ((svg, "svg"), (png, "png")):
-        if path is not None:
-            from rpq.cli.drawing import CannotDraw
-            from rpq.cli.pattern_drawing import draw_pattern
-
-            try:
-                _write(path, draw_pattern(explanation, kind))
-            except CannotDraw as error:
-                raise click.ClickException(str(error)) from error
+    _output(
+        lambda: str(explanation),
+        "pattern",
+        explanation.to_dot(),
+        lambda figure: _fill_pattern(figure, explanation),
+        dot=dot,
+        drawings=((svg, "svg"), (png, "png")),
+    )
 
 
 def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
-    """Show all queries of a file; their automata in Graphviz's language, one behind the other, only where asked for."""
+    """Print the explanations of all queries of a file; `dot` takes all their graphs, one after the other."""
     from rpq import automata
-    from rpq.cli.asked import entries_of
-    from rpq.cli.named_files import check_files
-    from rpq.cli.summary import printable
+    from rpq.cli.options import check_files
+    from rpq.cli.reporting import printable
+    from rpq.cli.request import read_query_entries
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
     if drawings:
         raise click.UsageError(f"{drawings[0]}: a drawing is of one automaton; --dot takes those of many queries")
-    asked = entries_of(queries)
+    entries = read_query_entries(queries)
     check_files(written=[("--dot", dot)], read=[("--queries", queries)])
-    explained = [query.dfa or _explained(query) for query in asked]
+    explained = [query.dfa or _explain_entry(query) for query in entries]
     graphs = "".join(one.to_dot() for one in explained if hasattr(one, "to_dot"))
     if dot == "-":
         click.echo(graphs, nl=False)
         return
-    for number, (query, one) in enumerate(zip(asked, explained, strict=True)):
+    for number, (query, one) in enumerate(zip(entries, explained, strict=True)):
         if number:
             click.echo()
         click.echo(f"query        {printable(query.name)}")
@@ -156,8 +178,8 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
         _write(dot, graphs.encode())
 
 
-def _options(query: QueryEntry) -> list[str]:
-    """What a query asks beside its expression, a line each."""
+def _options(query: AskedQuery) -> list[str]:
+    """Return a line for each option of a query."""
     ends = [
         (field, f"{len(vertices):,}: {' '.join(map(str, vertices[:8]))}{' …' * (len(vertices) > 8)}")
         for field, vertices in (("sources", query.sources), ("targets", query.targets))
@@ -167,26 +189,26 @@ def _options(query: QueryEntry) -> list[str]:
     if window is not None and kind_of_text(window) != "unbounded":
         window = f"{window}, slide {query.slide or 'not given'}"
     semantics = query.semantics or "implicit"
-    asked = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("report", query.report)]
-    return [f"{name:<13}{value}" for name, value in [*asked, ("output", query.output)] if value is not None]
+    entries = [("window", window), ("paths", query.paths), ("semantics", semantics), *ends, ("report", query.report)]
+    return [f"{name:<13}{value}" for name, value in [*entries, ("output", query.output)] if value is not None]
 
 
-def _explained(asked: QueryEntry) -> Explanation | SparqlExplanation:
-    """What a pattern of a file means, or a query in SPARQL."""
-    if asked.language == "sparql":
-        return _explained_sparql(asked.expression, asked.paths)
+def _explain_entry(entry: AskedQuery) -> Explanation | SparqlExplanation:
+    """Explain a pattern of a file, or a query in SPARQL."""
+    if entry.language == "sparql":
+        return _explain_sparql(entry.expression, entry.paths)
     from rpq.patterns.explained import explain
     from rpq.queries.language import PATTERN_OPTIONS
     from rpq.queries.query import PatternQuery
     from rpq.stream.window import Window
 
-    options = {name: value for name in PATTERN_OPTIONS if (value := getattr(asked, name)) is not None}
+    options = {name: value for name in OF_PATTERNS if (value := getattr(entry, name)) is not None}
     any_window = Window(size=1, slide=1)
-    return explain(PatternQuery(asked.expression, window=any_window, paths=asked.paths, **options))
+    return explain(PatternQuery(entry.expression, window=any_window, paths=entry.paths, **options))
 
 
 def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str] | None = None) -> str:
-    """Everything but the drawing, in lines of text; `options` are lines about a query beside its expression."""
+    """Describe an expression and its automaton in lines of text; `options` are further lines about the query."""
     states = len(dfa.accepting)
     return "\n".join(
         [
@@ -206,7 +228,7 @@ def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str]
 
 
 def outline(tree: automata.Expression, depth: int = 1) -> list[str]:
-    """The tree of an expression, a node a line.
+    """Return the tree of an expression, one line for each node.
 
     >>> from rpq import automata
     >>> print("\\n".join(outline(automata.parse("a/b{2,}"))))
@@ -240,9 +262,7 @@ def _remarks(dfa: automata.DFA) -> list[str]:
     else:
         lines.append("empty word       not accepted")
     if dfa.simple_equals_walk:
-        lines.append(
-            "simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)"
-        )
+        lines.append("simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)")
     else:
         lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
     if _has_conflicts(dfa):
@@ -268,3 +288,200 @@ def _write(path: str, data: bytes) -> None:
     except OSError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"wrote {path}", err=True)
+
+
+RADIUS = 0.22
+
+
+class DrawingError(Exception):
+    """A drawing that cannot be made: neither Graphviz nor matplotlib is installed, or Graphviz failed."""
+
+
+def draw(dfa: automata.DFA, kind: str) -> bytes:
+    """Return an image of `kind` "svg" or "png".  Raises `DrawingError`."""
+    return draw_graph(dfa.to_dot(), lambda figure: _fill_automaton(figure, dfa), kind)
+
+
+def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
+    """Return an image made by Graphviz from its language, or else by `fill`, which draws into a matplotlib figure."""
+    program = shutil.which("dot")
+    if program is not None:
+        done = subprocess.run([program, f"-T{kind}"], input=dot.encode(), capture_output=True, check=False)
+        if done.returncode:
+            raise DrawingError(f"Graphviz failed: {done.stderr.decode(errors='replace').strip()}")
+        return done.stdout
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise DrawingError(
+            f"no picture: it needs Graphviz (its program `dot`) or matplotlib ({install_command('plot')}); "
+            "--dot FILE writes it for Graphviz"
+        ) from error
+    figure = Figure()
+    fill(figure)
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, dpi=150)
+    return out.getvalue()
+
+
+def _fill_automaton(figure: Any, dfa: automata.DFA) -> None:
+    """Draw an automaton into an empty figure."""
+    places = state_positions(dfa)
+    width = 1 + max(x for x, _ in places)
+    height = 1 + max(abs(y) for _, y in places) * 2
+    figure.set_size_inches(1.6 * width + 0.8, 1.4 * height + 0.4)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    axes.set_xlim(-0.9, width - 0.3)
+    axes.set_ylim(-height / 2 - 0.4, height / 2 + 0.4)
+    for state, place in enumerate(places):
+        draw_circle(axes, place, RADIUS)
+        if dfa.accepting[state]:
+            draw_circle(axes, place, RADIUS * 0.8)
+        axes.text(*place, str(state), ha="center", va="center")
+    x, y = places[0]
+    draw_arrow(axes, (x - 3 * RADIUS, y), (x, y), "", bend=0.0, shrink=(0, 1))
+    for (state, target), label in edge_labels(dfa).items():
+        if state == target:
+            draw_loop(axes, places[state], label)
+        else:
+            (x, _), (u, _) = places[state], places[target]
+            bend = 0.25 if u - x != 1 or (target, state) in edge_labels(dfa) else 0.0
+            draw_arrow(axes, places[state], places[target], label, bend=bend)
+
+
+def state_positions(dfa: automata.DFA) -> list[tuple[float, float]]:
+    """Return (x, y) of each state: x is its distance from the start; states of one distance are stacked."""
+    distance = {0: 0}
+    queue = [0]
+    for state in queue:
+        for target in dfa.transitions[state]:
+            if target >= 0 and int(target) not in distance:
+                distance[int(target)] = distance[state] + 1
+                queue.append(int(target))
+    columns: dict[int, list[int]] = {}
+    for state in queue:
+        columns.setdefault(distance[state], []).append(state)
+    places = [(0.0, 0.0)] * len(dfa.accepting)
+    for x, states in columns.items():
+        for row, state in enumerate(states):
+            places[state] = (float(x), (len(states) - 1) / 2 - row)
+    return places
+
+
+def edge_labels(dfa: automata.DFA) -> dict[tuple[int, int], str]:
+    """Return the arrows of the drawing, each with all its labels."""
+    labels: dict[tuple[int, int], list[str]] = {}
+    for state, row in enumerate(dfa.transitions):
+        for column, target in enumerate(row):
+            if target >= 0:
+                labels.setdefault((state, int(target)), []).append(str(dfa.symbols[column]))
+    return {ends: "|".join(words) for ends, words in labels.items()}
+
+
+def draw_circle(axes: Any, place: tuple[float, float], radius: float) -> None:
+    """Draw a circle."""
+    from matplotlib.patches import Circle
+
+    axes.add_patch(Circle(place, radius, fill=False))
+
+
+def draw_arrow(
+    axes: Any,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    label: str,
+    *,
+    bend: float,
+    shrink: tuple[float, float] = (1, 1),
+    style: str = "solid",
+) -> None:
+    """Draw an arrow with a label beside it; `shrink` is the gap at its two ends, in radii."""
+    from matplotlib.patches import FancyArrowPatch
+
+    length = math.dist(start, end)
+    along = ((end[0] - start[0]) / length, (end[1] - start[1]) / length)
+    ends = [
+        (point[0] + sign * RADIUS * near * along[0], point[1] + sign * RADIUS * near * along[1])
+        for point, sign, near in ((start, 1, shrink[0]), (end, -1, shrink[1]))
+    ]
+    axes.add_patch(
+        FancyArrowPatch(
+            ends[0],
+            ends[1],
+            arrowstyle="-|>",
+            mutation_scale=12,
+            color="black",
+            connectionstyle=f"arc3,rad={-bend}",
+            linestyle=style,
+        )
+    )
+    middle = [(start[axis] + end[axis]) / 2 for axis in (0, 1)]
+    off = bend * length / 2 + 0.1
+    axes.text(
+        middle[0] - along[1] * off,
+        middle[1] + along[0] * off,
+        label,
+        ha="center",
+        va="center",
+        fontsize=9,
+        parse_math=False,
+    )
+
+
+def draw_loop(axes: Any, place: tuple[float, float], label: str, *, style: str = "solid") -> None:
+    """Draw an arrow from a place to itself, above it."""
+    from matplotlib.patches import FancyArrowPatch
+
+    x, y = place
+    ends = [(x - RADIUS * 0.6, y + RADIUS * 0.8), (x + RADIUS * 0.6, y + RADIUS * 0.8)]
+    axes.add_patch(
+        FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12, color="black", connectionstyle="arc3,rad=-1.6")
+    )
+    axes.text(x, y + RADIUS * 2.6, label, ha="center", va="center", fontsize=9, parse_math=False)
+
+
+def draw_pattern(explanation: Explanation, kind: str) -> bytes:
+    """Return an image of `kind` "svg" or "png".  Raises `DrawingError`."""
+    return draw_graph(explanation.to_dot(), lambda figure: _fill_pattern(figure, explanation), kind)
+
+
+def _fill_pattern(figure: Any, explanation: Explanation) -> None:
+    """Draw a pattern: its terms on a circle, its atoms as arrows, dashed for paths.
+
+    Terms are in the order of the text.  Several arrows between the same two terms bend away from each other.
+    """
+    places = circle_positions(explanation.nodes)
+    reach = max(max(map(abs, place)) for place in places.values()) + 0.9
+    figure.set_size_inches(1.6 * reach + 0.8, 1.6 * reach + 0.8)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-reach, reach)
+    drawn: Counter[frozenset[str]] = Counter()
+    for atom in explanation.atoms:
+        style = "dashed" if atom.kind == "path" else "solid"
+        ends = frozenset((atom.subject, atom.object))
+        if atom.subject == atom.object:
+            draw_loop(axes, places[atom.subject], atom.reads, style=style)
+        else:
+            bend = 0.25 * drawn[ends]
+            draw_arrow(
+                axes, places[atom.subject], places[atom.object], atom.reads, bend=bend, shrink=(1.3, 1.3), style=style
+            )
+        drawn[ends] += 1
+    for node, place in places.items():
+        shape = "round" if node.startswith(("?", "_:")) else "square"
+        box = {"boxstyle": f"{shape},pad=0.3", "facecolor": "white", "linestyle": ":" if node.startswith("_:") else "-"}
+        axes.text(*place, node, ha="center", va="center", bbox=box, parse_math=False)
+
+
+def circle_positions(nodes: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    """Return positions on a circle that has room for all nodes, the first one on the left."""
+    if len(nodes) == 1:
+        return {nodes[0]: (0.0, 0.0)}
+    radius = max(1.0, len(nodes) * 6 * RADIUS / (2 * math.pi))
+    angles = [math.pi - 2 * math.pi * number / len(nodes) for number in range(len(nodes))]
+    return {node: (radius * math.cos(angle), radius * math.sin(angle)) for node, angle in zip(nodes, angles, strict=True)}

@@ -1,26 +1,150 @@
-"""The options that commands share, each written once; where they differ from command to command, they are functions."""
+"""The options that commands share: types of values, declarations, named inputs, and checks of file names.
+
+Each option is declared once; where options differ from command to command, they are functions.
+
+A value of `--input` may belong to a stream: `--input NAME=FILE`.  A value that exists as a file is this file, whatever its
+name contains.  Otherwise the part before the first `=` is the name of a stream if it contains no `/`, or is in angle
+brackets: `answers=sx-a2q.txt`, `<http://example.org/answers>=-`.  A file whose name contains a `=`, and which may not exist
+yet, is written with `./` before it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import click
 
-from rpq.cli.option_types import Ahead, Names, WrittenFile
+from rpq.errors import RpqError
+from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
+from rpq.kafka.topic_names import is_topic, topics_in
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+class WrittenFile(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click only
+    """A type for the name of an output file; `-` is standard output."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return STANDARD_OUTPUT if value == STANDARD_STREAM else str(value)
+
+
+class NameList(click.ParamType):  # type: ignore[type-arg]
+    """A type for names separated by commas: `x,z`."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        return value if isinstance(value, tuple) else tuple(name.strip() for name in value.split(","))
+
+
+class ByteSize(click.ParamType):  # type: ignore[type-arg]
+    """A type for numbers of bytes: `4000000`, `500M`, `4G`, `4GiB`; the letters are powers of 1024."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(value.strip())
+        size = int(float(match[1]) * 1024 ** _POWERS[match[2].lower()]) if match else 0
+        if size <= 0:
+            self.fail(f"{value!r} is no size: expected a number of bytes such as 500M or 4G", param, ctx)
+        return size
+
+
+class CountOrNone(click.ParamType):  # type: ignore[type-arg]
+    """A type for positive integers and `none`."""
+
+    name = "count"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "N|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        if value == "none" or not isinstance(value, str):
+            return None if value == "none" else int(value)
+        digits = value.replace(",", "").replace("_", "")
+        if not digits.isdecimal() or not int(digits):
+            self.fail(f"{value!r} is no whole number from 1 on, nor none", param, ctx)
+        return int(digits)
+
+
+class MaxAheadOption(click.ParamType):  # type: ignore[type-arg]
+    """A type for `--max-ahead`: a duration, a multiple of the longest window, or `none`."""
+
+    name = "duration"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        return "DURATION|Nx|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | None:
+        from rpq.stream.max_ahead import MaxAhead
+
+        text = str(value).strip()
+        if text == "none":
+            return None
+        try:
+            MaxAhead.of(int(text) if text.isdecimal() else text)
+        except RpqError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        return text
+
+
+class OnError(click.ParamType):  # type: ignore[type-arg]
+    """A type for `--on-error`: stop, skip, or the topic that receives bad messages."""
+
+    name = "[stop|skip|kafka://…]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in ("stop", "skip") or is_topic(value):
+            return str(value)
+        return self.fail(f"{value!r} is not one of 'stop', 'skip', and no kafka://BROKER/TOPIC.", param, ctx)
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]
+    """A type for durations on the clock: 5s, 200ms, 1m, or a number of seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h)?", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no length of time; expected such as 5s, 200ms or 1m", param, ctx)
+        return float(found[1]) * {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}[found[2]]
+
+
+class Endpoint(click.ParamType):  # type: ignore[type-arg]
+    """A type for a port, or an address with a port."""
+
+    name = "[host:]port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        host, _, port = str(value).rpartition(":")
+        if not port.isdecimal() or not int(port) < 1 << 16:
+            self.fail(f"{value!r} is no port; expected such as 9100 or 127.0.0.1:9100", param, ctx)
+        return f"{host}:{port}"
+
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
 FORMATS = ("edges", "jsonl", "rdf", "stackoverflow", "ldbc", "yago", "gmark")
-"""As the help lists them: the formats of this distribution."""
+"""The formats of this distribution, in the order of the help."""
 
 BY_LINES = tuple(format for format in FORMATS if format not in ("jsonl", "rdf"))
-"""Those of which tasks on Spark can share a file."""
+"""The formats whose files can be divided among tasks of Spark."""
 
 
-def together(*options: Option) -> Option:
-    """Several options as one, which the help lists in this order."""
+def combine_options(*options: Option) -> Option:
+    """Combine options into one decorator; the help lists them in this order."""
 
     def apply(command: Command) -> Command:
         for option in reversed(options):
@@ -30,17 +154,17 @@ def together(*options: Option) -> Option:
     return apply
 
 
-def several_inputs(help: str) -> Option:
-    """`--input`, of files."""
+def input_option(help: str) -> Option:
+    """Return the option `--input`, which takes files."""
     return click.option("--input", "inputs", multiple=True, required=True, metavar="FILE...", help=help)
 
 
-def format_of(formats: tuple[str, ...]) -> Option:
-    """`--format`, whose help names these."""
+def format_option(formats: tuple[str, ...]) -> Option:
+    """Return the option `--format`, whose help lists these formats."""
     return click.option("--format", default="edges", show_default=True, help=f"Their format: {', '.join(formats)}.")
 
 
-of_rdf = together(
+rdf_options = combine_options(
     click.option(
         "--rdf-syntax",
         type=click.Choice(["nt", "nq", "ttl", "trig", "jsonld", "rdf"]),
@@ -67,12 +191,12 @@ events = click.option(
 
 
 def max_ahead(help: str, *, default: str | None = None) -> Option:
-    """`--max-ahead`."""
-    return click.option("--max-ahead", type=Ahead(), default=default, show_default=default is not None, help=help)
+    """Return the option `--max-ahead`."""
+    return click.option("--max-ahead", type=MaxAheadOption(), default=default, show_default=default is not None, help=help)
 
 
 def on_error(help: str, *, default: str = "stop") -> Option:
-    """`--on-error`."""
+    """Return the option `--on-error`."""
     return click.option("--on-error", type=click.Choice(["stop", "skip"]), default=default, show_default=True, help=help)
 
 
@@ -80,24 +204,22 @@ drop_self_loops = click.option("--drop-self-loops", is_flag=True, help="Leave ou
 
 
 def window_and_slide(sizes: str) -> Option:
-    """`--window` and `--slide`; `sizes` says what a size may be."""
-    return together(
+    """Return the options `--window` and `--slide`; `sizes` describes the possible sizes."""
+    return combine_options(
         click.option("--window", metavar="W", help=f"Size of the window: {sizes}."),
         click.option("--slide", metavar="S", help="How far the window moves at once; as --window."),
     )
 
 
 def time_unit(when: str) -> Option:
-    """`--time-unit`, which is needed only `when` it says."""
-    return click.option(
-        "--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}."
-    )
+    """Return the option `--time-unit`; `when` describes the inputs that need it."""
+    return click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help=f"Unit of the timestamps, {when}.")
 
 
 paths = click.option(
     "--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count."
 )
-budget_of_simple_paths = together(
+simple_budget_options = combine_options(
     click.option(
         "--simple-budget",
         type=int,
@@ -119,7 +241,7 @@ semantics = click.option(
     type=click.Choice(["implicit", "explicit"]),
     help="Whether answers leave silently, or with a - row, when they expire.  [default: implicit]",
 )
-sources_and_targets = together(
+sources_and_targets = combine_options(
     click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),
     click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices."),
 )
@@ -130,8 +252,8 @@ language = click.option(
     type=click.Choice(["path", "pattern", "sparql"]),
     help="What EXPRESSION is: a path expression, a graph pattern, SPARQL.  [default: what it looks like]",
 )
-of_patterns = together(
-    click.option("--select", type=Names(), metavar="X,Y...", help="Of a pattern: its columns.  [default: all variables]"),
+pattern_options = combine_options(
+    click.option("--select", type=NameList(), metavar="X,Y...", help="Of a pattern: its columns.  [default: all variables]"),
     click.option("--distinct", is_flag=True, help="Of a pattern: an answer that comes of several bindings is one."),
     click.option(
         "--matching",
@@ -146,9 +268,9 @@ of_patterns = together(
 )
 
 
-def of_topics(seconds: Any, endpoint: Any) -> Option:
-    """What is said of runs over topics of Kafka alone; lengths of time are of the type `seconds`, ports of `endpoint`."""
-    return together(
+def topic_options(seconds: Any, endpoint: Any) -> Option:
+    """Return the options of runs over topics of Kafka; `seconds` is the type of durations, `endpoint` that of ports."""
+    return combine_options(
         click.option(
             "--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL, group.id)."
         ),
@@ -180,10 +302,70 @@ def of_topics(seconds: Any, endpoint: Any) -> Option:
 
 
 def stats(place: str = "") -> Option:
-    """`--stats`; `place` is what else a file can be."""
+    """Return the option `--stats`; `place` is an addition to its help."""
     return click.option(
         "--stats", type=WrittenFile(), metavar="FILE.json", help=f"Where the figures of the summary go{place}."
     )
 
 
 quiet = click.option("--quiet", is_flag=True, help="No progress, no summary.")
+
+
+_NAMED = re.compile(r"(?:<([^<>]*)>|([^/=<>]*))=(.*)", re.DOTALL)
+
+
+class NamedInput(NamedTuple):
+    """A file, and the stream of its tuples, if any."""
+
+    path: str
+    stream: str | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.stream is None else f"{self.stream}={self.path}"
+
+
+def named_input(text: str) -> NamedInput:
+    """Parse a value of `--input`.
+
+    >>> named_input("answers=a2q.csv"), named_input("./x=y.csv")
+    (NamedInput(path='a2q.csv', stream='answers'), NamedInput(path='./x=y.csv', stream=None))
+    """
+    found = None if os.path.exists(text) else _NAMED.fullmatch(text)
+    if found is None:
+        return NamedInput(text)
+    stream, path = found[1] or found[2], found[3]
+    if not stream or not path:
+        raise click.UsageError(f"--input {text}: is no file, and no NAME=FILE: a name stands before = and a file behind it")
+    return NamedInput(path, stream)
+
+
+def named_inputs(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str | None, ...]]:
+    """Return the files that values of `--input` name, and the stream of each."""
+    found = [named_input(text) for text in texts]
+    return tuple(one.path for one in found), tuple(one.stream for one in found)
+
+
+NamedPaths = Sequence[tuple[str, str | None]]
+"""Pairs of an option and its path, which is None where the option was not given."""
+
+
+def check_files(*, written: NamedPaths, read: NamedPaths = ()) -> None:
+    """Raise `click.UsageError` if a file cannot be written, or is named for two purposes.
+
+    `-` is standard input or output.
+    """
+    outputs = [(option, path) for option, path in written if path is not None]
+    try:
+        check_distinct(written=outputs, read=[(option, path) for option, path in read if path is not None])
+        for _, path in outputs:
+            if path != STANDARD_STREAM:
+                check_writable(path)
+    except WriteError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def output_key(path: str) -> str:
+    """Return a key that all names of the same output share."""
+    if is_topic(path):
+        return topics_in(path).identity
+    return path if path == "-" else os.path.realpath(path)

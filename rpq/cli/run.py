@@ -1,4 +1,4 @@
-"""`rpq run`: the command and its options."""
+"""`rpq run`: the command and its options.  The engine is imported when the command is called."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 import click
 
 from rpq.cli import options as shared
-from rpq.cli.asked import expression_asked
-from rpq.cli.named_inputs import named_inputs
-from rpq.cli.option_types import ByteSize, CountOrNone, Endpoint, OnError, Seconds, WrittenFile
-from rpq.cli.settings import RunSettings
-from rpq.cli.several import SeveralValuesCommand
+from rpq.cli.group import SeveralValuesCommand
+from rpq.cli.options import ByteSize, CountOrNone, Endpoint, OnError, Seconds, WrittenFile, named_inputs
+from rpq.cli.request import RunSettings, query_text
 
 EPILOG = """\b
 --input, --static, --source and --target take several values in a row, and can be repeated.  EXPRESSION comes first, last,
@@ -86,9 +84,9 @@ Ctrl-C; a run over topics ends with 0 at SIGTERM.
     help="In place of EXPRESSION: many queries, .toml or .jsonl; see below.",
 )
 @shared.language
-@shared.several_inputs("Files to read; - is standard input, NAME=FILE belongs to the stream NAME.")
-@shared.format_of(shared.FORMATS)
-@shared.of_rdf
+@shared.input_option("Files to read; - is standard input, NAME=FILE belongs to the stream NAME.")
+@shared.format_option(shared.FORMATS)
+@shared.rdf_options
 @shared.events
 @click.option(
     "--static", multiple=True, metavar="FILE...", help="Edges without time, there from the beginning: source, target, label."
@@ -111,9 +109,9 @@ Ctrl-C; a run over topics ends with 0 at SIGTERM.
 )
 @shared.time_unit("where the format does not tell")
 @shared.paths
-@shared.budget_of_simple_paths
+@shared.simple_budget_options
 @shared.semantics
-@shared.of_patterns
+@shared.pattern_options
 @click.option("--output", metavar="FILE", help="Where rows go: a name as below, or - for standard output.")
 @click.option("--witness", is_flag=True, help="Add a column with a path for every + row.")
 @shared.sources_and_targets
@@ -165,7 +163,7 @@ Ctrl-C; a run over topics ends with 0 at SIGTERM.
 @click.option(
     "--checkpoint", metavar="FILE", help="Where the run stands is kept here; if it is there, the run goes on from it."
 )
-@shared.of_topics(Seconds(), Endpoint())
+@shared.topic_options(Seconds(), Endpoint())
 @shared.stats("; - is standard output")
 @shared.quiet
 def run(expression: str | None, query: str | None, dataset: str | None, **options: Any) -> None:
@@ -179,11 +177,11 @@ def run(expression: str | None, query: str | None, dataset: str | None, **option
     from rpq.cli.execution import execute
 
     try:
-        asked = expression_asked(
+        query_or_text = query_text(
             expression, query, dataset, queries_file=options["queries_file"], query_file=options["query_file"]
         )
         inputs, streams = named_inputs(options.pop("inputs"))
-        status = execute(RunSettings(expression=asked, inputs=inputs, streams=streams, **options))
+        status = execute(RunSettings(expression=query_or_text, inputs=inputs, streams=streams, **options))
     except KeyboardInterrupt:
         status = 130
     if status:

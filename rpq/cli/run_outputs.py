@@ -1,4 +1,4 @@
-"""Where the rows and the late tuples of a run go: rows of one query to one output, those of a file to what each names."""
+"""The outputs of a run: a sink for the rows of a single query or for each output of a file of queries, and late tuples."""
 
 from __future__ import annotations
 
@@ -8,64 +8,103 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
+import pyarrow as pa
 
-from rpq.cli.asked import Asked
-from rpq.cli.named_files import output_key
-from rpq.cli.outputs.late import LateFile
-from rpq.cli.outputs.output_forms import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
-from rpq.cli.outputs.query_outputs import QueryOutputs
-from rpq.cli.outputs.sinks import Sink, open_sink
-from rpq.queries.query_file import QueryEntry
+from rpq.cli.options import output_key
+from rpq.cli.outputs.formats import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
+from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, open_sink
+from rpq.cli.request import RunRequest
+from rpq.queries.query_file import AskedQuery
+from rpq.results.typed_columns import without_terms
 
 if TYPE_CHECKING:
     from rpq.cli.checkpoint import Position
     from rpq.queries.query import Query
 
 
+class QueryOutputs:
+    """An output that divides rows among sinks by their queries; it `wants_terms` if one of the sinks does.
+
+    `destinations` has the key in `sinks` for each query with an output; the rows of other queries are dropped.  A sink that
+    queries share gets their rows in time order.  The position is a dictionary with the position of each sink.
+    """
+
+    def __init__(self, sinks: Mapping[str, Sink], destinations: Mapping[str, str]) -> None:
+        self._sinks = dict(sinks)
+        numbers = {key: number for number, key in enumerate(self._sinks)}
+        self._numbers = {query: numbers[key] for query, key in destinations.items()}
+        self.wants_terms = any(sink.wants_terms for sink in self._sinks.values())
+
+    @property
+    def sinks(self) -> list[Sink]:
+        """The sinks, each of which must be closed or discarded."""
+        return list(self._sinks.values())
+
+    def write(self, rows: pa.Table) -> None:
+        """Write each row to its output.  O(rows · log outputs), where only outputs that get rows count."""
+        if not rows.num_rows:
+            return
+        queries = rows.column(QUERY_COLUMN).combine_chunks().dictionary_encode()
+        number = np.array([self._numbers.get(name, -1) for name in queries.dictionary.to_pylist()])
+        output = number[queries.indices.to_numpy(zero_copy_only=False)]
+        order = np.argsort(output, kind="stable")
+        wanted, first = np.unique(output[order], return_index=True)
+        sinks = self.sinks
+        for number, start, end in zip(wanted.tolist(), first.tolist(), [*first[1:].tolist(), len(order)], strict=True):
+            if number >= 0:
+                own = rows if end - start == len(order) else rows.take(pa.array(order[start:end]))
+                sinks[number].write(own if sinks[number].wants_terms else without_terms(own))
+
+    def commit(self) -> dict[str, int | None]:
+        """Put everything on disk, and return the positions by key."""
+        return {key: sink.commit() for key, sink in self._sinks.items()}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Where rows and late tuples go; None where nobody wants them."""
+    """The outputs of rows and of late tuples, each None if it was not requested."""
 
     rows: Sink | QueryOutputs | None = None
     late: LateFile | None = None
 
     @property
     def sinks(self) -> list[Sink]:
-        """What is written to, each of which is put in place for itself."""
+        """All sinks, each of which must be closed or discarded."""
         late = [self.late.sink] if self.late else []
         rows = [] if self.rows is None else self.rows.sinks if isinstance(self.rows, QueryOutputs) else [self.rows]
         return [*late, *rows]
 
     @property
     def wants_terms(self) -> bool:
-        """Whether rows are written with what was computed as terms."""
+        """Whether computed values must come as terms."""
         return self.rows is not None and self.rows.wants_terms
 
 
-def output_names(asked: Asked) -> set[str]:
-    """The names under which rows go out."""
-    given = [entry.output for entry in asked.entries] if asked.entries else [asked.settings.output]
+def output_names(request: RunRequest) -> set[str]:
+    """Return the names of the outputs of rows."""
+    given = [entry.output for entry in request.entries] if request.entries else [request.settings.output]
     return {output for output in given if output is not None}
 
 
-def output_options(asked: Asked) -> list[tuple[str, str | None]]:
-    """The outputs of rows, each once, behind what asks for it."""
-    if not asked.entries:
-        return [("--output", asked.settings.output)]
+def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
+    """Return the outputs of rows, each once, with the option or field that names it first."""
+    if not request.entries:
+        return [("--output", request.settings.output)]
     return [
         (f"{entry.places['output']}, field output:" if "output" in entry.places else "--output", entry.output)
-        for entry in _first_by_output(asked).values()
+        for entry in _first_by_output(request).values()
     ]
 
 
-def open_outputs(asked: Asked, queries: Sequence[Query], position: Position | None, *, grows: bool) -> Outputs:
-    """Open all outputs, to go on at a `position`; those that grow are written in place, as `open_sink` says."""
-    settings = asked.settings
+def open_outputs(request: RunRequest, queries: Sequence[Query], position: Position | None, *, grows: bool) -> Outputs:
+    """Open all outputs, resumed at a `position`; those that grow are written in place, as `open_sink` describes."""
+    settings = request.settings
     late = None
     if settings.late is not None:
         late = LateFile(settings.late, grows=grows, position=position.late_bytes if position else None)
     try:
-        rows = _open_rows(asked, queries, position.output if position else None, grows=grows)
+        rows = _open_rows(request, queries, position.output if position else None, grows=grows)
     except BaseException:
         if late is not None:
             late.sink.discard()
@@ -73,10 +112,10 @@ def open_outputs(asked: Asked, queries: Sequence[Query], position: Position | No
     return Outputs(rows=rows, late=late)
 
 
-def _open_rows(asked: Asked, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
-    if asked.entries:
-        return _open_of_queries(asked, position, grows=grows)
-    settings = asked.settings
+def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:
+    if request.entries:
+        return _open_query_outputs(request, position, grows=grows)
+    settings = request.settings
     if settings.output is None:
         return None
     (query,) = queries
@@ -90,9 +129,11 @@ def _open_rows(asked: Asked, queries: Sequence[Query], position: Any, *, grows: 
     )
 
 
-def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *, grows: bool) -> QueryOutputs | None:
-    """Open what the rows of queries go to; None if no query has an output."""
-    first = _first_by_output(asked)
+def _open_query_outputs(
+    request: RunRequest, positions: Mapping[str, int | None] | None, *, grows: bool
+) -> QueryOutputs | None:
+    """Open the outputs of the queries of a file.  Returns None if no query has an output."""
+    first = _first_by_output(request)
     if not first:
         return None
     _allow_open_files(len(first))
@@ -102,9 +143,9 @@ def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *
             sinks[key] = open_sink(
                 str(entry.output),
                 entry.columns,
-                witness=asked.settings.witness,
-                several=True,
-                resumable=asked.settings.checkpoint is not None,
+                witness=request.settings.witness,
+                with_query=True,
+                resumable=request.settings.checkpoint is not None,
                 grows=grows,
                 position=positions[key] if positions is not None else None,
             )
@@ -113,21 +154,21 @@ def _open_of_queries(asked: Asked, positions: Mapping[str, int | None] | None, *
             sink.discard()
         raise
     key_of = cache(output_key)
-    return QueryOutputs(sinks, {entry.name: key_of(entry.output) for entry in asked.entries if entry.output is not None})
+    return QueryOutputs(sinks, {entry.name: key_of(entry.output) for entry in request.entries if entry.output is not None})
 
 
-def refuse_other_columns(asked: Asked) -> None:
-    """Raise a usage error where queries share an output, but not their columns, or have one called as that of witnesses."""
-    if asked.settings.witness:
-        for columns in [entry.columns for entry in asked.entries] or [asked.columns]:
+def check_columns(request: RunRequest) -> None:
+    """Raise a usage error if queries share an output but not their columns, or a column has the name of the witnesses."""
+    if request.settings.witness:
+        for columns in [entry.columns for entry in request.entries] or [request.columns]:
             if WITNESS_COLUMN in columns:
                 raise click.UsageError(
                     f"--witness: the column of witnesses is called {WITNESS_COLUMN}; rename the variable ?{WITNESS_COLUMN}, "
                     "or select others"
                 )
-    _refuse_what_is_no_edge(asked)
-    first, key_of = _first_by_output(asked), cache(output_key)
-    for entry in asked.entries:
+    _check_n_quads(request)
+    first, key_of = _first_by_output(request), cache(output_key)
+    for entry in request.entries:
         if entry.output is None or entry.columns == (one := first[key_of(entry.output)]).columns:
             continue
         raise click.UsageError(
@@ -137,13 +178,13 @@ def refuse_other_columns(asked: Asked) -> None:
         )
 
 
-def _refuse_what_is_no_edge(asked: Asked) -> None:
-    """Raise a usage error where N-Quads are asked for of answers that are no edges, or of witnesses."""
-    asking = [(entry.output, entry.columns) for entry in asked.entries] or [(asked.settings.output, asked.columns)]
+def _check_n_quads(request: RunRequest) -> None:
+    """Raise a usage error for N-Quads of answers that are no edges, or of witnesses."""
+    asking = [(entry.output, entry.columns) for entry in request.entries] or [(request.settings.output, request.columns)]
     for output, columns in asking:
         if output is None or not output.lower().endswith(N_QUADS_ENDINGS):
             continue
-        if asked.settings.witness:
+        if request.settings.witness:
             raise click.UsageError(f"--witness: {output} is made of edges, which have no column for a path")
         try:
             check_edges(output, columns)
@@ -151,18 +192,18 @@ def _refuse_what_is_no_edge(asked: Asked) -> None:
             raise click.UsageError(str(error)) from error
 
 
-def _first_by_output(asked: Asked) -> dict[str, QueryEntry]:
-    """For each output, by its key, the first query that names it."""
-    first: dict[str, QueryEntry] = {}
+def _first_by_output(request: RunRequest) -> dict[str, AskedQuery]:
+    """Return the first query that names each output, by the output's key."""
+    first: dict[str, AskedQuery] = {}
     key_of = cache(output_key)  # thousands of queries may have one output
-    for entry in asked.entries:
+    for entry in request.entries:
         if entry.output is not None:
             first.setdefault(key_of(entry.output), entry)
     return first
 
 
 def _allow_open_files(count: int) -> None:
-    """Raise the number of files that this process may have open, if it has to be and can be."""
+    """Raise the limit of open files of this process where `count` outputs need it."""
     try:
         import resource
     except ImportError:

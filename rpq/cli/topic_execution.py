@@ -18,38 +18,49 @@ import pyarrow as pa
 
 import rpq
 from rpq import __version__
-from rpq.cli.asked import Asked
-from rpq.cli.compiling import compile_kernels
-from rpq.cli.identity import differences, identity_of
-from rpq.cli.interrupts import Interrupted, Interrupts
-from rpq.cli.labels_seen import LabelsSeen
+from rpq.cli.checkpoint import differences, identity_of
+from rpq.cli.inputs import Interrupted, Interrupts, LabelMonitor, load_static
 from rpq.cli.outputs.sinks import columns_of
-from rpq.cli.run_figures import explanations_of, figures_of_engine, figures_of_queries, peak_memory_bytes
+from rpq.cli.reporting import (
+    compile_kernels,
+    figures_of_engine,
+    figures_of_queries,
+    pattern_explanations,
+    peak_memory_bytes,
+    query_warnings,
+    report_run,
+)
+from rpq.cli.request import RunRequest, RunSettings, max_ahead_of
 from rpq.cli.run_outputs import Outputs, open_outputs, output_names
-from rpq.cli.settings import RunSettings, max_ahead_of
-from rpq.cli.static_input import load_static
-from rpq.cli.told import tell, warnings_of
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
-from rpq.kafka.client_settings import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
+from rpq.kafka.client import (
+    LOG,
+    ClientSettings,
+    JsonEventLines,
+    KafkaError,
+    KafkaUsageError,
+    TextLines,
+    client,
+    read_settings,
+)
 from rpq.kafka.from_topics import UPSERT_NEEDS_EXPLICIT
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.row_messages import Destination, RowMessages
-from rpq.kafka.run_events import LOG, JsonLinesOfEvents, TextLines
-from rpq.kafka.run_metrics import RunMetrics
-from rpq.kafka.topic_input import TopicInput
+from rpq.kafka.message_reader import MessageColumns
+from rpq.kafka.metrics import RunMetrics
+from rpq.kafka.row_outputs import Destination, RowMessages
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic, topics_in
+from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_run import TopicRun
 from rpq.queries.query import Query
 from rpq.readers import ColumnNames, WhereError, parse_where
 from rpq.stream.window import size_and_slide
 
-_TOLD = ("messages", "rows_sent", "rounds", "seconds")
-"""What figures tell of a run over topics alone."""
+_TOPIC_FIGURES = ("messages", "rows_sent", "rounds", "seconds")
+"""The figures that only runs over topics have."""
 
 
 @dataclass
-class _Ended:
-    """What is told of a run that has ended."""
+class _Outcome:
+    """The outcome of a run over topics."""
 
     rejections: list[str]
     set_aside: list[str]
@@ -60,15 +71,15 @@ class _Ended:
 
 @dataclass(frozen=True, kw_only=True)
 class _SinkPosition:
-    """Where outputs that are files stand, as they are opened."""
+    """The position at which outputs that are files are opened."""
 
     output: Any
     late_bytes: int | None = None
 
 
 @dataclass
-class _Files:
-    """Rows that go to files."""
+class _FileOutputs:
+    """The output of rows to files."""
 
     outputs: Outputs = field(default_factory=Outputs)
 
@@ -85,15 +96,15 @@ class _Files:
         return self.outputs.rows.commit()
 
 
-def execute_topics(asked: Asked) -> int:
-    """Run, write the summary, and return the exit status; usage errors are click's exceptions."""
+def execute_topics(request: RunRequest) -> int:
+    """Execute a run, write the summary, and return the exit status; usage errors are click's exceptions."""
     interrupts = Interrupts()
     with interrupts:
-        return _execute(asked, interrupts)
+        return _execute(request, interrupts)
 
 
-def _execute(asked: Asked, interrupts: Interrupts) -> int:
-    settings = asked.settings
+def _execute(request: RunRequest, interrupts: Interrupts) -> int:
+    settings = request.settings
     started = time.perf_counter()
     try:
         client()
@@ -107,30 +118,30 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
         raise click.UsageError(str(error)) from error
     except RpqError as error:
         raise click.UsageError(str(error)) from error
-    queries = asked.queries(unit=source.columns.unit, integers=False)
+    queries = request.queries(unit=source.columns.unit, integers=False)
     if settings.upsert and any(query.semantics != "explicit" for query in queries):
         raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
-    of_engines = {**_of_engines(settings), "max_ahead": max_ahead_of(settings, source.columns.unit)}
-    compile_seconds = _compiled(asked, queries, integers=False)
-    labels_seen = LabelsSeen(queries)
-    files = _Files()
+    engine_options = {**_engine_options(settings), "max_ahead": max_ahead_of(settings, source.columns.unit)}
+    compile_seconds = _compile(request, queries, integers=False)
+    labels = LabelMonitor(queries)
+    files = _FileOutputs()
     static_edges = 0
 
     def make_engine(integers: bool) -> rpq.Engine:
         nonlocal static_edges
-        asked_now = queries if not integers else asked.queries(unit=source.columns.unit, integers=True)
+        new_queries = queries if not integers else request.queries(unit=source.columns.unit, integers=True)
         if integers:
-            _compiled(asked, asked_now, integers=True)
-        engine = rpq.Engine(*asked_now, **of_engines)
-        static_edges = load_static(settings, engine, labels_seen)
+            _compile(request, new_queries, integers=True)
+        engine = rpq.Engine(*new_queries, **engine_options)
+        static_edges = load_static(settings, engine, labels)
         return engine
 
-    def open_sink(position: Any) -> _Files | None:
+    def open_sink(position: Any) -> _FileOutputs | None:
         grown = _SinkPosition(output=position) if position is not None else None
-        files.outputs = open_outputs(asked, queries, grown, grows=True)  # type: ignore[arg-type]
+        files.outputs = open_outputs(request, queries, grown, grows=True)  # type: ignore[arg-type]
         return files if files.outputs.rows is not None else None
 
-    rows = _row_messages(asked, queries)
+    rows = _row_messages(request, queries)
     metrics: RunMetrics | None = None
     try:
         metrics = None if settings.metrics is None else RunMetrics(settings.metrics, memory=peak_memory_bytes)
@@ -138,36 +149,36 @@ def _execute(asked: Asked, interrupts: Interrupts) -> int:
             source,
             settings=clients,
             make_engine=make_engine,
-            restore=lambda path: rpq.Engine.restore(path, **of_engines),
+            restore=lambda path: rpq.Engine.restore(path, **engine_options),
             rows=rows,
             open_sink=(lambda position: None) if rows is not None else open_sink,
             witness=settings.witness,
             checkpoint=settings.checkpoint,
             checkpoint_seconds=settings.checkpoint_every,
-            identity=identity_of(asked, queries),
+            identity=identity_of(request, queries),
             differences=partial(differences, unit=source.columns.unit),
             check=interrupts.check,
-            watch=labels_seen.see,
+            watch=labels.check,
             tick=metrics.update if metrics is not None else lambda run: None,
         )
-        with _told_on_stderr(settings):
+        with _log_to_stderr(settings):
             ended = _run(run, interrupts, files)
     except KafkaUsageError as error:
         raise click.UsageError(str(error)) from error
-    except RpqError as error:  # a broker, a checkpoint, or an output that cannot be gone on with
+    except RpqError as error:  # of a broker, or of a checkpoint or an output that cannot be resumed
         raise click.ClickException(str(error)) from error
     finally:
         if metrics is not None:
             metrics.close()
-    figures = _figures(run, ended, asked, queries, compile_seconds, time.perf_counter() - started - compile_seconds)
-    figures |= {"labels_never_seen": labels_seen.never_seen}
+    figures = _figures(run, ended, request, queries, compile_seconds, time.perf_counter() - started - compile_seconds)
+    figures |= {"labels_never_seen": labels.missing}
     figures |= {"static_edges": static_edges} if settings.static else {}
-    tell(ended, figures, settings, warnings=[*warnings_of(queries, settings), *labels_seen.warnings()])
+    report_run(ended, figures, settings, warnings=[*query_warnings(queries, settings), *labels.warnings()])
     return ended.exit_code
 
 
 def topic_input_of(settings: RunSettings) -> TopicInput:
-    """What is read, and how.  Raises `InputError` and `WhereError`."""
+    """Return the topics and how to read their messages.  Raises `InputError` and `WhereError`."""
     try:
         names = ColumnNames.parse(settings.columns, label=settings.label)
         columns = MessageColumns.of(names, settings.time_unit)
@@ -195,16 +206,18 @@ def topic_input_of(settings: RunSettings) -> TopicInput:
     )
 
 
-def _row_messages(asked: Asked, queries: Sequence[Query]) -> RowMessages | None:
-    """What makes messages of rows; None where they go to files, or nowhere."""
-    if not any(map(is_topic, output_names(asked))):
+def _row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages | None:
+    """Return the conversion of rows to messages; None if rows go to files, or nowhere."""
+    if not any(map(is_topic, output_names(request))):
         return None
-    settings = asked.settings
-    outputs = {entry.name: entry.output for entry in asked.entries} if asked.entries else {queries[0].name: settings.output}
-    several = bool(asked.entries)
+    settings = request.settings
+    outputs = (
+        {entry.name: entry.output for entry in request.entries} if request.entries else {queries[0].name: settings.output}
+    )
+    with_query = bool(request.entries)
     destinations = {
         query.name: Destination(
-            topic=one_topic(output), columns=columns_of(query.columns, witness=settings.witness, several=several)
+            topic=one_topic(output), columns=columns_of(query.columns, witness=settings.witness, with_query=with_query)
         )
         for query in queries
         if (output := outputs[query.name]) is not None
@@ -212,7 +225,7 @@ def _row_messages(asked: Asked, queries: Sequence[Query]) -> RowMessages | None:
     return RowMessages(destinations=destinations, upsert=settings.upsert)
 
 
-def _of_engines(settings: RunSettings) -> dict[str, Any]:
+def _engine_options(settings: RunSettings) -> dict[str, Any]:
     return {
         "threads": settings.threads,
         "memory_limit": settings.memory_limit,
@@ -221,8 +234,8 @@ def _of_engines(settings: RunSettings) -> dict[str, Any]:
     }
 
 
-def _compiled(asked: Asked, queries: Sequence[Query], *, integers: bool) -> float:
-    settings = asked.settings
+def _compile(request: RunRequest, queries: Sequence[Query], *, integers: bool) -> float:
+    settings = request.settings
     return compile_kernels(
         queries,
         integers=integers,
@@ -233,10 +246,10 @@ def _compiled(asked: Asked, queries: Sequence[Query], *, integers: bool) -> floa
     )
 
 
-def _run(run: TopicRun, interrupts: Interrupts, files: _Files) -> _Ended:
-    """Work until the end, and say how it ended."""
-    ended = _Ended(run.rejections, run.set_aside)
-    # Messages are objects by the hundred thousand: the collector would go through all that is loaded by now, each time.
+def _run(run: TopicRun, interrupts: Interrupts, files: _FileOutputs) -> _Outcome:
+    """Execute the run to its end, and return the outcome."""
+    ended = _Outcome(run.rejections, run.set_aside)
+    # Messages are objects by the hundred thousand; at each collection Python would traverse all that is loaded so far.
     gc.collect()
     gc.freeze()
     try:
@@ -246,7 +259,7 @@ def _run(run: TopicRun, interrupts: Interrupts, files: _Files) -> _Ended:
         ended.ended = f"interrupted ({received.name})"
         ended.exit_code = 0 if received == signal.SIGTERM else 128 + received
     except KafkaError as error:
-        if run.merge is None:  # it has not begun
+        if run.merge is None:  # the run has not begun
             raise
         ended.ended, ended.error, ended.exit_code = "error", str(error), 1
     except (InputError, WhereError, LimitError, ConflictBudgetError, OSError) as error:
@@ -258,10 +271,10 @@ def _run(run: TopicRun, interrupts: Interrupts, files: _Files) -> _Ended:
 
 
 @contextmanager
-def _told_on_stderr(settings: RunSettings) -> Iterator[None]:
-    """A block whose events are told on stderr; with --quiet, only those that somebody should look at."""
+def _log_to_stderr(settings: RunSettings) -> Iterator[None]:
+    """Log events to stderr in this block; with --quiet, only warnings."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLinesOfEvents() if settings.log == "json" else TextLines())
+    handler.setFormatter(JsonEventLines() if settings.log == "json" else TextLines())
     before = LOG.level, LOG.propagate
     LOG.setLevel(logging.WARNING if settings.quiet else logging.INFO)
     LOG.propagate = False
@@ -274,16 +287,16 @@ def _told_on_stderr(settings: RunSettings) -> Iterator[None]:
 
 
 def _figures(
-    run: TopicRun, ended: _Ended, asked: Asked, queries: Sequence[Query], compile_seconds: float, seconds: float
+    run: TopicRun, ended: _Outcome, request: RunRequest, queries: Sequence[Query], compile_seconds: float, seconds: float
 ) -> dict[str, Any]:
-    """What summary and `--stats` say; secrets are in none of it."""
-    settings, query = asked.settings, queries[0]
-    engine = run.engine or rpq.Engine(*queries, **_of_engines(settings))
+    """Return the figures for summary and `--stats`.  They contain no secrets."""
+    settings, query = request.settings, queries[0]
+    engine = run.engine or rpq.Engine(*queries, **_engine_options(settings))
     known = figures_of_engine(engine)
     counted = run.figures(ended.ended)
     window, slide = size_and_slide(query.window)
     of_one = ("window", "slide", "paths", "semantics", "columns")
-    no_single: Mapping[str, Any] = dict.fromkeys(of_one) if asked.entries else {}
+    no_single: Mapping[str, Any] = dict.fromkeys(of_one) if request.entries else {}
     return {
         "expression": settings.expression,
         "inputs": list(settings.inputs),
@@ -306,9 +319,9 @@ def _figures(
         "compile_seconds": compile_seconds,
         "tuples_per_second": known["tuples"] / known["engine_seconds"] if known["engine_seconds"] else 0.0,
         "peak_memory_bytes": peak_memory_bytes(),
-        **({"patterns": explained} if (explained := explanations_of(engine)) else {}),
+        **({"patterns": explained} if (explained := pattern_explanations(engine)) else {}),
         **no_single,
-        **({"queries": figures_of_queries(engine, asked)} if asked.entries else {}),
-        "kafka": {name: value for name, value in asdict(counted).items() if name in _TOLD},
+        **({"queries": figures_of_queries(engine, request)} if request.entries else {}),
+        "kafka": {name: value for name, value in asdict(counted).items() if name in _TOPIC_FIGURES},
         "version": __version__,
     }

@@ -1,4 +1,4 @@
-"""`rpq warm-up`: every kernel compiled before anybody waits for it."""
+"""`rpq warm-up`: the compilation of all kernels ahead of time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def warm_up(cpu: str | None, jobs: int | None) -> None:
 
 
 def check_processor(name: str) -> None:
-    """Raise `click.UsageError` where kernels for a processor of that name cannot be compiled here."""
+    """Raise `click.UsageError` if kernels for a processor of this name cannot be compiled on this machine."""
     from rpq.compiled.processors import NEEDS, features_here, is_known
 
     if not is_known(name):
@@ -86,16 +86,16 @@ def _compile_all(jobs: int) -> None:
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=len(VARIANTS))
-        for _ in _compiled(VARIANTS, jobs):
+        for _ in _compile_variants(VARIANTS, jobs):
             bar.advance(task)
 
 
-def _compiled(variants: tuple[Variant, ...], jobs: int) -> Iterator[Variant]:
-    """The variants, each when it is compiled, in so many processes at a time."""
+def _compile_variants(variants: tuple[Variant, ...], jobs: int) -> Iterator[Variant]:
+    """Compile variants in up to `jobs` processes at a time, and yield each when it is done."""
     from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
     with ThreadPoolExecutor(jobs) as pool:
-        # Simple paths need what walks need for windows of the same length: it is compiled by then.
+        # Simple paths need the kernels of walks over windows of the same length, so these are compiled first.
         waiting = {v.slides: v for v in variants if v.paths == "simple"}
         running: dict[Future[None], Variant] = {pool.submit(_compile, v): v for v in variants if v.paths == "walk"}
         try:
@@ -112,7 +112,7 @@ def _compiled(variants: tuple[Variant, ...], jobs: int) -> Iterator[Variant]:
 
 
 def _compile(variant: Variant) -> None:
-    """Compile a variant in a process of its own: numba compiles one kernel at a time, and code may not run here."""
+    """Compile a variant in another process: numba compiles one kernel at a time, and the code may crash here."""
     from rpq.compiled.kernel_cache import PACKAGE
 
     script = "import sys; from rpq.warmup import *; warm_up_variant(Variant(int(sys.argv[1]), sys.argv[2]))"

@@ -1,7 +1,7 @@
-"""Compressed text as gzip members and Zstandard frames, which may stand one behind the other in a file.
+"""Compressed text as gzip members and Zstandard frames, several of which may follow each other in a file.
 
-A file of several is what a file of one is to every reader of the format (`gzip -d`, `zstd -d`, Python, Arrow); so a
-file can be gone on with behind a frame that has ended, and cut there.
+Every reader of these formats (`gzip -d`, `zstd -d`, Python, Arrow) reads several frames like one.  So a file can be cut
+after any frame, and extended there.
 """
 
 from __future__ import annotations
@@ -11,20 +11,40 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from rpq.files.arrow_file import ArrowFile
+
+class ArrowFile:
+    """A base class of write-only files that Arrow accepts, for classes with a method `write`."""
+
+    closed = False
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
 
 _GZIP = 16 + zlib.MAX_WBITS
 _GZIP_LEVEL = 6
 
 
 class Frame(Protocol):
-    """One member or frame in the making."""
+    """A gzip member or Zstandard frame that is being written."""
 
     def compress(self, data: bytes | pa.Buffer) -> bytes:
-        """Take some bytes, and return what is ready of the compressed ones, often nothing."""
+        """Compress some bytes, and return the output so far, which is often empty."""
 
     def end(self) -> bytes:
-        """Return the rest; the frame takes nothing more."""
+        """End the frame, and return the rest of its output."""
 
 
 class GzipFrame:
@@ -44,7 +64,7 @@ class ZstandardFrame:
     """A frame of a Zstandard file."""
 
     def __init__(self) -> None:
-        self._ready = _Collected()
+        self._ready = _MemoryFile()
         self._stream = pa.CompressedOutputStream(self._ready, "zstd")
 
     def compress(self, data: bytes | pa.Buffer) -> bytes:
@@ -57,11 +77,11 @@ class ZstandardFrame:
 
 
 FRAMES: dict[str, type[GzipFrame | ZstandardFrame]] = {".gz": GzipFrame, ".zst": ZstandardFrame}
-"""What makes the frames of a file, by the ending of its name."""
+"""The classes of frames by the endings of files' names."""
 
 
-class _Collected(ArrowFile):
-    """A file that keeps what is written to it."""
+class _MemoryFile(ArrowFile):
+    """A file in memory."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

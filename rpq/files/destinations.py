@@ -1,21 +1,21 @@
-"""Files that are written for users: the one place that opens them.
+"""Output files: all files that are written for users are opened here.
 
 =====================================================  ==============================================================
-what stands at the path                                how it is written
+at the path there is                                   it is written
 =====================================================  ==============================================================
-nothing, or a regular file                             beside it, and put in its place as a whole (`replacing`)
-a symbolic link                                        as what it points to; the link stays
+nothing, or a regular file                             to a new file, which replaces it as a whole (`replacing`)
+a symbolic link                                        like the file that it points to; the link stays
 a device, a FIFO, a descriptor such as `/dev/stdout`   in place
 =====================================================  ==============================================================
 
-What is written beside has no name where the system can do that (Linux), so that nothing is left of it however a process
-ends; elsewhere it is a hidden file in the same folder.  A file that is replaced keeps its mode, a new one follows the
-umask.  Where a folder takes no new file, or a file cannot be renamed to (one that is mounted on its own), the file is
-copied into instead, at the end as well.
+The new file has no name if the system supports that (Linux), so that it vanishes however a process ends; otherwise it is a
+hidden file in the same folder.  A file that is replaced keeps its mode, and a new one follows the umask.  If a folder
+accepts no new file, or the file cannot be replaced by renaming (since it is mounted on its own), its content is overwritten
+at the end instead.
 
-Outputs that someone may follow (`tail -f`, of a stream that need not end) or that go on where an earlier run ended are
-`Growing`: written in place from their first byte on.  A command asks `check_writable`, and
-`rpq.files.distinct.check_distinct`, about all its paths before it opens any.
+Outputs that readers may follow (`tail -f`, of a stream without end), or that continue the output of an earlier run, are
+`GrowingFile`: written in place from their first byte on.  A command calls `check_writable` and `check_distinct` for all its
+paths before it opens any of them.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Protocol
 
 from rpq.errors import RpqError
 
 STANDARD_STREAM = "-"
-"""Where a command takes this for a path, it is standard input or standard output."""
+"""The path of standard input or standard output in the arguments of commands that accept it."""
 
 STANDARD_OUTPUT = "/dev/stdout"
-"""A path that is standard output here, on every system."""
+"""A path that is standard output in this module, on every system."""
 
 BUFFER_BYTES = 1 << 17
 
 PRIVATE = 0o600
-"""The mode of new files that hold what a stream says and are no output: states, journals and their like."""
+"""The mode of new files that have data of a stream and are no outputs, such as states and journals."""
 
 _DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
@@ -53,7 +53,7 @@ _UNNAMED = getattr(os, "O_TMPFILE", 0)
 
 
 class WriteError(RpqError, OSError):
-    """A file that cannot be written, or that a command may not write; the message names it."""
+    """A file that cannot or may not be written; the message has its name."""
 
     def __init__(self, message: str, *, number: int | None = None) -> None:
         super().__init__(message)
@@ -62,11 +62,11 @@ class WriteError(RpqError, OSError):
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, is_private: bool = False) -> Iterator[IO[bytes]]:
-    """Yield a binary file whose content is at `path` once the block ends; an exception leaves there what was there.
+    """Yield a binary file that replaces the file at `path` when the block ends, but not after an exception.
 
-    A new file has the mode that the umask leaves, a private one 0600; one that is replaced hands its mode on.
+    A new file has the mode given by the umask, a private one 0600; a file that is replaced passes on its mode.
 
-    Raises `WriteError` if it cannot be opened, written or put in place.
+    Raises `WriteError` if the file cannot be opened, written or put in place.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(folder + "/a.txt") as file:
@@ -83,9 +83,9 @@ def replacing(path: str | os.PathLike[str], *, is_private: bool = False) -> Iter
 
 
 class Destination(Protocol):
-    """What a writer writes to: `file`, until `put_in_place` or `discard` ends it.  `path` is its name in messages.
+    """The destination of a writer: `file`, until `put_in_place` or `discard` ends it.  `path` is its name in messages.
 
-    `begins_at_once` tells whether `file` may be used before there is something to write: nothing is lost by that.
+    `begins_at_once` tells whether `file` may be used before there is anything to write, because no content is lost by that.
     """
 
     path: str
@@ -100,9 +100,9 @@ class Destination(Protocol):
 
 
 class Replacement:
-    """A file on its way, as `replacing` without the block: `put_in_place` or `discard` ends it.
+    """A file that replaces another, like `replacing` without the block: `put_in_place` or `discard` ends it.
 
-    `file` can be written and, where the path is no device or FIFO, moved in and truncated.  Raises `WriteError`.
+    `file` can be written and, unless the path is a device or FIFO, truncated and positioned.  Raises `WriteError`.
     """
 
     begins_at_once = True
@@ -113,7 +113,7 @@ class Replacement:
         self._temporary: str | None = None
         self._is_copied = False
         check_writable(self.path)
-        with failures_named(self.path):
+        with write_errors(self.path):
             self._is_in_place = _is_written_in_place(self.path)
             if self._is_in_place:
                 descriptor = _open_in_place(self.path)
@@ -124,13 +124,13 @@ class Replacement:
 
     @property
     def file(self) -> IO[bytes]:
-        """What to write to."""
+        """The file to write to."""
         return self._file
 
     def put_in_place(self) -> None:
-        """Give the file its name, on disk when this returns.  Raises `WriteError`, and then nothing has changed."""
+        """Replace the file at the path, on disk when this returns.  Raises `WriteError`; then nothing has changed."""
         synchronise(self.file)
-        with failures_named(self.path):
+        with write_errors(self.path):
             if self._is_copied:
                 self._copy()
             elif not self._is_in_place:
@@ -138,7 +138,7 @@ class Replacement:
         self.file.close()
 
     def discard(self, *, whole: int = 0) -> None:
-        """Forget what was written and is not in place; nothing happens after `put_in_place`."""
+        """Discard what was written; has no effect after `put_in_place`."""
         _close_unwritten(self.file)
         if self._temporary is not None:
             with suppress(OSError):
@@ -161,7 +161,7 @@ class Replacement:
             with tempfile.TemporaryFile() as file:
                 return os.dup(file.fileno())
         if before is not None:
-            _take_over(descriptor, before)
+            _copy_owner(descriptor, before)
         return descriptor
 
     def _rename(self) -> None:
@@ -192,11 +192,11 @@ class Replacement:
             synchronise(target)
 
 
-class Growing:
-    """A file that is written in place: what is there is emptied at the first use of `file`, not before.
+class GrowingFile:
+    """A file that is written in place: its previous content is removed at the first use of `file`, not before.
 
-    With a `position` it is gone on with behind that many bytes, and cut there at once.  Raises `WriteError` if it cannot
-    be written, is missing though there is a position, or has fewer bytes than that.
+    With a `position` it is cut after that many bytes at once, and continued there.  Raises `WriteError` if it cannot be
+    written, or if there is a position and the file is missing or shorter.
     """
 
     begins_at_once = False
@@ -206,15 +206,15 @@ class Growing:
         self._file: IO[bytes] | None = None
         check_writable(self.path)
         if position is not None:
-            with failures_named(self.path):
+            with write_errors(self.path):
                 self._file = self._reopen(position)
 
     @property
     def file(self) -> IO[bytes]:
-        """What to write to."""
+        """The file to write to."""
         if self._file is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-            with failures_named(self.path):
+            with write_errors(self.path):
                 self._file = _buffered(os.open(os.path.realpath(self.path), flags, 0o666), self.path)
         return self._file
 
@@ -223,7 +223,7 @@ class Growing:
         self.file.close()
 
     def discard(self, *, whole: int = 0) -> None:
-        """Close the file, cut behind its first `whole` bytes; without any it is removed.  Raises nothing."""
+        """Close the file, and cut it after its first `whole` bytes; if that is 0, remove it.  Never raises."""
         if self._file is None or self._file.closed:
             return
         _close_unwritten(self._file)
@@ -250,8 +250,8 @@ class Growing:
         return file
 
 
-class Borrowed:
-    """An open file that stays open, such as standard output."""
+class BorrowedFile:
+    """An open file that is not closed, such as standard output."""
 
     begins_at_once = True
 
@@ -261,11 +261,11 @@ class Borrowed:
 
     @property
     def file(self) -> IO[bytes]:
-        """What to write to."""
+        """The file to write to."""
         return self._file
 
     def put_in_place(self) -> None:
-        """Hand over what is held back."""
+        """Flush the file."""
         self._file.flush()
 
     def discard(self, *, whole: int = 0) -> None:
@@ -273,11 +273,11 @@ class Borrowed:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise `WriteError` if a file cannot be written; what is there is neither opened nor changed."""
+    """Raise `WriteError` if a file cannot be written; an existing file is neither opened nor changed."""
     name = os.fspath(path)
     if not name:
         raise WriteError("the name of a file to write is empty")
-    with failures_named(name):
+    with write_errors(name):
         descriptor = descriptor_of(name)
         if descriptor is not None:
             os.fstat(descriptor)
@@ -289,42 +289,42 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             return
         if stat.S_ISDIR(mode):
             raise WriteError(f"{name}: is a folder; expected the name of a file")
-        if not _may(name, os.W_OK):
+        if not _has_access(name, os.W_OK):
             raise WriteError(f"{name}: cannot be written: it is write-protected")
 
 
 def check_folder_writable(path: str | os.PathLike[str]) -> None:
-    """Raise `WriteError` if there can be no folder of files at a path; makes none."""
+    """Raise `WriteError` if a path cannot be a folder of new files; no folder is created."""
     name = os.fspath(path)
     folder = os.path.realpath(name)
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
         raise WriteError(f"{name}: cannot be made: {folder} is no folder")
-    if not _may(folder, os.W_OK | os.X_OK):
+    if not _has_access(folder, os.W_OK | os.X_OK):
         raise WriteError(f"{name}: cannot be made: the folder {folder} is write-protected")
 
 
 def is_regular(path: str | os.PathLike[str]) -> bool:
-    """Whether what is written to a path makes a regular file: there is one, or nothing yet."""
+    """Whether writing to a path makes a regular file: there is one, or nothing yet."""
     return not _is_written_in_place(os.fspath(path))
 
 
 def synchronise(file: IO[bytes]) -> None:
-    """Put what was written to a file on disk; what is no file on a disk (a pipe) is flushed."""
+    """Put the data of a file on disk; a pipe, which is not on a disk, is flushed."""
     file.flush()
     try:
         descriptor = file.fileno()
         is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-    except OSError:  # in memory
+    except OSError:  # a file in memory
         return
     if is_file:
-        with failures_named(getattr(getattr(file, "raw", None), "path", None) or str(file.name)):
+        with write_errors(getattr(getattr(file, "raw", None), "path", None) or str(file.name)):
             os.fsync(descriptor)
 
 
 def synchronise_folder(folder: str) -> None:
-    """Put names that were given in a folder on disk, where the system can do that."""
+    """Put the new names in a folder on disk, if the system supports that."""
     with suppress(OSError):
         descriptor = os.open(folder or ".", os.O_RDONLY)
         try:
@@ -334,8 +334,8 @@ def synchronise_folder(folder: str) -> None:
 
 
 @contextmanager
-def failures_named(path: str) -> Iterator[None]:
-    """Turn what the system refuses into a `WriteError` that names the file; a pipe that nobody reads stays what it is."""
+def write_errors(path: str) -> Iterator[None]:
+    """Turn errors of the system into a `WriteError` that names the file, except `BrokenPipeError`."""
     try:
         yield
     except (WriteError, BrokenPipeError):
@@ -345,22 +345,22 @@ def failures_named(path: str) -> Iterator[None]:
 
 
 class _NamedFile(io.FileIO):
-    """An open file whose errors say its name."""
+    """An open file whose errors have its name."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         super().__init__(descriptor, "wb")
         self.path = path
 
     def write(self, data, /) -> int:  # type: ignore[no-untyped-def]
-        with failures_named(self.path):
+        with write_errors(self.path):
             return super().write(data)
 
     def truncate(self, size: int | None = None, /) -> int:
-        with failures_named(self.path):
+        with write_errors(self.path):
             return super().truncate(size)
 
     def close(self) -> None:
-        with failures_named(self.path):
+        with write_errors(self.path):
             super().close()
 
 
@@ -369,13 +369,13 @@ def _buffered(descriptor: int, path: str) -> IO[bytes]:
 
 
 def _close_unwritten(file: IO[bytes]) -> None:
-    """Close a file without what its buffer holds: writing that may be what failed."""
+    """Close a file without flushing its buffer, since writing it may be what failed."""
     with suppress(OSError):
         getattr(file, "raw", file).close()
 
 
-def _take_over(descriptor: int, before: os.stat_result) -> None:
-    """Give a file the owner, where we may, and the mode of the one that it replaces."""
+def _copy_owner(descriptor: int, before: os.stat_result) -> None:
+    """Copy the mode, and if permitted the owner, of the file that is replaced."""
     if hasattr(os, "fchown"):
         for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
             with suppress(OSError):
@@ -385,7 +385,7 @@ def _take_over(descriptor: int, before: os.stat_result) -> None:
 
 
 def _open_new(folder: str, mode: int) -> tuple[int, str | None]:
-    """Open a new file in a folder, without a name where that can be: its descriptor and its name."""
+    """Create a file in a folder, without a name if possible, and return its descriptor and its name."""
     if _UNNAMED and os.path.isdir("/proc/self/fd"):
         with suppress(OSError):  # not every file system has files without a name
             return os.open(folder, _UNNAMED | os.O_RDWR | os.O_CLOEXEC, mode), None
@@ -399,7 +399,7 @@ def _unused_name(folder: str) -> str:
 
 
 def descriptor_of(path: str) -> int | None:
-    """The open file that a name such as `/dev/stdout` or `/dev/fd/3` stands for; None for other names."""
+    """Return the descriptor that a name such as `/dev/stdout` or `/dev/fd/3` stands for; None for other names."""
     for _ in range(_MOST_LINKS):
         path = os.path.abspath(path)
         if path in _STANDARD:
@@ -418,7 +418,7 @@ def _is_written_in_place(path: str) -> bool:
         return True
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:  # nothing there, or nothing that can be reached
+    except OSError:  # nothing is there, or it cannot be reached
         return False
 
 
@@ -428,7 +428,7 @@ def _open_in_place(path: str) -> int:
 
 
 def _check_folder(path: str) -> None:
-    """Raise if no file can be made at a path where there is none."""
+    """Raise `WriteError` if no file can be created at a path where there is none."""
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if path.endswith(os.sep):
@@ -439,13 +439,101 @@ def _check_folder(path: str) -> None:
         raise WriteError(f"{path}: cannot be written: there is no folder {folder}")
     if not os.path.isdir(folder):
         raise WriteError(f"{path}: cannot be written: {folder} is no folder")
-    if not _may(folder, os.W_OK | os.X_OK):
+    if not _has_access(folder, os.W_OK | os.X_OK):
         raise WriteError(f"{path}: cannot be written: the folder {folder} is write-protected")
-    descriptor, name = _open_new(folder, 0o600)  # permissions do not tell whether there can be files in a folder
+    descriptor, name = _open_new(folder, 0o600)  # permissions alone do not tell whether a folder accepts files
     os.close(descriptor)
     if name is not None:
         os.unlink(name)
 
 
-def _may(path: str, mode: int) -> bool:
+def _has_access(path: str, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
+
+
+class SameFileError(WriteError):
+    """An error for two options of a command that name the same file."""
+
+
+def check_distinct(
+    *, written: Iterable[tuple[str, str | os.PathLike[str]]], read: Iterable[tuple[str, str | os.PathLike[str]]] = ()
+) -> None:
+    """Raise `SameFileError` if an output is also an input, or another output; arguments are pairs of option and path.
+
+    Names are compared by the file that they lead to, with any spelling, hard link or symbolic link, and by folder and name
+    if there is no file yet.  `-` is the file to which standard input or output was redirected.  Devices such as `/dev/null`
+    may be shared, and so may files that are only read.  A Parquet output in a folder that is read counts as one of the
+    folder's files.
+    """
+    outputs = [(option, os.fspath(path)) for option, path in written]
+    inputs = [(option, os.fspath(path)) for option, path in read]
+    known: dict[tuple[object, ...], tuple[str, str]] = {}
+    for option, path in outputs:
+        for key in _identities(path, is_written=True):
+            if key in known:
+                raise SameFileError(
+                    f"{_pair(*known[key])} and {_pair(option, path)} are one file; each needs a file of its own"
+                )
+            known[key] = option, path
+    for option, path in inputs:
+        for key in _identities(path, is_written=False):
+            if key in known:
+                raise SameFileError(
+                    f"{_pair(*known[key])} and {_pair(option, path)} are one file: "
+                    "it would be overwritten by what is made of it"
+                )
+        for other, output in outputs:
+            if output.endswith(".parquet") and os.path.isdir(path) and is_read_with(output, path):
+                raise SameFileError(
+                    f"{_pair(other, output)} lies in {_pair(option, path)}, whose Parquet files are all read; "
+                    "expected a place outside"
+                )
+
+
+def is_read_with(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
+    """Whether a path, which need not exist, is a folder, or is below it in a place where the folder's files are read.
+
+    Files below a name that begins with `_` or `.` are not read, as in Spark and Hive.
+    """
+    here = os.path.realpath(path)
+    while not _is_same(here, folder):
+        above, name = os.path.split(here)
+        if above == here or name.startswith(("_", ".")):
+            return False
+        here = above
+    return True
+
+
+def _is_same(path: str, other: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return path == os.path.realpath(other)
+
+
+def _identities(path: str, *, is_written: bool) -> Iterator[tuple[object, ...]]:
+    """Yield keys that all names of the same file share; none for files that may be shared."""
+    descriptor = int(is_written) if path == STANDARD_STREAM else descriptor_of(path)
+    if descriptor is not None:
+        yield "descriptor", descriptor
+    try:
+        found = os.stat(path) if descriptor is None else os.fstat(descriptor)
+    except OSError:
+        if descriptor is None:
+            yield _future_identity(path)
+        return
+    if stat.S_ISREG(found.st_mode) or (stat.S_ISFIFO(found.st_mode) and (is_written or path != STANDARD_STREAM)):
+        yield found.st_dev, found.st_ino
+
+
+def _future_identity(path: str) -> tuple[object, ...]:
+    folder, name = os.path.split(os.path.realpath(path))
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return folder, os.path.normcase(name)
+    return found.st_dev, found.st_ino, os.path.normcase(name)
+
+
+def _pair(option: str, path: str) -> str:
+    return f"{option} {path}"

@@ -1,11 +1,11 @@
-"""A file that records are appended to, and that shows what was done to it.
+"""A file of appended records in which any damage but one can be detected.
 
-    bytes   what
-    8       magic: what kind of file this is
+    bytes   field
+    8       magic: the kind of file
     4       version of its content
-    …       groups of records, one after the other; the first one has the head, an object of JSON
+    …       groups of records, one after the other; the first one has the head, a JSON object
 
-A group is what was put on disk at once:
+A group has the records that were put on disk at once:
 
     4       mark
     8       number of the group, from 0 on
@@ -15,11 +15,11 @@ A group is what was put on disk at once:
     16      BLAKE2b of the group's bytes so far and of this checksum of the group before
     4       mark of the end
 
-Numbers are little-endian.  Since every checksum has the one before in it, a group that is changed, missing, twice there,
-moved, or from another file does not fit.  A crash leaves the last group incomplete: the file ends in it, or zeros follow
-from somewhere in it on (after a loss of power).  Such a group was never on disk as a whole, so nobody was told that it was.
-Nothing but that is taken for a crash.  A file that ends exactly behind a group looks like one that was never longer: this
-is the one damage that cannot be seen.
+Numbers are little-endian.  Since every checksum includes the previous one, a group that is changed, missing, duplicated,
+moved, or from another file is detected.  A crash leaves the last group incomplete: the file ends inside of it, or the rest
+of it is zeros (after a loss of power).  Such a group was never completely on disk, so its writer was never told that it
+was.  Only this is treated as a crash.  A file that was cut exactly after a group looks like one that was never longer: this
+is the only damage that cannot be detected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _VERSION = struct.Struct("<I")
 _HEAD = struct.Struct("<4sQQ")
 _CHECK = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
-_MARK, _END = b"\xf5\xd1\xfc\xa7", b"\xd1\xfa\xf9\x96"  # in no text of UTF-8; the last byte is not zero
+_MARK, _END = b"\xf5\xd1\xfc\xa7", b"\xd1\xfa\xf9\x96"  # not in any text of UTF-8; the last byte is not zero
 _HEAD_BYTES = _HEAD.size + _CHECK.size
 _DIGEST_BYTES = 16
 _AROUND_BYTES = _HEAD_BYTES + _DIGEST_BYTES + len(_END)
@@ -48,7 +48,7 @@ _AROUND_BYTES = _HEAD_BYTES + _DIGEST_BYTES + len(_END)
 
 @dataclass(frozen=True, kw_only=True)
 class LogKind:
-    """A kind of file: its `magic` (8 bytes), what to call it, and the version of its records."""
+    """A kind of file: its `magic` (8 bytes), its name in messages, and the version of its records."""
 
     magic: bytes
     noun: str
@@ -56,12 +56,12 @@ class LogKind:
 
     @property
     def beginning(self) -> bytes:
-        """What such a file begins with."""
+        """The first bytes of such a file: magic and version."""
         return self.magic + _VERSION.pack(self.version)
 
 
 class LogError(RpqError):
-    """A file of records that cannot be gone on with; `offset` is the byte from which on it is not what was written."""
+    """A file of records that cannot be extended; `offset` is the first byte that is not as it was written."""
 
     def __init__(
         self, message: str, *, reason: Literal["missing", "foreign", "version", "damaged"], offset: int = 0
@@ -73,7 +73,7 @@ class LogError(RpqError):
 
 @dataclass(frozen=True, kw_only=True)
 class LogEnd:
-    """Where the next group begins, its number, and what it is chained to."""
+    """The end of a file: the offset and the number of the next group, and the checksum that it is chained to."""
 
     offset: int
     number: int
@@ -83,9 +83,9 @@ class LogEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class LogContent:
-    """The head, and the records of all whole groups, each with its offset.
+    """The head, and the records of all complete groups, each with its offset.
 
-    `dropped` counts bytes behind the end, which a crash left; `damage` says what else is wrong there.
+    `dropped` counts the bytes after the end, left by a crash; `damage` is the error if they have another cause.
     """
 
     head: dict[str, Any]
@@ -96,9 +96,9 @@ class LogContent:
 
 
 class RecordLog:
-    """Appends records; they are on disk, in one group, when `synchronise` returns.
+    """A writer of records, which are on disk, in one group, when `synchronise` returns.
 
-    Where that fails the file is as it was, the records wait still, and `synchronise` can be called again, or `discard`.
+    If that fails, the file is unchanged and the records are still pending: `synchronise` can be called again, or `discard`.
     """
 
     def __init__(self, path: str, end: LogEnd) -> None:
@@ -111,7 +111,7 @@ class RecordLog:
 
     @classmethod
     def create(cls, path: str, kind: LogKind, head: dict[str, Any], records: Iterable[bytes] = ()) -> RecordLog:
-        """Make a file, on disk when this returns.  Raises `OSError`; then what was there is there still."""
+        """Create a file, on disk when this returns.  Raises `OSError`; then a previous file is unchanged."""
         group, end = _group(LogEnd(offset=len(kind.beginning), number=0, digest=_first_digest(kind), salt=0), [_json(head)])
         end = replace(end, salt=zlib.crc32(end.digest))
         content = kind.beginning + group
@@ -124,21 +124,21 @@ class RecordLog:
 
     @property
     def size(self) -> int:
-        """The size of the file, with what waits."""
+        """The size of the file in bytes, including pending records."""
         return self.end.offset + self._waiting_bytes
 
     def add(self, *parts: bytes) -> None:
-        """Let a record wait for `synchronise`."""
+        """Add a pending record, which `synchronise` writes."""
         length = sum(map(len, parts))
         self._records.append(b"".join((_LENGTH.pack(length), *parts)))
         self._waiting_bytes += _LENGTH.size + length
 
     def discard(self) -> None:
-        """Forget what waits."""
+        """Remove the pending records."""
         self._records, self._waiting_bytes = [], 0
 
     def synchronise(self) -> None:
-        """Put on disk what waits.  Raises `OSError`."""
+        """Put the pending records on disk.  Raises `OSError`."""
         if not self._records:
             return
         group, end = _group(self.end, self._records, has_lengths=True)
@@ -148,12 +148,12 @@ class RecordLog:
         self.discard()
 
     def check_room(self, count: int) -> None:
-        """See that so many bytes can be put on disk: write zeros behind the end, and cut them off.  Raises `OSError`."""
+        """Check that `count` bytes can be put on disk: write zeros after the end, and remove them.  Raises `OSError`."""
         self._write(bytes(count))
         self._cut()
 
     def _write(self, data: bytes) -> None:
-        """Write behind the end; what a failure leaves there is cut off at once or before the next try."""
+        """Write after the end; the remains of a failed attempt are removed at once, or before the next attempt."""
         if self._has_rest:
             self._cut()
         self._has_rest = True
@@ -171,7 +171,7 @@ class RecordLog:
         self._has_rest = False
 
     def rename(self, path: str) -> None:
-        """Give the file another name, in the same folder; what had that name is gone.  Raises `OSError`."""
+        """Rename the file within its folder, and replace a file of that name.  Raises `OSError`."""
         os.replace(self.path, path)
         self.path = path
         synchronise_folder(os.path.dirname(path))
@@ -181,7 +181,7 @@ class RecordLog:
 
 
 def write_through(descriptor: int, offset: int, data: bytes) -> None:
-    """Write to an open file; on disk when this returns."""
+    """Write to an open file; the data is on disk when this returns."""
     os.lseek(descriptor, offset, os.SEEK_SET)
     rest = memoryview(data)
     while rest:
@@ -190,19 +190,19 @@ def write_through(descriptor: int, offset: int, data: bytes) -> None:
 
 
 def read_log(path: str, kind: LogKind, *, until: int | None = None) -> LogContent:
-    """What a file holds, or its first `until` bytes.  Raises `OSError`, and `LogError` as `log_in` does."""
+    """Read a file, or its first `until` bytes.  Raises `OSError`, and `LogError` like `parse_log`."""
     try:
         with open(path, "rb") as file:
             data = file.read() if until is None else file.read(until)
     except FileNotFoundError:
         raise LogError(f"{path}: is missing", reason="missing") from None
-    return log_in(data, kind, path=path)
+    return parse_log(data, kind, path=path)
 
 
-def log_in(data: bytes, kind: LogKind, *, path: str) -> LogContent:
-    """What the content of a file holds; `path` is its name in messages.  O(bytes).
+def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
+    """Parse the content of a file; `path` is its name in messages.  O(bytes).
 
-    Raises `LogError` where it is something else, or has no head; other damage is told in what it returns.
+    Raises `LogError` for other content, or content without a head; other damage is in the result.
     """
     start = data[: len(kind.magic)]
     if start != kind.magic:
@@ -243,7 +243,7 @@ def log_in(data: bytes, kind: LogKind, *, path: str) -> LogContent:
 
 
 def begins_with(path: str, start: bytes) -> bool:
-    """Whether a file that can be read begins with some bytes."""
+    """Whether a file can be read, and begins with these bytes."""
     try:
         with open(path, "rb") as file:
             return file.read(len(start)) == start
@@ -260,7 +260,7 @@ def _first_digest(kind: LogKind) -> bytes:
 
 
 def _group(end: LogEnd, records: list[bytes], *, has_lengths: bool = False) -> tuple[bytes, LogEnd]:
-    """A group behind an end, and the end behind it."""
+    """Return a group that follows an end, and the end after it."""
     if not has_lengths:
         records = [_LENGTH.pack(len(record)) + record for record in records]
     length = sum(map(len, records))
@@ -274,7 +274,7 @@ def _group(end: LogEnd, records: list[bytes], *, has_lengths: bool = False) -> t
 
 
 def _length_at(data: bytes | memoryview, place: int, salt: int) -> tuple[int, int] | None:
-    """Number and length of the group whose head is at a place; None where there is no head."""
+    """Return number and length of the group whose head is at a place, or None if there is no head."""
     if place + _HEAD_BYTES > len(data):
         return None
     mark, number, length = _HEAD.unpack_from(data, place)
@@ -285,7 +285,7 @@ def _length_at(data: bytes | memoryview, place: int, salt: int) -> tuple[int, in
 
 
 def _group_at(data: memoryview, end: LogEnd) -> tuple[LogEnd, str | None]:
-    """The end behind the group at an end, or what is wrong with that group."""
+    """Return the end after the group at an end, and what is wrong with that group, if anything."""
     place = end.offset
     found = _length_at(data, place, end.salt)
     if found is None:
@@ -305,7 +305,7 @@ def _group_at(data: memoryview, end: LogEnd) -> tuple[LogEnd, str | None]:
 
 
 def _records(data: memoryview, first: int, last: int) -> Iterator[tuple[int, memoryview]]:
-    """The records of a group that is whole."""
+    """Yield the records of a complete group."""
     while first < last:
         length = _LENGTH.unpack_from(data, first)[0]
         yield first, data[first + _LENGTH.size : first + _LENGTH.size + length]
@@ -313,7 +313,7 @@ def _records(data: memoryview, first: int, last: int) -> Iterator[tuple[int, mem
 
 
 def _is_torn(data: bytes, end: LogEnd) -> bool:
-    """Whether what stands behind the end is what a crash leaves: a group that breaks off, or is zeros from a place on."""
+    """Whether the bytes after the end are what a crash leaves: a group that breaks off, or ends in zeros."""
     rest = len(data[end.offset :].rstrip(b"\0"))
     found = _length_at(data, end.offset, end.salt)
     if found is None:
@@ -324,6 +324,6 @@ def _is_torn(data: bytes, end: LogEnd) -> bool:
         return False
     place = end.offset
     while (place := data.find(_MARK, place + 1)) >= 0:
-        if _length_at(data, place, end.salt) is not None:  # bytes are missing in between
+        if _length_at(data, place, end.salt) is not None:  # bytes between them are missing
             return False
     return True

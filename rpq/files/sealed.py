@@ -1,17 +1,17 @@
-"""Bytes under a seal: a header that tells what they are, how many, and their checksum.
+"""Sealed content: bytes behind a header with their kind, their version, their length and their checksum.
 
-Whoever reads them knows before looking at the content whether all of it is there and is what was written, and can say what
-is wrong where it is not. The header is the same in every version of what it seals:
+So a reader knows before it uses the content whether it is complete and unchanged, and can report what is wrong otherwise.
+The header is the same in every version of the content:
 
-    bytes   what
-    8       magic: what kind of content this is
+    bytes   field
+    8       magic: the kind of content
     4       version of the content
     8       length of the content in bytes
     16      checksum of the content: BLAKE2b with 128 bits, a gigabyte a second
     4       CRC-32 of the 36 bytes before
 
-Numbers are little-endian. The checksums find damage; they are no protection against somebody who makes them right again, so
-readers check what is inside as well.
+Numbers are little-endian.  The checksums detect damage; they do not protect against changes with correct checksums, so
+readers also check the content.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of sealed content: its `magic` (8 bytes), what to call it, and the version that is written."""
+    """A kind of sealed content: its `magic` (8 bytes), its name in messages, and the version that is written."""
 
     magic: bytes
     noun: str
     version: int
     read: tuple[int, ...] = ()
-    """The versions that are read beside it, in some other way than from under a seal."""
+    """Further versions that can be read, which are not sealed."""
     sealed: tuple[int, ...] = ()
-    """Older versions that are read from under a seal."""
+    """Older versions that can be read, which are sealed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What a header that is whole says."""
+    """The fields of an intact header."""
 
     version: int
     length: int
@@ -53,7 +53,7 @@ class Header:
 
 
 def seal(kind: Kind, parts: Iterable[bytes | memoryview]) -> bytes:
-    """The header for content that consists of these parts, one after the other. O(bytes)."""
+    """Return the header for content that consists of these parts, one after the other.  O(bytes)."""
     digest, length = hashlib.blake2b(digest_size=_DIGEST_BYTES), 0
     for part in parts:
         digest.update(part)
@@ -63,10 +63,10 @@ def seal(kind: Kind, parts: Iterable[bytes | memoryview]) -> bytes:
 
 
 def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
-    """What the header says with which `data` begins, `size` bytes being there in all. O(1).
+    """Return the header at the beginning of `data`, of which there are `size` bytes in all.  O(1).
 
-    Raises `StateFormatError` where this is something else, incomplete, or of a version that is not read here;
-    `name` is what the message calls it.
+    Raises `StateFormatError` for other content, incomplete content, or a version that this release cannot read; `name` is
+    the name of the content in messages.
     """
     start = data[: len(kind.magic)]
     if start != kind.magic:
@@ -95,7 +95,7 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
 
 
 def verify(kind: Kind, header: Header, content: bytes | memoryview, *, name: str) -> None:
-    """Raise `StateFormatError` unless content is what its header says. O(bytes)."""
+    """Raise `StateFormatError` unless the content matches its header.  O(bytes)."""
     if len(content) < header.length:
         raise _truncated(kind, name, HEADER_BYTES + len(content), HEADER_BYTES + header.length)
     if hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest() != header.digest:
@@ -103,7 +103,7 @@ def verify(kind: Kind, header: Header, content: bytes | memoryview, *, name: str
 
 
 def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
-    """The content under a seal. Raises `StateFormatError` as `header_of` and `verify` do. O(bytes)."""
+    """Return the content behind a header.  Raises `StateFormatError` like `header_of` and `verify`.  O(bytes)."""
     header = header_of(kind, data[:HEADER_BYTES], len(data), name=name)
     content = memoryview(data)[HEADER_BYTES:]
     verify(kind, header, content, name=name)
@@ -111,7 +111,7 @@ def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
 
 
 def damaged(kind: Kind, name: str, problem: str) -> StateFormatError:
-    """The error that says that this was such content once."""
+    """Return the error for damaged content of this kind."""
     return StateFormatError(f"{name} is a damaged {kind.noun}: {problem}", reason="damaged")
 
 

@@ -2,12 +2,15 @@
 
 `run_topics` is the way in.  A stream goes through
 
-    messages (message_tuples, message_columns) → one order (partition_merge) → the engine → rows (row_messages)
-    → a transaction that carries the offsets (transactions)
+    messages (topic_reader, message_reader) → one order (partition_merge) → the engine (rounds) → rows as messages in a
+    transaction that carries the offsets (row_outputs)
 
-and where it stands is told by three things: a checkpoint with the engine's state (run_position), written rarely; a
-journal of the order since then (journal); and the offsets that the last transaction committed.  After a crash the engine
-replays the journal from the checkpoint up to those offsets, silently, and goes on.
+Three things record the position of a run: a checkpoint with the engine's state, written rarely; a journal of the order since
+then (both in checkpoint); and the offsets of the last committed transaction.  After a crash the engine replays the journal
+from the checkpoint up to those offsets, without sending rows, and continues.
+
+The package may import everything but `rpq.cli`, `rpq.serve`, `rpq.workloads` and `rpq.spark`.  `topic_names` is imported for
+the help of commands, and so imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -17,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rpq.kafka.from_topics import run_topics
-    from rpq.kafka.topic_input import TopicFigures
+    from rpq.kafka.topic_reader import TopicFigures
 
 __all__ = ["TopicFigures", "run_topics"]
 
-_LAZY = {"TopicFigures": "rpq.kafka.topic_input", "run_topics": "rpq.kafka.from_topics"}
+_LAZY = {"TopicFigures": "rpq.kafka.topic_reader", "run_topics": "rpq.kafka.from_topics"}
 
 
 def __getattr__(name: str) -> Any:

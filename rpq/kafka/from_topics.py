@@ -1,4 +1,4 @@
-"""Queries from topics to topics, from Python."""
+"""`run_topics`: queries from topics to topics, from Python."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import InputError
-from rpq.kafka.client_settings import ClientSettings, client, read_settings
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.row_messages import Destination, RowMessages
-from rpq.kafka.topic_input import TopicFigures, TopicInput
+from rpq.kafka.client import ClientSettings, client, read_settings
+from rpq.kafka.message_reader import MessageColumns
+from rpq.kafka.row_outputs import Destination, RowMessages
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
+from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_run import CHECKPOINT_SECONDS, TopicRun
 from rpq.queries.protocol import MOST_ROWS
 from rpq.readers.column_names import ColumnNames
@@ -51,12 +51,12 @@ def run_topics(
 ) -> TopicFigures:
     """Run queries from topics to topics, exactly once, until `check` raises; with `until_end`, until the topics end.
 
-    `input` are URIs `kafka://BROKER/TOPIC,TOPIC`, or `NAME=kafka://…` for the tuples of a stream; `output` is one for all
-    queries, or one for each by its name.  With a `checkpoint` a later run goes on where this one stood, after a crash too.
-    `kafka_config` is librdkafka's, as a mapping or a file.  `max_delay` seconds a tuple waits for other partitions at most.
-    `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert` rows that leave are tombstones.
-    `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.  Raises `InputError`,
-    `KafkaError` (an `RpqError`), and what an engine raises.
+    `input` is one or several URIs `kafka://BROKER/TOPIC,TOPIC`, or `NAME=kafka://…` for the tuples of a stream; `output` is
+    one URI for all queries, or one for each by its name.  With a `checkpoint` a later run resumes where this one ended, also
+    after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
+    at most `max_delay` seconds.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert`
+    rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.
+    Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
 
     >>> import rpq
     >>> from rpq.kafka import run_topics

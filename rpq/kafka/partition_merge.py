@@ -1,12 +1,13 @@
-"""Partitions to one stream, in the order of (timestamp, topic, partition, offset), with a bounded delay.
+"""The merge of partitions into one stream, in the order of (timestamp, topic, partition, offset), with a bounded delay.
 
-Inside a partition the order is that of its offsets: a tuple older than one before it comes right after that, as in a file.
-So the place of a tuple is decided by the largest timestamp up to it in its partition, and a partition can still bring
-nothing before the largest that it has brought.  A tuple may go when no partition can bring one before it.
+Inside a partition the order is that of its offsets: a tuple older than one before it comes right after that one, as in a
+file.  So the position of a tuple is determined by the largest timestamp up to it in its partition, and a partition cannot
+bring a tuple before the largest timestamp that it has brought.  A tuple is released when no partition can bring one before
+it.
 
-A partition with unread messages is always waited for.  One that has been read to its end is waited for as long as somebody
-has been waiting for less than the delay; then it is idle, the others go on without it, and what it brings later comes out
-of order, or late, as the window says.
+The merge always waits for a partition with unread messages.  For one that has been read to its end it waits until tuples of
+others have been waiting for the delay.  Then the partition is idle: the merge continues without it, and tuples that it
+brings later come out of order, or late, depending on the window.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.kafka.message_tuples import Bad
-from rpq.readers.inputs import order_rows
+from rpq.kafka.message_reader import BadMessage
+from rpq.readers.merge import in_order
 
 LEAST = np.iinfo(np.int64).min
 
@@ -38,7 +39,7 @@ class Place(NamedTuple):
 
 @dataclass
 class _Piece:
-    """Tuples of a partition that were read at once, with the largest timestamp up to each, and their offsets."""
+    """Tuples of a partition that were read at once, their offsets, and for each the largest timestamp up to it."""
 
     columns: pa.RecordBatch
     keys: np.ndarray
@@ -52,24 +53,24 @@ class _Piece:
 
 
 @dataclass
-class _Line:
-    """A partition: what was read of it and is waiting, and how far it was read.
+class _Partition:
+    """A partition: its tuples and bad messages that wait, and the offset up to which it was read.
 
-    `front` is the largest timestamp that was read, `gone` the largest that was released.
+    `front` is the largest timestamp that was read, `released_front` the largest that was released.
     """
 
     place: Place
     position: int
     front: int = LEAST
-    gone: int = LEAST
+    released_front: int = LEAST
     pieces: deque[_Piece] = field(default_factory=deque)
-    bad: deque[tuple[int, int, Bad]] = field(default_factory=deque)
+    bad: deque[tuple[int, int, BadMessage]] = field(default_factory=deque)
     rows: int = 0
     at_end_since: float | None = None
     idle: bool = False
 
-    def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, Bad], position: int) -> None:
-        """Take tuples and bad messages by their offsets."""
+    def add(self, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int) -> None:
+        """Add tuples, and bad messages by their offsets."""
         keys = np.empty(0, np.int64)
         if columns is not None and columns.num_rows:
             times = columns.column("timestamp").to_numpy()
@@ -84,45 +85,45 @@ class _Line:
         self.position = position
 
     def end(self) -> int:
-        """The offset of the first message that waits, or of the next one that will be read."""
+        """Return the offset of the first message that waits, or of the next one to be read."""
         waiting = [int(self.pieces[0].offsets[0])] if self.pieces else []
         waiting += [self.bad[0][0]] if self.bad else []
         return min(waiting, default=self.position)
 
     def take(self, count: int) -> list[_Piece]:
-        """The first waiting tuples."""
-        taken: list[_Piece] = []
+        """Remove and return the first waiting tuples."""
+        pieces: list[_Piece] = []
         while count:
             piece = self.pieces.popleft()
             if len(piece.keys) > count:
                 piece, rest = piece.cut(count)
                 self.pieces.appendleft(rest)
             count -= len(piece.keys)
-            taken.append(piece)
-        if taken:
-            self.rows -= sum(len(piece.keys) for piece in taken)
-            self.gone = int(taken[-1].keys[-1])
-        return taken
+            pieces.append(piece)
+        if pieces:
+            self.rows -= sum(len(piece.keys) for piece in pieces)
+            self.released_front = int(pieces[-1].keys[-1])
+        return pieces
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released:
-    """What comes next: `columns` in order (None where there are no tuples), bad messages, and how far it brings partitions.
+class MergedTuples:
+    """The next tuples of the merge: `columns` in order (None if there are no tuples), and bad messages among them.
 
-    `ends` has the offset behind it for each partition that it moves, `fronts` the largest timestamp so far.  `offsets` and
-    `lines` tell of each row its offset, and the number of its partition among `places`.
+    `ends` has the offset after them for each partition that they advance, `fronts` its largest timestamp so far.  `offsets`
+    and `lines` have for each row its offset, and the number of its partition in `places`.
     """
 
     columns: pa.RecordBatch | None
     offsets: np.ndarray
     lines: np.ndarray
     places: tuple[Place, ...]
-    bad: tuple[Bad, ...]
+    bad: tuple[BadMessage, ...]
     ends: dict[Place, int]
     fronts: dict[Place, int]
 
     def ends_before(self, row: int) -> dict[Place, int]:
-        """How far partitions are if this row and those behind it are not there."""
+        """Return the `ends` of partitions without this row and those after it."""
         ends = dict(self.ends)
         for number in np.unique(self.lines[row:]).tolist():
             ends[self.places[number]] = int(self.offsets[row:][self.lines[row:] == number].min())
@@ -130,11 +131,11 @@ class Released:
 
 
 class PartitionMerge:
-    """Merges partitions; `places` are they, with the offset and the largest timestamp at which each begins.
+    """A merge of partitions; `places` has the offset and the largest timestamp at which each of them begins.
 
-    - In: `add`, `reached_end`
-    - Out: `ready` what may go, `up_to` what goes up to given offsets
-    - Beside: `places`, `position`, `waiting`, `waits`, `join`, `let_all_go`
+    - Input: `add`, `reached_end`, `join`
+    - Output: `ready` returns tuples that can be released, `up_to` those before given offsets; `release_all` ends all waiting
+    - State: `places`, `position`, `waiting`, `waits`
     """
 
     def __init__(
@@ -146,8 +147,9 @@ class PartitionMerge:
         is_at_end: Callable[[Place, int], bool] = lambda place, position: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._lines = {
-            place: _Line(place, offset, front=front, gone=front) for place, (offset, front) in sorted(places.items())
+        self._partitions = {
+            place: _Partition(place, offset, front=front, released_front=front)
+            for place, (offset, front) in sorted(places.items())
         }
         self._max_delay = max_delay
         self._report = report
@@ -157,35 +159,35 @@ class PartitionMerge:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        return tuple(self._lines)
+        return tuple(self._partitions)
 
     def position(self, place: Place) -> int:
-        """The offset of the next message that will be read."""
-        return self._lines[place].position
+        """Return the offset of the next message to be read."""
+        return self._partitions[place].position
 
     def waiting(self, place: Place) -> int:
-        """How many tuples of a partition wait."""
-        return self._lines[place].rows
+        """Return the number of tuples of a partition that wait."""
+        return self._partitions[place].rows
 
     @property
     def waits(self) -> bool:
-        """Whether anything waits."""
-        return any(line.pieces or line.bad for line in self._lines.values())
+        """Whether any tuple or bad message waits."""
+        return any(line.pieces or line.bad for line in self._partitions.values())
 
-    def let_all_go(self) -> None:
-        """Wait for no partition any more: all have ended."""
-        for line in self._lines.values():
+    def release_all(self) -> None:
+        """Stop waiting for partitions: all of them have ended."""
+        for line in self._partitions.values():
             line.idle = True
 
     def join(self, place: Place) -> None:
-        """Take in a partition that is new."""
-        self._lines = dict(sorted({**self._lines, place: _Line(place, 0)}.items()))
+        """Add a new partition."""
+        self._partitions = dict(sorted({**self._partitions, place: _Partition(place, 0)}.items()))
 
     def add(
-        self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, Bad], position: int
+        self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int
     ) -> None:
-        """Take what was read of a partition: tuples and their offsets, bad messages by offset, up to a `position`."""
-        line = self._lines[place]
+        """Add what was read of a partition up to a `position`: tuples with their offsets, and bad messages by offset."""
+        line = self._partitions[place]
         if line.idle:
             line.idle = False
             if self._max_delay:
@@ -196,34 +198,34 @@ class PartitionMerge:
             self._waiting_since = self._clock()
 
     def reached_end(self, place: Place, position: int) -> None:
-        """Note that there is nothing more in a partition, for now."""
-        line = self._lines[place]
+        """Record that a partition has no more messages, for now."""
+        line = self._partitions[place]
         line.position = max(line.position, position)
         if line.at_end_since is None:
             line.at_end_since = self._clock()
 
     def _bound(self) -> tuple[int, int] | None:
-        """(timestamp, number of a partition) before which nothing can come; None where nothing is waited for."""
-        fronts = [(line.front, number) for number, line in enumerate(self._lines.values()) if not line.idle]
+        """Return the (timestamp, number of a partition) before which no tuple can come; None if all are idle."""
+        fronts = [(line.front, number) for number, line in enumerate(self._partitions.values()) if not line.idle]
         return min(fronts, default=None)
 
-    def _let_idle_ones_go(self) -> None:
-        """Find the partitions that have been waited for long enough, as long as one of them holds anything back."""
+    def _mark_idle(self) -> None:
+        """Mark partitions as idle that hold others back and have been waited for long enough."""
         now = self._clock()
         if not self.waits:
             self._waiting_since = None
             return
         if self._waiting_since is None:
             self._waiting_since = now
-        for line in sorted(self._lines.values(), key=lambda line: line.front):
+        for line in sorted(self._partitions.values(), key=lambda line: line.front):
             bound = self._bound()
-            if bound is None or self._lines[self.places[bound[1]]] is not line:
+            if bound is None or self._partitions[self.places[bound[1]]] is not line:
                 continue
             if self._releasable(bound):
                 return
             if line.at_end_since is None or now - max(line.at_end_since, self._waiting_since) < self._max_delay:
                 return
-            if len(self._lines) > 1 and not self._is_at_end(line.place, line.position):
+            if len(self._partitions) > 1 and not self._is_at_end(line.place, line.position):
                 line.at_end_since = None
                 return
             line.idle = True
@@ -231,26 +233,26 @@ class PartitionMerge:
                 self._report("idle", line.place)
 
     def _releasable(self, bound: tuple[int, int] | None) -> bool:
-        for number, line in enumerate(self._lines.values()):
+        for number, line in enumerate(self._partitions.values()):
             first = line.pieces[0].keys[0] if line.pieces else line.bad[0][1] if line.bad else None
             if first is not None and (bound is None or (int(first), number) <= bound):
                 return True
         return False
 
-    def ready(self, most: int, *, stop_at_bad: bool = False) -> Released | None:
-        """What may go now, at most so many tuples; None if nothing.  With `stop_at_bad` a bad message ends it."""
-        self._let_idle_ones_go()
+    def ready(self, most: int, *, stop_at_bad: bool = False) -> MergedTuples | None:
+        """Release at most `most` tuples; None if there are none.  With `stop_at_bad` a bad message is the last entry."""
+        self._mark_idle()
         bound = self._bound()
         if not self._releasable(bound):
             return None
-        limit = (np.iinfo(np.int64).max, len(self._lines)) if bound is None else bound
+        limit = (np.iinfo(np.int64).max, len(self._partitions)) if bound is None else bound
         stop: tuple[int, int, int] | None = None
         if stop_at_bad:
-            numbered = [(number, line.bad[0]) for number, line in enumerate(self._lines.values()) if line.bad]
+            numbered = [(number, line.bad[0]) for number, line in enumerate(self._partitions.values()) if line.bad]
             firsts = [(key, number, offset) for number, (offset, key, _) in numbered]
             stop = min((first for first in firsts if first[:2] <= limit), default=None)
         counts = []
-        for number, line in enumerate(self._lines.values()):
+        for number, line in enumerate(self._partitions.values()):
             count = sum(_before(piece.keys, limit, number) for piece in line.pieces)
             if stop is not None:
                 count = min(count, sum(_up_to_bad(piece, stop, number) for piece in line.pieces))
@@ -259,12 +261,12 @@ class PartitionMerge:
         self._waiting_since = self._clock() if self.waits else None
         return released
 
-    def up_to(self, ends: Mapping[Place, int]) -> Released | None:
-        """What there is before these offsets, in the same order; None as long as not all of it was read."""
-        if any(self._lines[place].position < end for place, end in ends.items()):
+    def up_to(self, ends: Mapping[Place, int]) -> MergedTuples | None:
+        """Release all tuples before these offsets, in order; None as long as not all of them were read."""
+        if any(self._partitions[place].position < end for place, end in ends.items()):
             return None
         counts = []
-        for line in self._lines.values():
+        for line in self._partitions.values():
             end = ends.get(line.place)
             counts.append(0 if end is None else sum(int(np.searchsorted(piece.offsets, end)) for piece in line.pieces))
         return self._release(counts, most=None, limit=None, stop=None, ends=ends)
@@ -277,8 +279,8 @@ class PartitionMerge:
         limit: tuple[int, int] | None,
         stop: tuple[int, int, int] | None,
         ends: Mapping[Place, int] | None = None,
-    ) -> Released:
-        lines = list(self._lines.values())
+    ) -> MergedTuples:
+        lines = list(self._partitions.values())
         before = [line.end() for line in lines]
         if most is not None and sum(counts) > most:
             counts, last = _first_of(lines, counts, most)
@@ -288,7 +290,7 @@ class PartitionMerge:
             for piece in line.take(count):
                 numbers.append(number)
                 pieces.append(piece)
-        bad: list[tuple[int, int, int, Bad]] = []
+        bad: list[tuple[int, int, int, BadMessage]] = []
         for number, line in enumerate(lines):
             first = int(line.pieces[0].offsets[0]) if line.pieces else line.position
             until = first if ends is None else min(first, ends.get(line.place, 0))
@@ -296,38 +298,38 @@ class PartitionMerge:
                 if stop is not None and (line.bad[0][1], number, line.bad[0][0]) != stop:
                     break
                 offset, key, one = line.bad.popleft()
-                line.gone = max(line.gone, key)
+                line.released_front = max(line.released_front, key)
                 bad.append((key, number, offset, one))
         moved = {line.place: line.end() for line, start in zip(lines, before, strict=True) if line.end() != start}
         if ends is not None:
             moved = dict(ends)
         columns, offsets, of_lines = _merged(pieces, numbers)
-        return Released(
+        return MergedTuples(
             columns=columns,
             offsets=offsets,
             lines=of_lines,
             places=self.places,
             bad=tuple(one for *_, one in sorted(bad, key=lambda entry: entry[:3])),
             ends=moved,
-            fronts={place: self._lines[place].gone for place in moved},
+            fronts={place: self._partitions[place].released_front for place in moved},
         )
 
 
 def _before(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
-    """How many of a partition's keys are not behind a limit."""
+    """Return the number of a partition's keys up to a limit, included."""
     return int(np.searchsorted(keys, limit[0], side="right" if number <= limit[1] else "left"))
 
 
 def _up_to_bad(piece: _Piece, stop: tuple[int, int, int], number: int) -> int:
-    """How many tuples of a piece come before a bad message."""
+    """Return the number of tuples of a piece that come before a bad message."""
     key, line, offset = stop
     if number == line:
         return int(np.searchsorted(piece.offsets, offset))
     return int(np.searchsorted(piece.keys, key, side="right" if number < line else "left"))
 
 
-def _first_of(lines: Sequence[_Line], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
-    """How many tuples of each line are among the first, and where the last of them stands."""
+def _first_of(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
+    """Return how many tuples of each partition are among the first `most`, and the position of the last of these."""
     keys, owners = [], []
     for number, (line, count) in enumerate(zip(lines, counts, strict=True)):
         of_line = np.concatenate([piece.keys for piece in line.pieces])[:count] if count else np.empty(0, np.int64)
@@ -340,7 +342,7 @@ def _first_of(lines: Sequence[_Line], counts: Sequence[int], most: int) -> tuple
 
 
 def _merged(pieces: Sequence[_Piece], numbers: Sequence[int]) -> tuple[pa.RecordBatch | None, np.ndarray, np.ndarray]:
-    """Pieces in order, with the offset of each row and the number of its partition."""
+    """Merge pieces, and return the rows with the offset of each and the number of its partition."""
     if not pieces:
         return None, np.empty(0, np.int64), np.empty(0, np.int64)
     lines = np.repeat(np.array(numbers, np.int64), [len(piece.keys) for piece in pieces])

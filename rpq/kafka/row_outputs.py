@@ -1,25 +1,328 @@
-"""Where rows go, and messages that are no tuples: into the open transaction, or to a sink."""
+"""Outputs of a run over topics: rows as messages, in transactions that carry offsets, or to a sink of files.
+
+The key of a message is the query and its binding, the value is the row as a JSON object:
+
+    ["a2q/c2a","ann","bob"]  →  {"source": "ann", "target": "bob", "timestamp": 25, "op": "+"}
+
+With upsert a row that leaves is a tombstone, a key without a value, so that a compacted topic holds the current answers.
+
+Rows and offsets are in one transaction: both are in Kafka, or neither is.  The messages of a transaction are kept until it
+is committed, to be sent again if the broker aborts it.  A run waits for a broker that is away.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rpq.kafka.row_messages import RowMessages
-from rpq.kafka.run_events import warn
-from rpq.kafka.sent_messages import Messages
-from rpq.kafka.transactions import Transactions
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.files.table_formats import array_pieces, json_cells, object_pieces
+from rpq.kafka.client import ClientSettings, KafkaError, client, log_event, log_warning
+from rpq.kafka.partition_merge import Place
+from rpq.results.column_kernels import joined_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rpq.kafka.message_tuples import Bad
+    from rpq.kafka.message_reader import BadMessage
     from rpq.results.changes import Changes
 
-MESSAGES_TOLD = 10
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages as columns, in order: the key and the value of each (None is a tombstone), and headers if any has some.
+
+    Columns cost less than a million objects would.
+    """
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[list[tuple[str, Any]]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def part(self, start: int, end: int) -> Messages:
+        """Return the messages from `start` to `end`."""
+        headers = None if self.headers is None else self.headers[start:end]
+        return Messages(self.keys[start:end], self.values[start:end], headers)
+
+
+QUERY = "query"
+NOT_IN_KEYS = frozenset({"timestamp", "op", "path"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destination:
+    """The topic of a query's rows, and the columns in its values."""
+
+    topic: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowMessages:
+    """A conversion of rows to messages; `destinations` by queries' names.  Rows of other queries are dropped."""
+
+    destinations: Mapping[str, Destination]
+    upsert: bool = False
+
+    def convert(self, rows: pa.Table) -> list[tuple[str, Messages]]:
+        """Convert a table of rows with a column `query` to messages, by topic, in the order of the rows."""
+        if not rows.num_rows:
+            return []
+        names = pc.unique(rows.column(QUERY)).to_pylist()
+        wanted = {name: self.destinations[name] for name in names if name in self.destinations}
+        if not wanted:
+            return []
+        kinds = set(wanted.values())
+        if len(wanted) == len(names) and len(kinds) == 1:
+            (only,) = kinds
+            return [(only.topic, self._messages(rows, only.columns))]
+        # Rows of several queries that share a topic keep their order there.
+        found = []
+        for kind in dict.fromkeys(wanted.values()):
+            theirs = pa.array([name for name, one in wanted.items() if one == kind])
+            part = rows.filter(pc.is_in(rows.column(QUERY), value_set=theirs))
+            found.append((kind.topic, self._messages(part, kind.columns)))
+        return found
+
+    def _messages(self, rows: pa.Table, columns: Sequence[str]) -> Messages:
+        binding = [name for name in rows.column_names if name not in NOT_IN_KEYS]
+        keys: list[bytes | None] = []
+        values: list[bytes | None] = []
+        for batch in rows.combine_chunks().to_batches():
+            cells = {name: json_cells(batch.column(name)) for name in {*binding, *columns}}
+            keys += _lines(array_pieces(cells[name] for name in binding))
+            values += _lines(object_pieces(columns, (cells[name] for name in columns)))
+        if self.upsert:
+            leaves = pc.equal(rows.column("op"), "-").to_pylist()
+            values = [None if is_gone else value for is_gone, value in zip(leaves, values, strict=True)]
+        return Messages(keys, values)
+
+
+def _lines(pieces: Sequence[str | pa.Array]) -> list[bytes]:
+    return joined_lines(pieces).split(b"\n")[:-1]
+
+
+CALL_SECONDS = 5.0
+"""The timeout of a call to the broker, after which `check` is called."""
+
+CHUNK = 10_000
+MOST_QUEUED = 200_000
+
+
+class Transactions:
+    """Transactions of one producer, one after the other; `name` is its transactional.id.
+
+    `committed_round` returns the round of this run that the committed offsets belong to; `check` raises if the run must end.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        name: str,
+        run: str,
+        group: Callable[[], Any],
+        committed_round: Callable[[], int],
+        check: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._name = name
+        self._run = run
+        self._group = group
+        self._committed_round = committed_round
+        self._check = check
+        self._producer: Any = None
+        self._is_open = False
+        self._pending: list[tuple[str, Messages]] = []
+        self._began = 0.0
+        self._is_away = False
+        self.messages = 0
+        """The number of messages that wait to be committed."""
+        self.committed = 0
+
+    def begin(self) -> None:
+        """Become the only producer of this name, which aborts open transactions of others.  Waits for the broker."""
+        kafka = client()
+        settings = self._settings.producer(transactional_id=self._name, error_cb=lambda error: None)
+        self._producer = self._settings.create_client(kafka.Producer, settings)
+        self._retry(lambda: self._producer.init_transactions(CALL_SECONDS))
+        self._is_open = False
+
+    def check_topics(self, topics: list[str]) -> None:
+        """Raise `KafkaError` for a topic that does not exist, and is not created by the broker."""
+        for topic in topics:
+            for attempt in range(10):
+                found = self._retry(partial(self._producer.list_topics, topic, timeout=CALL_SECONDS))
+                error = found.topics[topic].error
+                if error is None:
+                    break
+                if attempt == 9 or error.code() == client().KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    why = self._settings.redact(error.str())
+                    raise KafkaError(f"--output: the topic {topic} of {self._settings.brokers}: {why}; create it first")
+                time.sleep(0.2)
+
+    def send(self, topic: str, messages: Messages) -> None:
+        """Add messages, in order."""
+        if not messages:
+            return
+        self._pending.append((topic, messages))
+        self.messages += len(messages)
+        kafka = client()
+        try:
+            if self._is_open:
+                self._produce(topic, messages)
+            else:
+                self._send_all()
+        except kafka.KafkaException as error:
+            # The transaction has failed; its messages are sent again at the commit.
+            self._recover(error)
+
+    @property
+    def age(self) -> float:
+        """Seconds since the transaction was begun; 0 if none is open."""
+        return time.monotonic() - self._began if self._is_open else 0.0
+
+    def commit(self, ends: Mapping[Place, int], number: int) -> None:
+        """Commit all messages, together with the offsets `ends` of partitions after round `number`."""
+        kafka = client()
+        offsets = [
+            kafka.TopicPartition(place.topic, place.partition, end, metadata=f"rpq {self._run} {number}")
+            for place, end in ends.items()
+        ]
+        while True:
+            try:
+                if not self._is_open:
+                    self._send_all()
+                self._retry(lambda: self._producer.send_offsets_to_transaction(offsets, self._group(), CALL_SECONDS))
+                self._retry(lambda: self._producer.commit_transaction(CALL_SECONDS))
+                break
+            except kafka.KafkaException as error:
+                if self._recover(error) and self._committed_round() >= number:
+                    break
+        self.committed += self.messages
+        self._is_open, self._pending, self.messages = False, [], 0
+
+    def close(self) -> None:
+        """Abort the open transaction, unless that takes longer than a second."""
+        if self._producer is None:
+            return
+        kafka = client()
+        try:
+            if self._is_open:
+                self._producer.purge()
+                self._producer.abort_transaction(1.0)
+        except kafka.KafkaException:
+            pass  # the next run aborts it when it begins
+        self._producer = None
+
+    def _send_all(self) -> None:
+        """Begin a transaction with all messages that wait to be committed."""
+        self._producer.begin_transaction()
+        self._is_open, self._began = True, time.monotonic()
+        for topic, messages in self._pending:
+            self._produce(topic, messages)
+
+    def _produce(self, topic: str, messages: Messages) -> None:
+        """Pass messages to the client as fast as it accepts them."""
+        producer = self._producer
+        start, patient_until = 0, time.monotonic() + CALL_SECONDS
+        while start < len(messages):
+            end = min(start + CHUNK, len(messages))
+            taken = 0 if len(producer) > MOST_QUEUED else self._enqueue(topic, messages.part(start, end))
+            start += taken
+            if taken:
+                patient_until = time.monotonic() + CALL_SECONDS
+            elif time.monotonic() > patient_until:
+                self._check()
+            producer.poll(0 if start == end else 0.01)
+
+    def _enqueue(self, topic: str, messages: Messages) -> int:
+        """Put messages into the queue of the client, and return how many it had room for."""
+        produce = self._producer.produce
+        values = iter(messages.values)
+        try:
+            # Calls of C only: a message needs no object and no bytecode.
+            if messages.headers is None:
+                deque(map(produce, repeat(topic), values, messages.keys), maxlen=0)
+            else:
+                for value, key, headers in zip(values, messages.keys, messages.headers, strict=True):
+                    produce(topic, value, key, headers=headers)
+        except BufferError:
+            return len(messages) - length_hint(values) - 1
+        return len(messages)
+
+    def _recover(self, error: Any) -> bool:
+        """Bring the producer to a state in which a transaction can begin.
+
+        Returns whether the last transaction may have been committed.
+        """
+        kafka = client()
+        cause = error.args[0]
+        if not isinstance(cause, kafka.KafkaError):
+            raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(error)}") from None
+        # In a transaction that has failed, the error of a message only names the state, not the cause.
+        if cause.txn_requires_abort() or cause.code() == kafka.KafkaError._STATE:
+            log_warning("transaction given up, sent again", reason=self._settings.redact(cause.str()))
+            try:
+                self._retry(lambda: self._producer.abort_transaction(CALL_SECONDS))
+            except kafka.KafkaException as problem:
+                if problem.args[0].code() != kafka.KafkaError._STATE:  # otherwise there is no transaction any more
+                    return self._recover(problem)
+            self._is_open = False
+            return False
+        if not cause.fatal():
+            raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(cause.str())}") from None
+        fenced = {kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH}
+        if cause.code() in fenced and self.age < 10:
+            raise KafkaError(
+                f"another run with the name {self._name} has taken over; a checkpoint, or a transactional.id, is for one "
+                "run at a time"
+            ) from None
+        log_warning("producer begins anew", reason=self._settings.redact(cause.str()))
+        self._is_open = False
+        self.begin()
+        return True
+
+    def _retry(self, call: Callable[[], Any]) -> Any:
+        """Repeat a call while the broker is away, unless the run must end."""
+        kafka = client()
+        while True:
+            try:
+                found = call()
+            except kafka.KafkaException as error:
+                cause = error.args[0]
+                transient = cause.retriable() or cause.code() in (kafka.KafkaError._TIMED_OUT, kafka.KafkaError._TRANSPORT)
+                if not transient or cause.fatal() or cause.txn_requires_abort():
+                    raise
+                # Checked only here: a run that must end still commits its messages if that needs no waiting.
+                self._check()
+                if not self._is_away:
+                    log_warning("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
+                self._is_away = True
+                time.sleep(0.1)
+                continue
+            if self._is_away:
+                log_event("the broker is back", brokers=self._settings.brokers)
+                self._is_away = False
+            return found
+
+
+MAX_MESSAGES = 10
 
 
 class RowSink(Protocol):
-    """Where rows go that go to no topic; what was computed it has as terms where it `wants_terms`."""
+    """An output of rows that is no topic; computed values come as terms if it `wants_terms`."""
 
     @property
     def wants_terms(self) -> bool: ...
@@ -30,9 +333,9 @@ class RowSink(Protocol):
 
 
 class RowOutputs:
-    """Sends rows as messages into `transactions`, where there are such, or to the `sink`.
+    """The output of a run: messages in `transactions` if there are any, otherwise rows to the `sink`.
 
-    `has_sent` says whether any has gone since it was last set; `set_aside` are the first roots that were.
+    `has_sent` is set when rows are sent; `set_aside` has messages about the first roots that were set aside.
     """
 
     def __init__(self, rows: RowMessages | None, *, witness: bool, dead_letters: str | None) -> None:
@@ -46,45 +349,45 @@ class RowOutputs:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that are written."""
+        """The topics to which messages are sent."""
         found = set() if self.rows is None else {destination.topic for destination in self.rows.destinations.values()}
         return [*sorted(found), *([self._dead_letters] if self._dead_letters else ())]
 
     @property
-    def are_wanted(self) -> bool:
-        """Whether rows go anywhere."""
+    def has_destination(self) -> bool:
+        """Whether rows are sent anywhere."""
         return self.rows is not None or self.sink is not None
 
     @property
-    def wait(self) -> bool:
+    def has_uncommitted(self) -> bool:
         """Whether messages wait to be committed."""
         return self.transactions is not None and self.transactions.messages > 0
 
     @property
     def age(self) -> float:
-        """Seconds since the first of those was sent."""
+        """Seconds since the first of these messages was sent."""
         return 0.0 if self.transactions is None else self.transactions.age
 
     def send(self, changes: Changes) -> int:
-        """Send the rows of changes; how many they are."""
+        """Send the rows of changes, and return their number."""
         for report in changes.set_aside:
             message = f"{report.query}: root {report.root} set aside: its search took {report.size:,} nodes"
-            warn(message, time=report.timestamp)
-            if len(self.set_aside) < MESSAGES_TOLD:
+            log_warning(message, time=report.timestamp)
+            if len(self.set_aside) < MAX_MESSAGES:
                 self.set_aside.append(message)
         if not len(changes):
             return 0
         self.has_sent = True
         for rows in changes.tables(witness=self._witness, terms=self.sink is not None and self.sink.wants_terms):
             if self.rows is not None and self.transactions is not None:
-                for topic, messages in self.rows.of(rows):
+                for topic, messages in self.rows.convert(rows):
                     self.transactions.send(topic, messages)
             elif self.sink is not None:
                 self.sink.write(rows)
         return len(changes)
 
-    def set_apart(self, bad: Bad) -> None:
-        """Send a message that is no tuple to where such go, as it was, with the reason and its place in its headers."""
+    def send_dead_letter(self, bad: BadMessage) -> None:
+        """Send a message that is no tuple to the topic of dead letters, with the reason and its place as headers."""
         if self._dead_letters is None or self.transactions is None:
             return
         about = {

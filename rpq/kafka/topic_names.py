@@ -1,4 +1,4 @@
-"""Topics by their names: `kafka://broker:9092,other:9092/topic,topic`."""
+"""URIs of topics: `kafka://broker:9092,other:9092/topic,topic`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _BROKER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+)(?::[0-9]{1,5})?")
 
 @dataclass(frozen=True)
 class TopicNames:
-    """Some topics of one cluster: `brokers` (host:port, separated by commas) and the names of the topics."""
+    """Topics of one cluster: `brokers` (host:port, separated by commas) and the names of the topics."""
 
     brokers: str
     topics: tuple[str, ...]
 
     @property
     def identity(self) -> str:
-        """What remains the same when brokers move.
+        """A name of the topics that stays the same when brokers move.
 
         >>> topics_in("kafka://one:9092/edges").identity
         'kafka:edges'
@@ -33,7 +33,7 @@ class TopicNames:
 
 
 def is_topic(text: str | None) -> bool:
-    """Whether a text is meant as topics of Kafka.
+    """Whether a text is a URI of topics.
 
     >>> is_topic("kafka://localhost/edges"), is_topic("edges.csv"), is_topic(None)
     (True, False, False)
@@ -42,7 +42,7 @@ def is_topic(text: str | None) -> bool:
 
 
 def topics_in(uri: str) -> TopicNames:
-    """Read such a URI; raises `InputError` where it is none, or holds what does not belong into it.
+    """Parse a URI of topics.  Raises `InputError`, also for a URI with a login.
 
     >>> topics_in("kafka://localhost/a,b")
     TopicNames(brokers='localhost:9092', topics=('a', 'b'))
@@ -73,7 +73,7 @@ def _with_port(uri: str, host: str) -> str:
 
 
 def one_cluster(uris: Iterable[str]) -> list[TopicNames]:
-    """The topics of several URIs; raises `InputError` where they name different brokers: a transaction is of one cluster."""
+    """Parse URIs of one cluster.  Raises `InputError` for different brokers: a transaction belongs to one cluster."""
     found = [topics_in(uri) for uri in uris]
     for one in found[1:]:
         if one.brokers != found[0].brokers:
@@ -85,7 +85,7 @@ def one_cluster(uris: Iterable[str]) -> list[TopicNames]:
 
 
 def checked_topic(text: str) -> str:
-    """The text if it names topics; raises `InputError` else."""
+    """Return the text if it is a URI of topics.  Raises `InputError`."""
     if not is_topic(text):
         raise InputError(f"{text}: is no topic; expected kafka://BROKER[:PORT]/TOPIC")
     topics_in(text)
@@ -93,7 +93,7 @@ def checked_topic(text: str) -> str:
 
 
 def one_topic(text: str) -> str:
-    """The topic that a URI names; raises `InputError` where it names several."""
+    """Return the topic that a URI names.  Raises `InputError` if it names several."""
     names = topics_in(text).topics
     if len(names) > 1:
         raise InputError(f"{text}: names {len(names)} topics; rows go to one")

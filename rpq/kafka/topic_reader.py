@@ -1,9 +1,11 @@
-"""Topics as they are read: partitions that are assigned to this run alone, from given offsets on."""
+"""The input of a run over topics: its description, its counts, and the reader that fetches messages into a merge."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -11,28 +13,96 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.kafka.client_settings import ClientSettings, HeardLog, KafkaError, client
-from rpq.kafka.message_tuples import MessageReader
-from rpq.kafka.partition_merge import PartitionMerge, Place
-from rpq.kafka.run_events import tell, warn
-from rpq.readers.column_names import did_you_mean
-from rpq.readers.gc_pause import gc_paused
+from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, log_event, log_warning
+from rpq.kafka.message_reader import MessageColumns, MessageReader
+from rpq.kafka.partition_merge import MergedTuples, PartitionMerge, Place
+from rpq.readers.column_names import ColumnNames, did_you_mean
+from rpq.readers.uncollected import uncollected
+from rpq.readers.where import Where
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicFigures:
+    """The counts of a run over topics, except those of its engine.
+
+    `messages` were read, and `rejected` of them were no tuples (`rejections` has the reasons of the first ones); `filtered`
+    and `undecided` are as with files.  `rows_sent` rows were committed in `rounds` rounds.  `seconds` is the time from the
+    first fetch to the last commit, 0 if the run failed.  `ended` says how the run ended.
+
+    >>> TopicFigures(ended="end of input", messages=3, rejected=1, rejections=("t/0 at offset 2: …",)).rejected
+    1
+    """
+
+    ended: str
+    messages: int
+    rejected: int
+    rejections: tuple[str, ...] = ()
+    filtered: int = 0
+    undecided: int = 0
+    rows_sent: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(kw_only=True)
+class TopicInput:
+    """The input of a run: topics by name, each with the stream of its tuples, and how their messages are read."""
+
+    brokers: str
+    topics: Mapping[str, str | None]
+    columns: MessageColumns = field(default_factory=lambda: MessageColumns.of(ColumnNames()))
+    where: Where | None = None
+    only_json: bool = False
+    max_delay: float = 1.0
+    on_error: str = "stop"
+    dead_letters: str | None = None
+    until_end: bool = False
+    limit: int | None = None
+
+
+class RejectedTuple:
+    """A tuple that the engine rejects, with the interface of the message that it came from; its value is the tuple."""
+
+    def __init__(self, released: MergedTuples, row: int, tuples: pa.RecordBatch, number: int) -> None:
+        self._place = released.places[int(released.lines[row])]
+        self._offset = int(released.offsets[row])
+        values = {name: tuples.column(name)[number].as_py() for name in tuples.schema.names}
+        self._value = json.dumps(values, ensure_ascii=False).encode()
+
+    def topic(self) -> str:
+        return self._place.topic
+
+    def partition(self) -> int:
+        return self._place.partition
+
+    def offset(self) -> int:
+        return self._offset
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return self._value
+
+    def headers(self) -> None:
+        return None
+
 
 ALERT = "SSL alert number"
-"""What OpenSSL says where a broker does not take a certificate; to the client of Kafka it is a lost connection."""
+"""OpenSSL's message if a broker rejects a certificate; to the client of Kafka it is a lost connection."""
 
 CALL_SECONDS = 5.0
 START_SECONDS = 30.0
-"""So long a cluster that was never reached is looked for."""
+"""The time in seconds within which a cluster must be reached for the first time."""
 
 MOST_WAITING = 300_000
-"""Tuples of a partition that wait for others before it is read no further."""
+"""The number of waiting tuples of a partition at which reading it is paused."""
 
 
 class TopicReader:
-    """Reads topics into a merge.
+    """A consumer that reads topics into a merge.
 
-    `readers` by topic.  `check` raises where the run is to end.
+    `readers` are the readers of messages by topic.  `check` raises if the run must end.
     """
 
     def __init__(
@@ -52,42 +122,42 @@ class TopicReader:
         self._was_reached = self._has_hint = False
         self._paused: set[Place] = set()
         self._ended: set[Place] = set()
-        self._given: list[Any] = []
+        self._polled: list[Any] = []
         self.messages = self.filtered = self.undecided = 0
         kafka = client()
         self._from_end = (settings.named("auto.offset.reset") or "earliest") in ("latest", "largest", "end")
-        made = settings.consumer(
+        options = settings.consumer(
             group_id=group,
             enable_auto_commit=False,
             enable_auto_offset_store=False,
             enable_partition_eof=True,
             auto_offset_reset="error",
-            error_cb=self._told,
+            error_cb=self._on_error,
         )
-        self._log = HeardLog()
-        self._consumer = settings.made(kafka.Consumer, {**made, "logger": self._log})
+        self._log = ConnectionLog()
+        self._consumer = settings.create_client(kafka.Consumer, {**options, "logger": self._log})
         self._until = None if waits_forever else time.monotonic() + START_SECONDS
         self._known = self._all_topics()
 
     # --- what there is ---------------------------------------------------------------------------------------
 
-    def _told(self, error: Any) -> None:
-        """Hear of what goes wrong with connections."""
+    def _on_error(self, error: Any) -> None:
+        """Handle an error of a connection, as a callback of the client."""
         kafka = client()
         if error.code() == kafka.KafkaError._ALL_BROKERS_DOWN and not self._is_away:
             self._is_away = True
-            warn("waiting for the broker", brokers=self._settings.brokers)
+            log_warning("waiting for the broker", brokers=self._settings.brokers)
         elif error.code() in (kafka.KafkaError._AUTHENTICATION, kafka.KafkaError._SSL) or ALERT in error.str():
-            self._refused = self._settings.scrubbed(error.str())
-            warn("the broker refuses", reason=self._refused)
+            self._refused = self._settings.redact(error.str())
+            log_warning("the broker refuses", reason=self._refused)
 
-    def _came_back(self) -> None:
+    def _mark_reachable(self) -> None:
         if self._is_away:
             self._is_away = False
-            tell("the broker is back", brokers=self._settings.brokers)
+            log_event("the broker is back", brokers=self._settings.brokers)
 
-    def _asked(self, call: Callable[[], Any]) -> Any:
-        """Ask the broker, as often as it takes while it is away; the first time not for ever."""
+    def _call_broker(self, call: Callable[[], Any]) -> Any:
+        """Call the broker, and repeat the call while it is away; until it was reached once, only for `START_SECONDS`."""
         kafka = client()
         while True:
             try:
@@ -95,58 +165,58 @@ class TopicReader:
             except kafka.KafkaException as error:
                 cause = error.args[0]
                 if not (cause.retriable() or cause.code() in (kafka.KafkaError._TRANSPORT, kafka.KafkaError._TIMED_OUT)):
-                    raise KafkaError(f"{self._settings.brokers}: {self._settings.scrubbed(cause.str())}") from None
-                self._listen()
+                    raise KafkaError(f"{self._settings.brokers}: {self._settings.redact(cause.str())}") from None
+                self._poll_errors()
                 hint = self._hint()
                 if self._refused is not None:
                     raise KafkaError(f"{self._settings.brokers}: the broker refuses: {self._refused}") from None
                 if self._until is not None and time.monotonic() > self._until:
                     raise KafkaError(
-                        f"{self._settings.brokers}: no broker answers: {hint or self._settings.scrubbed(cause.str())}"
+                        f"{self._settings.brokers}: no broker answers: {hint or self._settings.redact(cause.str())}"
                     ) from None
                 self._check()
                 if not self._is_away:
                     self._is_away = True
-                    warn("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
+                    log_warning("waiting for the broker", brokers=self._settings.brokers, reason=cause.name())
                 continue
             self._until = self._refused = None
             self._was_reached = True
-            self._came_back()
+            self._mark_reachable()
             return found
 
     def _hint(self) -> str:
-        """What may be wrong with the settings where a broker was never heard, but accepts connections; warns of it once."""
+        """Return a hint on settings if a broker accepts connections but never answered; log it once."""
         hint = self._settings.hint_of_protocol() if self._log.is_cut and not self._was_reached else ""
         if hint and not self._has_hint:
             self._has_hint = True
-            warn(hint, brokers=self._settings.brokers)
+            log_warning(hint, brokers=self._settings.brokers)
         return hint
 
-    def _listen(self) -> None:
-        """Let the client tell more of what is wrong; a message that it gives instead is for the next fetch."""
+    def _poll_errors(self) -> None:
+        """Poll the client for errors; a message that it returns instead is kept for the next fetch."""
         message = self._consumer.poll(0.1)
         if message is not None:
-            self._given.append(message)
+            self._polled.append(message)
 
     def _all_topics(self) -> Any:
-        known = self._asked(lambda: self._consumer.list_topics(timeout=CALL_SECONDS)).topics
+        known = self._call_broker(lambda: self._consumer.list_topics(timeout=CALL_SECONDS)).topics
         for topic in self._readers:
             if topic not in known:
                 names = [name for name in known if not name.startswith("__")]
                 raise InputError(f"{self._settings.brokers}: there is no topic {topic!r}{did_you_mean(topic, names)}")
             if known[topic].error is not None:
-                raise KafkaError(f"the topic {topic}: {self._settings.scrubbed(known[topic].error.str())}")
+                raise KafkaError(f"the topic {topic}: {self._settings.redact(known[topic].error.str())}")
         return known
 
     def places(self, known: Mapping[Place, int]) -> dict[Place, int]:
-        """All partitions, with the offset at which each is begun: a `known` one, or the first, or the end of the topic."""
+        """Return all partitions and their first offsets: the `known` one, or the beginning or the end of the partition."""
         kafka = client()
         found: dict[Place, int] = {}
         for topic in self._readers:
             for number in sorted(self._known[topic].partitions):
                 place = Place(topic, number)
                 asked = kafka.TopicPartition(topic, number)
-                low, high = self._asked(partial(self._consumer.get_watermark_offsets, asked, timeout=CALL_SECONDS))
+                low, high = self._call_broker(partial(self._consumer.get_watermark_offsets, asked, timeout=CALL_SECONDS))
                 if place not in known:
                     found[place] = high if self._from_end and not known else low
                 elif known[place] < low or known[place] > high:
@@ -160,10 +230,10 @@ class TopicReader:
         return found
 
     def committed(self, places: Sequence[Place], run: str) -> dict[Place, tuple[int, int]]:
-        """The offsets that transactions of this run have committed, each with its round."""
+        """Return the offsets that transactions of this run have committed, each with its round."""
         kafka = client()
         asked = [kafka.TopicPartition(*place) for place in places]
-        answer = self._asked(lambda: self._consumer.committed(asked, timeout=CALL_SECONDS))
+        answer = self._call_broker(lambda: self._consumer.committed(asked, timeout=CALL_SECONDS))
         found: dict[Place, tuple[int, int]] = {}
         for one in answer:
             if one.error is not None:
@@ -174,13 +244,13 @@ class TopicReader:
         return found
 
     def begin(self, places: Mapping[Place, int]) -> None:
-        """Read these partitions from these offsets on."""
+        """Start to read partitions at the given offsets."""
         kafka = client()
-        self._given = []
+        self._polled = []
         self._consumer.assign([kafka.TopicPartition(*place, offset) for place, offset in places.items()])
 
     def new_partitions(self, known: Sequence[Place]) -> list[Place]:
-        """The partitions that were added to the topics since; none where the broker cannot say it now."""
+        """Return the partitions of the topics that are not known; none if the broker does not answer now."""
         kafka = client()
         try:
             topics = self._consumer.list_topics(timeout=1.0).topics
@@ -190,19 +260,19 @@ class TopicReader:
         return sorted({*there} - {*known})
 
     def join(self, place: Place) -> None:
-        """Read a partition that is new, from its beginning."""
+        """Start to read a new partition from its beginning."""
         self._consumer.incremental_assign([client().TopicPartition(*place, 0)])
 
     def group_metadata(self) -> Any:
-        """What a transaction says of the group whose offsets it carries."""
+        """Return the metadata of the group whose offsets a transaction carries."""
         return self._consumer.consumer_group_metadata()
 
     def is_at_end(self, place: Place, position: int) -> bool:
-        """Whether the broker says, now, that a partition has nothing more."""
+        """Whether the broker confirms that a partition has no more messages now."""
         return self.high(place, cached=False) == position
 
     def high(self, place: Place, *, cached: bool = True) -> int | None:
-        """The offset behind the last message of a partition; None where the broker does not say it now."""
+        """Return the offset after the last message of a partition; None if the broker does not answer now."""
         kafka = client()
         try:
             _, high = self._consumer.get_watermark_offsets(kafka.TopicPartition(*place), timeout=1.0, cached=cached)
@@ -212,7 +282,7 @@ class TopicReader:
 
     @property
     def layouts(self) -> dict[str, Any]:
-        """How the values of each topic are laid out, as far as it is known."""
+        """The layouts of the values of each topic, as far as they are known."""
         return {topic: reader.layout for topic, reader in self._readers.items() if reader.layout is not None}
 
     @property
@@ -220,33 +290,33 @@ class TopicReader:
         return any(reader.integers for reader in self._readers.values())
 
     @property
-    def were_read(self) -> set[Place]:
+    def finished_partitions(self) -> set[Place]:
         """The partitions whose end was reached at least once."""
         return self._ended
 
     # --- reading ---------------------------------------------------------------------------------------------
 
     def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
-        """Put what has come into the merge, waiting for the first message at most so long; how many messages came."""
-        self._hold_back(merge)
-        with gc_paused():
+        """Add new messages to the merge, and return their number; wait for the first one at most so many seconds."""
+        self._pause_partitions(merge)
+        with uncollected():
             return self._fetch(merge, most, seconds)
 
     def _fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
         consumer = self._consumer
-        messages = [*self._given, *consumer.consume(most, 0)]
-        self._given = []
+        messages = [*self._polled, *consumer.consume(most, 0)]
+        self._polled = []
         if not messages and seconds:
             first = consumer.poll(seconds)
             if first is not None:
                 messages = [first, *consumer.consume(most, 0)]
         if messages:
-            self._came_back()
-            self._take(messages, merge)
+            self._mark_reachable()
+            self._dispatch(messages, merge)
         return len(messages)
 
-    def _hold_back(self, merge: PartitionMerge) -> None:
-        """Read no further in partitions of which too much waits for others, until it is less."""
+    def _pause_partitions(self, merge: PartitionMerge) -> None:
+        """Pause the partitions of which too many tuples wait, and resume those of which fewer wait again."""
         kafka = client()
         for place in merge.places:
             waiting = merge.waiting(place)
@@ -257,8 +327,8 @@ class TopicReader:
                 self._paused.discard(place)
                 self._consumer.resume([kafka.TopicPartition(*place)])
 
-    def _take(self, messages: Sequence[Any], merge: PartitionMerge) -> None:
-        # A method of the class, mapped, takes a third of the time of a call for each message.
+    def _dispatch(self, messages: Sequence[Any], merge: PartitionMerge) -> None:
+        # Mapping a method of the class takes a third of the time of a call for each message.
         kind = client().Message
         ends: list[tuple[Place, int]] = []
         if any(map(kind.error, messages)):
@@ -272,35 +342,35 @@ class TopicReader:
             for message, topic in zip(messages, map(kind.topic, messages), strict=True):
                 by_topic.setdefault(topic, []).append(message)
         for topic, theirs in by_topic.items():
-            self._take_of(topic, theirs, merge)
+            self._read_topic(topic, theirs, merge)
         for place, offset in ends:
-            # Something may have come behind the end that was told.
+            # Messages may have arrived after the end that was reported.
             if offset >= merge.position(place):
                 merge.reached_end(place, offset)
                 self._ended.add(place)
 
     def _event(self, message: Any) -> list[tuple[Place, int]]:
-        """What a message says that is an error: the end of a partition, or that it cannot be read."""
+        """Return the end of a partition that an error message reports.  Raises `KafkaError` for other lasting errors."""
         kafka = client()
         error = message.error()
         if error.code() == kafka.KafkaError._PARTITION_EOF:
             return [(Place(message.topic(), message.partition()), message.offset())]
         if error.code() in (kafka.KafkaError._AUTO_OFFSET_RESET, kafka.KafkaError.OFFSET_OUT_OF_RANGE):
             raise KafkaError(
-                f"{message.topic()}/{message.partition()}: {self._settings.scrubbed(error.str())}; messages were deleted "
+                f"{message.topic()}/{message.partition()}: {self._settings.redact(error.str())}; messages were deleted "
                 "before they were read"
             )
         if error.retriable() or error.code() in (kafka.KafkaError._TRANSPORT, kafka.KafkaError._ALL_BROKERS_DOWN):
             return []
         if error.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART and self._is_away:
             return []
-        raise KafkaError(f"{message.topic()}: {self._settings.scrubbed(error.str())}")
+        raise KafkaError(f"{message.topic()}: {self._settings.redact(error.str())}")
 
-    def _take_of(self, topic: str, messages: list[Any], merge: PartitionMerge) -> None:
+    def _read_topic(self, topic: str, messages: list[Any], merge: PartitionMerge) -> None:
         reader = self._readers[topic]
         tuples = reader.read(messages)
         for warning in reader.warnings:
-            warn(warning, topic=topic)
+            log_warning(warning, topic=topic)
         reader.warnings.clear()
         self.messages += len(messages)
         self.filtered += tuples.filtered

@@ -1,7 +1,8 @@
-"""One run over topics: from messages through the engine to rows, and what is written when.
+"""A run over topics: the loop from messages through the engine to rows, with its commits and checkpoints.
 
-A round is what is pushed at once.  Its rows go into the open transaction; that is committed, with the offsets of its rounds,
-as soon as nothing more has come, or after `COMMIT_SECONDS`.  A checkpoint is written more rarely, behind a transaction.
+A round is the set of tuples that are pushed at once.  Its rows go into the open transaction, which is committed with the
+offsets of its rounds as soon as no more messages arrive, or after `COMMIT_SECONDS`.  A checkpoint is written more rarely,
+after a commit.
 """
 
 from __future__ import annotations
@@ -13,47 +14,39 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError
-from rpq.kafka.client_settings import ClientSettings, KafkaError
-from rpq.kafka.engine_rounds import EngineRounds, Stopped
-from rpq.kafka.journal import Round
-from rpq.kafka.kept_state import KeptState
-from rpq.kafka.message_tuples import MessageReader
-from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place, Released
-from rpq.kafka.round_size import RoundSize
-from rpq.kafka.row_messages import RowMessages
-from rpq.kafka.row_outputs import RowOutputs, RowSink
-from rpq.kafka.run_events import tell
-from rpq.kafka.run_position import RunPosition
-from rpq.kafka.run_progress import RunProgress
-from rpq.kafka.topic_input import TopicFigures, TopicInput
-from rpq.kafka.topic_reader import TopicReader
-from rpq.kafka.transactions import Transactions
-from rpq.running.statistics import LatencyCounts
+from rpq.kafka.checkpoint import CheckpointStore, Round, RunPosition
+from rpq.kafka.client import ClientSettings, KafkaError, log_event
+from rpq.kafka.message_reader import MessageReader
+from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
+from rpq.kafka.rounds import EngineRounds, EngineStopped, RoundSize, RunProgress
+from rpq.kafka.row_outputs import RowMessages, RowOutputs, RowSink, Transactions
+from rpq.kafka.topic_reader import TopicFigures, TopicInput, TopicReader
+from rpq.running.latency_counts import LatencyCounts
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
 
 COMMIT_SECONDS = 0.1
-"""So long a transaction goes on while messages keep coming."""
+"""The longest duration of a transaction while messages keep arriving."""
 
 QUIET_COMMIT_SECONDS = 1.0
-"""So long offsets without rows wait to be committed."""
+"""The longest time for which offsets without rows wait to be committed."""
 
 CHECKPOINT_SECONDS = 30.0
 CHECKPOINT_SHARE = 0.1
-"""The part of a run's time that checkpoints may take."""
+"""The largest share of a run's time that checkpoints may take."""
 
 FETCH = 20_000
 
 PARTITIONS_SECONDS = 30.0
-"""How often new partitions are looked for."""
+"""The interval in seconds at which new partitions are looked for."""
 
 
 class TopicRun:
-    """A run that is set up; `run` works until the end, an error, or until `check` raises.
+    """A run that is set up; `run` executes it to its end, to an error, or until `check` raises.
 
-    Rows go to `rows` in transactions, or else to the sink that `open_sink` opens at the position where it stood.
-    `make_engine` makes the engine of a new run, over integers or texts as vertices; `restore` that of a checkpoint.
+    Rows become messages by `rows`, in transactions, or else go to the sink that `open_sink` opens at its saved position.
+    `make_engine` creates the engine of a new run, over integers or texts as vertices; `restore` that of a checkpoint.
     """
 
     def __init__(
@@ -88,7 +81,7 @@ class TopicRun:
             stops=source.on_error == "stop",
             watch=watch,
         )
-        self._kept = KeptState(checkpoint, restore=restore, identity=identity or {}, differences=differences)
+        self._store = CheckpointStore(checkpoint, restore=restore, identity=identity or {}, differences=differences)
         self._progress = RunProgress(0, {}, {})
         self._size = RoundSize()
         self.merge: PartitionMerge | None = None
@@ -97,18 +90,18 @@ class TopicRun:
         self.started = time.monotonic()
         self._seconds_before = self._seconds = 0.0
         self.is_clean = False
-        """Whether engine, offsets and outputs stand at the same place."""
+        """Whether engine, offsets and outputs are at the same position."""
 
     # --- from the beginning to the end -----------------------------------------------------------------------
 
     def run(self) -> str:
-        """Work until the topics end, where that is asked for; how it ended.
+        """Execute the run, with `until_end` to the end of the topics, and return how it ended.
 
         Raises `InputError` for a message that is no tuple, `LimitError` and `ConflictBudgetError` as the engine does,
-        `KafkaError`, and whatever `check` raises; all that came before is committed by then and, but for errors of the
-        engine and of Kafka, in the checkpoint.
+        `KafkaError`, and whatever `check` raises.  By then all earlier messages are committed and, except after errors of
+        the engine and of Kafka, in the checkpoint.
         """
-        self._kept.lock()
+        self._store.lock()
         try:
             self._begin()
             began = time.monotonic()
@@ -127,11 +120,11 @@ class TopicRun:
                 self._outputs.transactions.close()
             if self.reader is not None:
                 self.reader.close()
-            self._kept.close()
+            self._store.close()
 
     def _begin(self) -> None:
-        self._rounds.engine = self._kept.resume()
-        position = self._kept.position
+        self._rounds.engine = self._store.resume()
+        position = self._store.position
         readers = {
             topic: MessageReader(
                 self.source.columns,
@@ -151,7 +144,7 @@ class TopicRun:
         self.merge = PartitionMerge(
             {place: (offset, self._progress.fronts[place]) for place, offset in starts.items()},
             max_delay=self.source.max_delay,
-            report=self._told_of_partition,
+            report=self._log_partition_state,
             is_at_end=self.reader.is_at_end,
         )
         self.reader.begin(starts)
@@ -159,14 +152,14 @@ class TopicRun:
         self._rounds.tuples = position.counts.get("tuples", 0)
         self._seconds_before = position.total_seconds
         self._outputs.sink = self._open_sink(position.output if self.resumed else None)
-        tell(
+        log_event(
             "goes on from its checkpoint" if self.resumed else "begins",
             topics=[*self.source.topics],
             partitions=len(starts),
             **({"round": self._progress.round} if self.resumed else {}),
         )
-        if self._kept.path is not None:
-            self._begin_kept()
+        if self._store.path is not None:
+            self._begin_checkpoints()
         self.is_clean = True
 
     def _begin_transactions(self, group: str) -> None:
@@ -174,7 +167,7 @@ class TopicRun:
         transactions = Transactions(
             self._settings,
             name=self._settings.named("transactional.id") or group,
-            run=self._kept.position.run,
+            run=self._store.position.run,
             group=self.reader.group_metadata,
             committed_round=self._committed_round,
             check=self._check,
@@ -184,23 +177,23 @@ class TopicRun:
         transactions.check_topics(self._outputs.topics)
 
     def _committed_round(self) -> int:
-        """The last round of this run that was committed."""
+        """Return the last round of this run that was committed."""
         assert self.reader is not None
         places = self.reader.places({}) if self.merge is None else self.merge.places
-        committed = self.reader.committed(list(places), self._kept.position.run)
+        committed = self.reader.committed(list(places), self._store.position.run)
         return max((number for _, number in committed.values()), default=0)
 
-    def _begin_kept(self) -> None:
-        """Let there be a checkpoint, or take again what was committed behind it, as the journal tells it."""
+    def _begin_checkpoints(self) -> None:
+        """Write the first checkpoint, or replay the rounds that were committed after the checkpoint of a resumed run."""
         if not self.resumed:
-            # From now on it is known by a name, whatever becomes of it.
-            self._kept.begin_journal()
+            # From now on the run has a name that survives a crash.
+            self._store.begin_journal()
             self._write_checkpoint()
         elif self._outputs.transactions is not None:
-            self._replay(self._kept.rounds_up_to(max(self._committed_round(), self._progress.round)))
+            self._replay(self._store.rounds_up_to(max(self._committed_round(), self._progress.round)))
 
     def _replay(self, rounds: Sequence[Round]) -> None:
-        """Push rounds again, silently: what came of them is committed."""
+        """Push rounds again without sending rows, which are committed already."""
         assert self.reader is not None and self.merge is not None
         began, before = time.monotonic(), self.tuples
         for one in rounds:
@@ -209,9 +202,11 @@ class TopicRun:
                 self.reader.fetch(self.merge, FETCH, 0.1)
             self._rounds.rejected += len(released.bad)
             self._rounds.push(released, silently=True)
-            self._progress.stand_at(one.number, released.ends, released.fronts)
+            self._progress.advance(one.number, released.ends, released.fronts)
         if rounds:
-            tell("replayed", rounds=len(rounds), tuples=self.tuples - before, seconds=round(time.monotonic() - began, 3))
+            log_event(
+                "replayed", rounds=len(rounds), tuples=self.tuples - before, seconds=round(time.monotonic() - began, 3)
+            )
 
     def _work(self) -> str:
         assert self.reader is not None and self.merge is not None
@@ -221,22 +216,22 @@ class TopicRun:
         while True:
             self._check()
             quiet = 0.1 if not merge.waits else min(0.1, max(0.001, self.source.max_delay / 10))
-            came = reader.fetch(merge, FETCH, 0 if self._outputs.wait else quiet)
+            came = reader.fetch(merge, FETCH, 0 if self._outputs.has_uncommitted else quiet)
             while True:
                 released = self._next()
                 if released is None:
                     break
-                self._take(released)
+                self._push_round(released)
                 if self._outputs.age >= COMMIT_SECONDS:
                     self._commit()
                 self._check()
             now = time.monotonic()
-            if (self._outputs.wait and not came) or (
+            if (self._outputs.has_uncommitted and not came) or (
                 self._progress.uncommitted and now - last_commit > QUIET_COMMIT_SECONDS
             ):
                 self._commit()
                 last_commit = now
-            if self._kept.path is not None and now >= next_save and self._progress.round != self._kept.position.round:
+            if self._store.path is not None and now >= next_save and self._progress.round != self._store.position.round:
                 took = self._save()
                 next_save = time.monotonic() + max(self._checkpoint_seconds, took / CHECKPOINT_SHARE)
             if now - next_look > PARTITIONS_SECONDS:
@@ -245,12 +240,12 @@ class TopicRun:
             self._tick(self)
             if self.source.limit is not None and self.tuples >= self.source.limit:
                 return "limit"
-            if self.source.until_end and reader.were_read >= {*merge.places}:
-                self._take_the_rest()
+            if self.source.until_end and reader.finished_partitions >= {*merge.places}:
+                self._drain()
                 return "end of input"
 
-    def _next(self) -> Released | None:
-        """The next round, if anything may go."""
+    def _next(self) -> MergedTuples | None:
+        """Return the next round, or None if no tuples can be released."""
         assert self.merge is not None
         most = self._size.most
         if self.source.limit is not None:
@@ -259,20 +254,20 @@ class TopicRun:
                 return None
         return self.merge.ready(most, stop_at_bad=self.source.on_error == "stop")
 
-    def _take_the_rest(self) -> None:
-        """Take what still waits for partitions that have ended."""
+    def _drain(self) -> None:
+        """Push all tuples that still wait for partitions that have ended."""
         assert self.merge is not None
-        self.merge.let_all_go()
+        self.merge.release_all()
         while (released := self._next()) is not None:
-            self._take(released)
+            self._push_round(released)
             if self._outputs.age >= COMMIT_SECONDS:
                 self._commit()
             self._check()
 
     # --- a round ---------------------------------------------------------------------------------------------
 
-    def _take(self, released: Released) -> None:
-        """Push a round and send its rows; note how far it brings the partitions."""
+    def _push_round(self, released: MergedTuples) -> None:
+        """Push a round, send its rows, and record the new position."""
         self.is_clean = False
         began = time.monotonic()
         stop: InputError | None = None
@@ -285,27 +280,27 @@ class TopicRun:
         try:
             rows = self._rounds.push(released)
             ends = released.ends
-        except Stopped as stopped:
+        except EngineStopped as stopped:
             stop, rows = stopped.error, stopped.rows
             ends = released.ends_before(stopped.row)
         except (LimitError, ConflictBudgetError):
-            if not self._outputs.has_sent:  # the rounds before this one are whole
+            if not self._outputs.has_sent:  # the rounds before this one are complete
                 self._commit()
-                self.is_clean = False  # the engine is not
+                self.is_clean = False  # the engine has a part of this round
             raise
         if stop is not None and released.bad and released.bad[0] not in bad:
             place = Place(released.bad[0].message.topic(), released.bad[0].message.partition())
             ends = {**ends, place: min(ends.get(place, released.bad[0].message.offset()), released.bad[0].message.offset())}
         for one in bad:
             self._rounds.reject(one)
-        if moved := self._progress.moved(ends):
+        if moved := self._progress.changed_ends(ends):
             number = self._progress.round + 1
             if self._outputs.transactions is not None:
-                self._kept.note(number, moved)
+                self._store.add_round(number, moved)
             whole = {place: front for place, front in released.fronts.items() if ends[place] == released.ends[place]}
-            self._progress.stand_at(number, moved, whole)
+            self._progress.advance(number, moved, whole)
             self._progress.uncommitted |= moved
-        self._size.took(len(released.lines), rows=rows, seconds=time.monotonic() - began)
+        self._size.update(len(released.lines), rows=rows, seconds=time.monotonic() - began)
         self.latency.note(len(released.lines), began)
         self.is_clean = True
         if stop is not None:
@@ -314,29 +309,29 @@ class TopicRun:
     # --- transactions and checkpoints ------------------------------------------------------------------------
 
     def _commit(self) -> None:
-        """Commit the rounds that were pushed since the last time."""
+        """Commit the rounds that were pushed since the last commit."""
         if self._outputs.transactions is not None and self._progress.uncommitted:
             self.is_clean = False
-            self._kept.synchronise()
+            self._store.synchronise()
             self._outputs.transactions.commit(self._progress.uncommitted, self._progress.round)
             self.is_clean = True
         self._progress.uncommitted = {}
         self.latency.commit()
 
     def _save(self) -> float:
-        """Commit, and write the checkpoint; the seconds that it took."""
+        """Commit, write the checkpoint, and return the seconds that it took."""
         began = time.monotonic()
         self._commit()
         self._write_checkpoint()
         seconds = time.monotonic() - began
-        tell("checkpoint written", round=self._progress.round, seconds=round(seconds, 3))
+        log_event("checkpoint written", round=self._progress.round, seconds=round(seconds, 3))
         return seconds
 
     def _write_checkpoint(self) -> None:
         assert self.reader is not None
         sink = self._outputs.sink
         position = RunPosition(
-            run=self._kept.position.run,
+            run=self._store.position.run,
             round=self._progress.round,
             ends=dict(self._progress.ends),
             fronts=dict(self._progress.fronts),
@@ -345,17 +340,17 @@ class TopicRun:
             counts={"rejected": self._rounds.rejected, "tuples": self.tuples if self.engine is not None else 0},
             total_seconds=self.total_seconds,
         )
-        self._kept.save(self.engine or self._make_engine(False), position)
+        self._store.save(self.engine or self._make_engine(False), position)
 
     def _finish(self) -> None:
-        """Commit what was pushed, and write the checkpoint, if all stands at the same place."""
+        """Commit what was pushed, and write the checkpoint, if engine and outputs are at the same position."""
         if self.merge is None or not self.is_clean:
             return
         self._commit()
-        if self._kept.path is not None:
+        if self._store.path is not None:
             self._save()
 
-    # --- what is told ----------------------------------------------------------------------------------------
+    # --- figures ---------------------------------------------------------------------------------------------
 
     @property
     def engine(self) -> Engine | None:
@@ -364,50 +359,50 @@ class TopicRun:
 
     @property
     def tuples(self) -> int:
-        """How many tuples the engine has had, those before the checkpoint too."""
+        """The number of tuples pushed into the engine, including those before the checkpoint."""
         return self._rounds.tuples
 
     @property
     def rejections(self) -> list[str]:
-        """Why the first rejected messages were."""
+        """The reasons of the first rejected messages."""
         return self._rounds.rejections
 
     @property
     def set_aside(self) -> list[str]:
-        """The first roots that were set aside."""
+        """Messages about the first roots that were set aside."""
         return self._outputs.set_aside
 
     @property
     def resumed(self) -> bool:
-        """Whether it goes on from a checkpoint."""
-        return self._kept.resumed
+        """Whether the run was resumed from a checkpoint."""
+        return self._store.resumed
 
     @property
     def total_seconds(self) -> float:
-        """How long it has worked, runs before the checkpoint too."""
+        """The seconds that the run took so far, including runs before the checkpoint."""
         return self._seconds_before + time.monotonic() - self.started
 
     @property
     def checkpoint_age(self) -> float | None:
         """Seconds since the checkpoint was written; None without one."""
-        return self._kept.age
+        return self._store.age
 
-    def _told_of_partition(self, what: str, place: Place) -> None:
+    def _log_partition_state(self, what: str, place: Place) -> None:
         if what == "idle":
-            tell("partition is idle, the others go on without it", partition=str(place), after=self.source.max_delay)
+            log_event("partition is idle, the others go on without it", partition=str(place), after=self.source.max_delay)
         else:
-            tell("partition is back", partition=str(place))
+            log_event("partition is back", partition=str(place))
 
     def _look_for_partitions(self) -> None:
         assert self.reader is not None and self.merge is not None
         for place in self.reader.new_partitions(self.merge.places):
-            tell("partition is new", partition=str(place))
+            log_event("partition is new", partition=str(place))
             self.merge.join(place)
-            self._progress.join(place)
+            self._progress.add_partition(place)
             self.reader.join(place)
 
     def lag(self) -> dict[Place, int]:
-        """How many messages of each partition are still to come into the engine, as far as the broker has said it."""
+        """Return how many messages of each partition are not in the engine yet, as far as the broker has reported."""
         assert self.reader is not None and self.merge is not None
         found = {}
         for place in self.merge.places:
@@ -418,7 +413,7 @@ class TopicRun:
         return found
 
     def figures(self, ended: str) -> TopicFigures:
-        """What it has counted."""
+        """Return the counts of the run."""
         reader, transactions = self.reader, self._outputs.transactions
         return TopicFigures(
             ended=ended,

@@ -261,7 +261,7 @@ class PathQuery(RunningQuery):
             "set_aside": [(name_of(root), size) for index in self.workers for root, size in index.aside.items()],
         }
 
-    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
         counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *COUNTS)}
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rpq.files.described import Damage
+from rpq.files.json_values import Damage
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.shared_relations import Content
 from rpq.patterns.verdicts import NOT_HELD

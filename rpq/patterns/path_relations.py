@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.errors import MemoryLimitError
-from rpq.files.described import Damage
+from rpq.files.json_values import Damage
 from rpq.paths.index import layout
 from rpq.paths.index.delta_index import PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over

@@ -36,9 +36,7 @@ from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, IdRows
-from rpq.results.netting import ends_of_kept, net_rows
-from rpq.results.rows_of_events import net_of_events
+from rpq.results.delta import Delta, IdRows, ends_after_filter, net_rows, net_rows_of_events
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
@@ -341,7 +339,7 @@ class RunningPattern(RunningQuery):
             kept = net_rows(ids, ends, kinds, orders)
         else:
             plain = Delta(ids=IdRows(ids, self._order), times=times, ends=ends, kinds=kinds, orders=orders)
-            net = net_of_events(plain, first)
+            net = net_rows_of_events(plain, first)
             ids, times, ends, kinds, orders = net.ids.values, net.times, net.ends, net.kinds, net.orders
             kept = np.ones(len(ids), bool)
             is_delete = np.bincount(first, is_delete, len(first))  # of an event: whether it has one
@@ -349,7 +347,7 @@ class RunningPattern(RunningQuery):
             is_insert = (orders % 2 == 1) & (kinds < 0)
             is_insert[is_insert] = is_delete[orders[is_insert] // 2] == 0
             kept &= ~np.repeat(is_insert, np.diff(ends, prepend=0))
-        ends = ends_of_kept(kept, ends)
+        ends = ends_after_filter(kept, ends)
         some = np.diff(ends, prepend=0) > 0
         return ids[kept], times[some], ends[some], kinds[some], orders[some]
 
@@ -519,7 +517,7 @@ class RunningPattern(RunningQuery):
             ],
         }
 
-    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
@@ -543,7 +541,7 @@ class RunningPattern(RunningQuery):
         self._latency_before = self._host.latency - latency
         self._rows[:] = rows
 
-    def _read_aside(self, saved: Described, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
+    def _read_aside(self, saved: JsonValue, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
         """Of each path the roots that were set aside, with the size at which each was. Raises `Damage`."""
         if "set_aside" not in saved:
             return [{} for _ in self._relations.paths]

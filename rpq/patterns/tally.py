@@ -18,7 +18,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.files.described import Damage
+from rpq.files.json_values import Damage
 from rpq.stream.chunk import Chunk
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 

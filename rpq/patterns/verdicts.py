@@ -18,7 +18,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.files.described import Damage
+from rpq.files.json_values import Damage
 from rpq.queries.protocol import COUNTS
 from rpq.queries.readings import Reading
 from rpq.stream.stream_labels import LabelName

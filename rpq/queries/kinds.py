@@ -29,7 +29,7 @@ class Kind:
     question: type
     start: Callable[[Any, Resources], RunningQuery]
     described: Callable[[Any], dict[str, Any]]
-    read: Callable[[Described], Any]
+    read: Callable[[JsonValue], Any]
     host: Callable[[Resources], Host] | None = None
 
 

@@ -482,5 +482,5 @@ class RunningQuery(ABC):
         """Return the counts that cannot be computed again from the window, as JSON values."""
 
     @abstractmethod
-    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         """Go on from what `saved` gave. Calls `load` once, which lets the workers load the window. Raises `Damage`."""

@@ -1,17 +1,39 @@
-"""The answers of a query at one moment."""
+"""The answers of a query at one moment, and small HTML tables for notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rpq.results import html
-
 if TYPE_CHECKING:
     import pandas
+
+LENGTH = 80  # characters of a value that are shown
+
+
+def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, more: int = 0) -> str:
+    """Return an HTML table with escaped names and values; `more` is the number of rows that are left out.
+
+    >>> html_table("2 rows", ["vertex"], [["<b>"]], more=1)
+    '<table><caption>2 rows</caption><thead><tr><th>vertex</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr>\
+<tr><td colspan="1">… 1 more</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = ["".join(f"<td>{escape(_short(value))}</td>" for value in row) for row in rows]
+    if more:
+        body.append(f'<td colspan="{len(columns)}">… {more:,} more</td>')
+    lines = "".join(f"<tr>{line}</tr>" for line in body)
+    return f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LENGTH else f"{text[: LENGTH - 1]}…"
+
 
 _SHOWN = 3  # rows in a repr
 _SHOWN_IN_HTML = 10
@@ -24,8 +46,8 @@ class Answers:
     """The answers at one moment; those of a path query are pairs (source, target).
 
     - Tuples: iteration, `in` (the first time O(answers), then O(1)), `len`, `pairs`
-    - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and whatever else speaks the Arrow PyCapsule interface
-      take the object itself
+    - Columns: `to_arrow`, `to_pandas`; polars, DuckDB, pandas and other libraries with the Arrow PyCapsule interface take
+      the object itself
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -52,7 +74,7 @@ class Answers:
 
     def _repr_html_(self) -> str:
         rows = self._first(_SHOWN_IN_HTML)
-        return html.table(f"{len(self):,} answers", self._columns, rows, more=len(self) - len(rows))
+        return html_table(f"{len(self):,} answers", self._columns, rows, more=len(self) - len(rows))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._first(self._count))
@@ -68,7 +90,7 @@ class Answers:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self) -> pa.Table:
-        """A table with the columns of the query: source, target.
+        """Return a table with the columns of the query, such as source and target.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -80,7 +102,7 @@ class Answers:
         return pa.table(dict(zip(self._columns, self._values, strict=True)))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as a pandas frame.
+        """Return the answers as a pandas frame.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -92,7 +114,7 @@ class Answers:
         return self.to_arrow().to_pandas()
 
     def pairs(self) -> set[Answer]:
-        """The answers as a set of pairs.
+        """Return the answers as a set of pairs.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))

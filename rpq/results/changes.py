@@ -1,4 +1,4 @@
-"""Answer changes: what a push returns."""
+"""Answer changes, which a push returns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import QueryError
-from rpq.results import html
-from rpq.results.block import Block, FewRows, Schema
-from rpq.results.filling import PIECE, Names, Region, repeated, signs, spread
-from rpq.results.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, shown
+from rpq.results.answers import html_table
+from rpq.results.blocks import Block, FewRows, Schema
+from rpq.results.column_kernels import PIECE, Names, Region, repeated, signs, spread
+from rpq.results.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values
 from rpq.stream.stream_time import StreamTime, python_values
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _SHOWN_IN_HTML = 10
 class Change(NamedTuple):
     """A pair that starts (`op` "+") or ceases ("-") to be an answer of `query` at stream time `timestamp`.
 
-    The timestamp is what those of the tuples were: an integer, a date, or a time with their zone, if they had one.
+    The timestamp has the type of the tuples' timestamps: an integer, a date, or a time, with their zone if they had one.
 
     >>> change = Change("a", "x", "y", 1, "+")
     >>> change.source, change.op
@@ -46,15 +46,15 @@ _PAIR = Change._fields[1:3]
 
 
 @cache
-def change_type(columns: Schema) -> Callable[..., Any]:
-    """The type of the rows of queries with these columns: `Change`, or one like it that has them in place of the pair."""
+def row_type(columns: Schema) -> Callable[..., Any]:
+    """Return the type of rows with these columns: `Change`, or a similar named tuple with them in place of the pair."""
     return Change if columns == _PAIR else namedtuple("Change", ("query", *columns, "timestamp", "op"), rename=True)
 
 
 class SetAside(NamedTuple):
-    """A root whose simple paths took more than the budget of `query`: it answers nothing until its conflicts are gone.
+    """A root whose simple paths exceeded the budget of `query`: it has no answers until its conflicts have left the window.
 
-    `row` is the number of the tuple in the pushed batch (None: no tuple, but a time), `size` the nodes expanded.
+    `row` is the number of the tuple in the pushed batch (None at a boundary of time), `size` the number of nodes expanded.
 
     >>> SetAside("simple", "x", 7, None, 1001).root
     'x'
@@ -67,41 +67,42 @@ class SetAside(NamedTuple):
     size: int
 
 
-class Asked:
+class QueryNames:
     """Names and columns of the queries of an engine, in the order in which rows number them.
 
-    The lists are those of all that have `grown` from one beginning; each reads as many of their first items as it has.
+    Instances derived from one another by `with_queries` share their lists; each reads only as many leading items as it has
+    queries.
     """
 
     def __init__(self, names: Iterable[str] = (), columns: Iterable[Schema] = ()) -> None:
         self.names = [*names]
         self.columns = [*columns]
         self._count = len(self.names)
-        self._different: tuple[Schema, ...] | None = None
+        self._schemas: tuple[Schema, ...] | None = None
 
     def __len__(self) -> int:
         return self._count
 
-    def grown(self, names: Sequence[str], columns: Sequence[Schema]) -> Asked:
-        """These and some more; what has grown already must not grow again. O(those added)."""
+    def with_queries(self, names: Sequence[str], columns: Sequence[Schema]) -> QueryNames:
+        """Return an instance with further queries; only the newest instance may be extended.  O(queries added)."""
         assert len(self.names) == self._count
-        after = Asked()
+        after = QueryNames()
         after.names, after.columns, after._count = self.names, self.columns, self._count + len(names)
-        if (known := self._different) is not None:
-            after._different = tuple(dict.fromkeys([*known, *columns]))
+        if (known := self._schemas) is not None:
+            after._schemas = tuple(dict.fromkeys([*known, *columns]))
         self.names.extend(names)
         self.columns.extend(columns)
         return after
 
     @property
-    def different(self) -> tuple[Schema, ...]:
-        """The different columns that queries have. O(queries), once."""
-        if self._different is None:
-            self._different = tuple(dict.fromkeys(self.columns[: self._count]))
-        return self._different
+    def schemas(self) -> tuple[Schema, ...]:
+        """The distinct columns that queries have.  O(queries), once."""
+        if self._schemas is None:
+            self._schemas = tuple(dict.fromkeys(self.columns[: self._count]))
+        return self._schemas
 
     def number_of(self, name: str) -> int:
-        """The number of a query; raises `QueryError` if none is called so. O(queries)."""
+        """Return the number of a query.  Raises `QueryError` for an unknown name.  O(queries)."""
         try:
             return self.names.index(name, 0, self._count)
         except ValueError:
@@ -109,16 +110,16 @@ class Asked:
             raise QueryError(f"no query named {name!r}; the registered ones are: {known}") from None
 
     @property
-    def one(self) -> Schema | None:
-        """The columns, where all queries have the same."""
-        return None if len(self.different) > 1 else (*self.different, _PAIR)[0]
+    def common_schema(self) -> Schema | None:
+        """The columns of the queries if all have the same, otherwise None."""
+        return None if len(self.schemas) > 1 else (*self.schemas, _PAIR)[0]
 
     @cached_property
     def _all_names(self) -> Names:
         return Names(pa.array(self.names[: self._count], pa.string()))
 
     def names_for(self, queries: np.ndarray) -> tuple[Names, np.ndarray]:
-        """Names, and where in them those of the queries of events are (int32). O(events log events) or O(queries), once."""
+        """Return names, and the place in them of each event's query (int32).  O(events log events), or O(queries) once."""
         if self._count < 8 * len(queries) or "_all_names" in self.__dict__:
             return self._all_names, queries
         used, places = np.unique(queries, return_inverse=True)
@@ -129,13 +130,13 @@ class Changes:
     """The answer changes of a push, in time order; rows of one tuple come in no particular order.
 
     - Size: `len`, `added`, `removed`
-    - Columns: `to_arrow`, `to_pandas`; `tables` where queries have different ones
-    - For polars, DuckDB, pandas and whatever else speaks the Arrow PyCapsule interface: the object itself
+    - Columns: `to_arrow`, `to_pandas`; `tables` if queries have different columns
+    - polars, DuckDB, pandas and other libraries with the Arrow PyCapsule interface take the object itself
     - Rows: `rows`, iteration
-    - Beside the rows: `late_rows`, the numbers of the pushed tuples that were dropped because every window had passed
-      them; `set_aside`, the roots that went over the budget of simple paths
+    - In addition: `late_rows`, the numbers of the pushed tuples that were dropped because every window had passed them;
+      `set_aside`, the roots that exceeded the budget of simple paths
 
-    Pushed with `collect=False` it has the counts and no rows.
+    After a push with `collect=False` there are counts and no rows.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -148,7 +149,7 @@ class Changes:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: QueryNames,
         chunks: Sequence[list[Block] | FewRows],
         *,
         added: int,
@@ -161,7 +162,7 @@ class Changes:
         self.removed = removed
         self.late_rows = late_rows
         self.set_aside: list[SetAside] = []
-        self._asked = asked
+        self._queries = asked
         self._chunks = chunks
         self._kind = pa.int64() if kind == "int64" else pa.string()
         self._times = times
@@ -179,10 +180,10 @@ class Changes:
         rows = self._first(_SHOWN_IN_HTML)
         caption = f"{self.added:,} added, {self.removed:,} removed"
         held = sum(block.row_count for blocks in self._as_blocks() for block in blocks)
-        columns = self._asked.one
+        columns = self._queries.common_schema
         names = ("query", "answer", "timestamp", "op") if columns is None else ("query", *columns, "timestamp", "op")
         shown = [(row[0], row[1:-2], *row[-2:]) for row in rows] if columns is None else rows
-        return html.table(caption, names, shown, more=held - len(rows))
+        return html_table(caption, names, shown, more=held - len(rows))
 
     def __arrow_c_schema__(self) -> object:
         return self._schema.__arrow_c_schema__()
@@ -191,11 +192,11 @@ class Changes:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_arrow(self, query: str | None = None, *, witness: bool = False) -> pa.Table:
-        """A table with the columns query, source, target, timestamp, op; vertices and timestamps have the type of the input.
+        """Return a table with query, source, target, timestamp, op; vertices and timestamps have the type of the input.
 
-        With the name of a `query` its rows alone. With `witness` there is a column `path`, the JSON of `Path` for `+`,
-        empty for `-` (of a pattern the JSON of `Witness`, with times as integers in the unit of the stream); the engine
-        must have been made with `witness=True`.
+        With the name of a `query` the table has its rows only.  With `witness` there is a column `path`: the JSON of `Path`
+        for `+`, empty for `-` (for a pattern the JSON of `Witness`, with times as integers in the unit of the stream); the
+        engine must have been created with `witness=True`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -207,17 +208,17 @@ class Changes:
             schema = self._schema
             blocks = [block for blocks in self._as_blocks() for block in blocks]
         else:
-            number = self._asked.number_of(query)
-            schema = self._schema_of(self._asked.columns[number])
-            found = (block.of(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
+            number = self._queries.number_of(query)
+            schema = self._schema_of(self._queries.columns[number])
+            found = (block.select_query(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
             blocks = list(found)
         return self._table(blocks, schema, witness)
 
     def tables(self, *, witness: bool = False, terms: bool = False) -> list[pa.Table]:
-        """The rows of all queries, a table for each kind of columns that any of them has; `witness` as in `to_arrow`.
+        """Return the rows of all queries, in a table for each distinct set of columns; `witness` as in `to_arrow`.
 
-        With `terms` what a query in SPARQL has computed is not a text, but a term: an IRI as it is, a literal in N-Triples
-        form with its datatype or language.
+        With `terms` computed values of queries in SPARQL are not texts, but terms: IRIs as they are, literals in N-Triples
+        form with datatype or language.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -226,7 +227,7 @@ class Changes:
         >>> [(table.column_names, len(table)) for table in changes.tables()]
         [(['query', 'source', 'target', 'timestamp', 'op'], 3), (['query', 'x', 'y', 'z', 'timestamp', 'op'], 1)]
         """
-        found: dict[Schema, list[Block]] = {columns: [] for columns in self._asked.different}
+        found: dict[Schema, list[Block]] = {columns: [] for columns in self._queries.schemas}
         for blocks in self._as_blocks():
             for block in blocks:
                 found[block.columns].append(block)
@@ -240,7 +241,7 @@ class Changes:
         return pa.Table.from_batches([batch for block in blocks for batch in self._batches(block, schema, witness)], schema)
 
     def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:
-        """The same as a pandas frame.
+        """Return the changes as a pandas frame; arguments as in `to_arrow`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -251,7 +252,7 @@ class Changes:
         return self.to_arrow(query, witness=witness).to_pandas()
 
     def rows(self) -> list[Change]:
-        """The changes as a list of tuples.
+        """Return the changes as a list of tuples.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -259,12 +260,12 @@ class Changes:
         >>> changes.rows()[0]
         Change(query='a+', source='x', target='y', timestamp=1, op='+')
         """
-        if not self._chunks:  # of most tuples there are none, and an empty table takes longer than the tuple
+        if not self._chunks:  # most tuples change nothing, and an empty table takes longer than the tuple
             return []
-        if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # timestamps are plain numbers
-            names, columns = self._asked.names, self._asked.columns
+        if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # its timestamps are integers
+            names, columns = self._queries.names, self._queries.columns
             return [
-                change_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
+                row_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
                 for query, values, timestamp, removed in zip(*rows, strict=True)
             ]
         return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
@@ -273,7 +274,7 @@ class Changes:
         return iter(self.rows())
 
     def _of_queries(self, queries: Collection[str]) -> dict[str, list[Change]]:
-        """The rows of those queries that have any, for each in time order. O(rows of the call)."""
+        """Return the rows of these queries, if they have any, each in time order.  O(rows of the call)."""
         found: dict[str, list[Change]] = {}
         for row in self.rows():
             if row.query in queries:
@@ -281,9 +282,9 @@ class Changes:
         return found
 
     def _without_rows(self) -> Changes:
-        """The counts alone."""
+        """Return the same counts without rows."""
         counted = Changes(
-            self._asked,
+            self._queries,
             [],
             added=self.added,
             removed=self.removed,
@@ -296,12 +297,12 @@ class Changes:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        if self._asked.one is None:
+        if self._queries.common_schema is None:
             raise QueryError(
                 "the queries of this engine have different columns, and so do their tables: ask for one query's, as in "
-                f"changes.to_arrow({self._asked.names[0]!r})"
+                f"changes.to_arrow({self._queries.names[0]!r})"
             )
-        return self._schema_of(self._asked.one)
+        return self._schema_of(self._queries.common_schema)
 
     def _schema_of(self, columns: Schema, *, terms: bool = False) -> pa.Schema:
         text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
@@ -311,24 +312,24 @@ class Changes:
         return pa.schema(fields)
 
     def _as_blocks(self) -> Iterator[list[Block]]:
-        return (chunk.blocks(self._asked.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
+        return (chunk.blocks(self._queries.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
 
     def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
-        """The rows of a block, a piece at a time."""
+        """Yield the rows of a block, a piece at a time."""
         if witness and block.witness is None:
             raise ValueError("no paths were kept; make the engine with witness=True")
         names = self._names_of(block, terms=any(map(holds_terms, schema)))
-        one = self._asked.names[block.query[0]] if (block.query == block.query[0]).all() else None
-        queries, places = (None, block.query) if one is not None else self._asked.names_for(block.query)
+        one = self._queries.names[block.query[0]] if (block.query == block.query[0]).all() else None
+        queries, places = (None, block.query) if one is not None else self._queries.names_for(block.query)
         bytes_a_row = _BYTES_BESIDE + sum(column.bytes_a_row for column in names)
         bytes_a_row += 0 if queries is None else 4 + queries.bytes_a_row
         for first in range(0, block.row_count, PIECE):
             count = min(PIECE, block.row_count - first)
             rows = block.ends, first, count
             region = Region.of_rows(count, bytes_a_row, columns=len(block.columns) + 3)
-            times = region.room(count, np.int64)
+            times = region.reserve(count, np.int64)
             spread(block.timestamp, *rows, times)
-            region.taken(times)
+            region.finish(times)
             columns = [
                 *(
                     column.column(block.ids.values, place, first, count, region)
@@ -340,31 +341,31 @@ class Changes:
             if queries is None:
                 columns.insert(0, repeated(str(one), count))
             else:
-                numbers = region.room(count, np.int32)
+                numbers = region.reserve(count, np.int32)
                 spread(places, *rows, numbers)
-                region.taken(numbers)
+                region.finish(numbers)
                 columns.insert(0, queries.column(numbers.reshape(-1, 1), 0, 0, count, region))
             if witness:
                 columns.append(block.witness.slice(first, count))  # type: ignore[union-attr]
-            # Casting to the type that it has takes Arrow ten microseconds.
+            # Arrow takes ten microseconds even for a cast that changes nothing.
             typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
             yield pa.record_batch(typed, schema=schema)
 
     def _names_of(self, block: Block, *, terms: bool) -> list[Names]:
-        """For each column of a block its names; those of what was computed are texts, or stay terms."""
+        """Return the names for each column of a block; computed values become texts, or stay terms."""
         if not isinstance(block.columns, TypedColumns):
             return [Names(block.names)] * len(block.columns)
         ready = {
-            kind: Names(block.names if terms and kind == "text" else shown(block.names, kind, self._kind))
+            kind: Names(block.names if terms and kind == "text" else terms_to_values(block.names, kind, self._kind))
             for kind in dict.fromkeys(block.columns.kinds)
         }
         return [ready[kind] for kind in block.columns.kinds]
 
     def _rows_of(self, blocks: list[Block]) -> list[Any]:
-        """The rows of one chunk."""
+        """Return the rows of one chunk."""
         rows: list[Any] = []
         for block in blocks:
-            made = change_type(block.columns)
+            made = row_type(block.columns)
             for batch in self._batches(block, self._schema_of(block.columns), False):
                 rows += [made(*row) for row in zip(*(python_values(column) for column in batch.columns), strict=True)]
         if len(blocks) < 2:
@@ -373,7 +374,7 @@ class Changes:
         return [rows[place] for place in places.tolist()]
 
     def _first(self, count: int) -> list[Any]:
-        """The first rows, without making all of them."""
+        """Return the first rows without creating all of them."""
         found: list[Any] = []
         for blocks in self._as_blocks():
             if len(found) < count:

@@ -1,7 +1,7 @@
-"""Columns whose values are not all vertices: terms of a query, shown as what they are.
+"""Columns of queries in SPARQL, whose values are vertices, counts, or other computed values.
 
-The rows of a query in SPARQL have vertices as the stream has them, counts as integers, and other computed values as text:
-the lexical form of a literal. Until they are shown they are terms: IRIs as they are, literals in N-Triples form.
+Vertices have the type of the stream, counts are integers, and other computed values are texts: the lexical form of a
+literal.  Internally all of them are terms: IRIs as they are, literals in N-Triples form.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 ColumnKind = Literal["vertex", "count", "text"]
-"""Vertices have the type of the input, counts are integers, text is the lexical form of what was computed."""
+"""Vertices have the type of the input, counts are integers, text is the lexical form of a computed value."""
 
 Texts = Callable[[np.ndarray], list[str | None]]
-"""Gives the terms of ids; None for one that is unbound."""
+"""A function that returns the terms of ids, None for unbound ones."""
 
 _OF_TERMS = {b"holds": b"terms"}
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"-?[0-9]+")
 
 
 class TypedColumns(tuple[str, ...]):
-    """The names of columns, which have `kinds`: two with the same names and other kinds are not equal.
+    """The names of columns with their `kinds`; equal names with different kinds are not equal.
 
     >>> TypedColumns("xy", ("vertex", "count")) == TypedColumns("xy", ("vertex", "text"))
     False
@@ -54,7 +54,7 @@ class TypedColumns(tuple[str, ...]):
 
 
 def kinds_of(columns: Sequence[str]) -> tuple[ColumnKind, ...]:
-    """The kinds of columns: vertices, where none are given."""
+    """Return the kinds of columns; untyped ones are vertices."""
     if isinstance(columns, TypedColumns):
         return columns.kinds
     vertex: ColumnKind = "vertex"
@@ -62,19 +62,19 @@ def kinds_of(columns: Sequence[str]) -> tuple[ColumnKind, ...]:
 
 
 def field_of(name: str, kind: ColumnKind, vertex: pa.DataType, *, terms: bool) -> pa.Field:
-    """The Arrow field of a column, where vertices have this type and what was computed stays a term or does not."""
+    """Return the Arrow field of a column, for vertices of this type, and with computed values as terms or texts."""
     if kind == "text":
         return pa.field(name, pa.string(), metadata=_OF_TERMS if terms else None)
     return pa.field(name, vertex if kind == "vertex" else pa.int64())
 
 
 def holds_terms(field: pa.Field) -> bool:
-    """Whether a column has what was computed as terms."""
+    """Whether a column has computed values as terms."""
     return bool(field.metadata) and field.metadata == _OF_TERMS
 
 
 def without_terms(rows: pa.Table) -> pa.Table:
-    """A table whose terms are texts, their lexical forms. O(rows)."""
+    """Replace the terms of a table by texts, their lexical forms.  O(rows)."""
     for place, field in enumerate(rows.schema):
         if holds_terms(field):
             texts = [None if term is None else lexical(term) for term in rows.column(place).to_pylist()]
@@ -82,8 +82,8 @@ def without_terms(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def shown(terms: pa.Array, kind: ColumnKind, vertex: pa.DataType) -> pa.Array:
-    """Terms as the values of a column, null for those that are unbound. O(total length)."""
+def terms_to_values(terms: pa.Array, kind: ColumnKind, vertex: pa.DataType) -> pa.Array:
+    """Convert terms to the values of a column, null for unbound ones.  O(total length)."""
     if kind == "vertex" and not pa.types.is_int64(vertex):
         return terms
     texts = terms.to_pylist()
@@ -94,7 +94,7 @@ def shown(terms: pa.Array, kind: ColumnKind, vertex: pa.DataType) -> pa.Array:
 
 
 def lexical(term: str) -> str:
-    r"""What a term says: of a literal what stands between the quotes, any other as it is.
+    r"""Return the text between the quotes of a literal, and any other term as it is.
 
     >>> lexical('"30"^^<http://www.w3.org/2001/XMLSchema#integer>'), lexical("bob")
     ('30', 'bob')

@@ -1,7 +1,7 @@
 """The way of a chunk of tuples through an engine.
 
 Names become ids (`Intake`), ids become edges (`SnapshotGraph`), each running query's workers take the edges in
-(`Crew`), and what they report gets its names back (`rpq.results.naming`) before any id can be given to another vertex.
+(`Crew`), and what they report gets its names back (`rpq.results.blocks`) before any id can be given to another vertex.
 What kind a query is of plays no part here: `rpq.queries.protocol` says what one can do.
 """
 

@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries.protocol import Guard, Telling
-from rpq.results.block import WHOLE
+from rpq.results.blocks import WHOLE
 from rpq.results.delta import Delta, IdRows
 from rpq.results.typed_columns import Texts
 from rpq.stream.vertices import VertexDictionary
@@ -245,7 +245,7 @@ class Reports:
         """Return the terms of rows that waited, None for what is unbound. Raises `Damage`."""
         return [None if name.is_none else name.unicode() for name in saved["names"]]
 
-    def restore(self, saved: Described, ids: np.ndarray, *, time: int | None) -> None:
+    def restore(self, saved: JsonValue, ids: np.ndarray, *, time: int | None) -> None:
         """Go on from what `saved` gave at a stream time; `ids` are those of its names. Raises `Damage`."""
         self.rows[:] = [count.whole(0, _LARGEST_COUNT) for count in saved["told"].tuple_of(2)]
         rows, weights = self._read_rows(saved, ids)

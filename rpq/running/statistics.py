@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS, ticks_per_second
-from rpq.results import html
+from rpq.results.answers import html_table
 from rpq.running.evaluation import Evaluation
 
 

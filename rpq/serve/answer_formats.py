@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Raw
 
-from rpq.files.lines import csv_lines, json_arrays
+from rpq.files.table_formats import csv_lines, json_arrays
 from rpq.results.answers import Answers
 from rpq.serve import models
 from rpq.serve.json_values import json_text, json_value

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from rpq.cli import options as shared
-from rpq.cli.option_types import ByteSize, CountOrNone, Seconds
-from rpq.cli.several import SeveralValuesCommand
+from rpq.cli.group import SeveralValuesCommand
+from rpq.cli.options import ByteSize, CountOrNone, Seconds
 from rpq.errors import install_command
 
 EPILOG = """\b
@@ -64,8 +64,8 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @click.option(
     "--input", "inputs", multiple=True, metavar="FILE...", help="Tuples beside those that are posted: files, -, kafka://…"
 )
-@shared.format_of(shared.FORMATS)
-@shared.of_rdf
+@shared.format_option(shared.FORMATS)
+@shared.rdf_options
 @click.option("--columns", metavar="COLUMN=NAME,...", help="Names that the input has for the columns of a tuple.")
 @click.option("--label", metavar="LABEL", help="The label of all edges of the input, where it has no column for it.")
 @click.option("--where", metavar="CONDITION", help="Only tuples of the input for which it holds, as of rpq run.")
@@ -81,9 +81,9 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @shared.window_and_slide("30d, 10m (minutes), or a number in the stream's unit; count:N; unbounded")
 @shared.time_unit("where windows are durations, or tuples have times")
 @shared.paths
-@shared.budget_of_simple_paths
+@shared.simple_budget_options
 @shared.semantics
-@shared.of_patterns
+@shared.pattern_options
 @click.option("--keep", metavar="WINDOW", help="Keep all edges of this window, for queries that come later: 30d.")
 @shared.max_ahead(
     "A tuple further ahead of the stream's time than this is refused, and moves nothing: 1d, a number in the stream's unit, "

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rpq.cli.opened_input import OpenedInput, are_regular
+from rpq.cli.inputs import RunInput, are_regular
 from rpq.errors import InputError, RpqError
 from rpq.readers import WhereError
 from rpq.serve.engine_jobs import NotApplied, Push
@@ -63,7 +63,7 @@ class FileFeed:
     tuples that it has.
     """
 
-    def __init__(self, service: Service, opened: OpenedInput, playback: Playback, *, on_error: str) -> None:
+    def __init__(self, service: Service, opened: RunInput, playback: Playback, *, on_error: str) -> None:
         self._service = service
         self._opened = opened
         self._playback = playback

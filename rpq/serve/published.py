@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.files.lines import json_arrays
+from rpq.files.table_formats import json_arrays
 from rpq.results.changes import Changes
 from rpq.serve.json_values import json_text, json_value
 

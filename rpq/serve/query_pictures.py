@@ -36,12 +36,12 @@ def explained(query: Query, running: object | None = None) -> Explained:
 
 def automaton_picture(dfa: automata.DFA) -> str | None:
     """The states of an automaton, from the first to the right, and its steps; None where nobody could read it."""
-    from rpq.cli.drawing import edges, layers
+    from rpq.cli.explain import edge_labels, state_positions
 
-    arrows = [Arrow(start, end, label) for (start, end), label in edges(dfa).items()]
+    arrows = [Arrow(start, end, label) for (start, end), label in edge_labels(dfa).items()]
     if len(arrows) > MOST_ARROWS:
         return None
-    places = layers(dfa)
+    places = state_positions(dfa)
     nodes = [
         Node(str(state), 1.5 * x, 1.2 * y, "double" if dfa.accepting[state] else "circle", is_start=state == 0)
         for state, (x, y) in enumerate(places)
@@ -51,11 +51,11 @@ def automaton_picture(dfa: automata.DFA) -> str | None:
 
 def pattern_picture(explanation: Explanation) -> str | None:
     """The terms of a pattern on a circle, in the order of the text, and its atoms, dashed for paths; None for too many."""
-    from rpq.cli.pattern_drawing import circle_of
+    from rpq.cli.explain import circle_positions
 
     if len(explanation.atoms) > MOST_ARROWS:
         return None
-    places = circle_of(explanation.nodes)
+    places = circle_positions(explanation.nodes)
     numbers = {name: number for number, name in enumerate(explanation.nodes)}
     nodes = [
         Node(name, x * 1.3, y * 1.1, "round" if name.startswith(("?", "_:")) else "box") for name, (x, y) in places.items()

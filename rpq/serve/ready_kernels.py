@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 
-from rpq.cli.compiling import compile_kernels, kernels_of
+from rpq.cli.reporting import compile_kernels, kernels_of
 from rpq.queries.query import Query
 from rpq.sparql.sparql_query import SparqlQuery
 

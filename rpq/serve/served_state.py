@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import RpqError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -48,7 +48,7 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
     if text is None:
         raise ServedStateError(f"{path}: is no checkpoint of `rpq serve`; name another file, or move it away")
     try:
-        content = Described.parsed(text, KEY)
+        content = JsonValue.parsed(text, KEY)
         version = content["version"].whole()
         if version not in (1, VERSION):
             raise ServedStateError(f"{path}: is no checkpoint of this version of `rpq serve`; move it away to start anew")

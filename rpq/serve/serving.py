@@ -14,13 +14,10 @@ import click
 
 import rpq
 from rpq.automata.errors import ExpressionError
-from rpq.cli.asked import entries_of
-from rpq.cli.compiling import compile_kernels
-from rpq.cli.labels_seen import LabelsSeen
-from rpq.cli.named_inputs import named_inputs
-from rpq.cli.opened_input import opened_input
-from rpq.cli.settings import RunSettings, max_ahead_of
-from rpq.cli.static_input import load_static
+from rpq.cli.inputs import LabelMonitor, load_static, open_input
+from rpq.cli.options import named_inputs
+from rpq.cli.reporting import compile_kernels
+from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import single_thread_warning
@@ -153,7 +150,7 @@ def _asked(expressions: Sequence[str], settings: RunSettings, defaults: QueryDef
     if settings.queries_file is not None:
         if expressions:
             raise click.UsageError("--queries has all queries; put the others into it")
-        return [_fields_of(entry) for entry in entries_of(settings.queries_file, settings)]
+        return [_fields_of(entry) for entry in read_query_entries(settings.queries_file, settings)]
     found: list[dict[str, Any]] = [{"expression": expression} for expression in expressions]
     for fields in found:
         try:
@@ -242,7 +239,7 @@ def _service(
 
     def make() -> rpq.Engine:
         engine = rpq.Engine(keep=keep, time_unit=settings.time_unit, **of_engine)  # type: ignore[arg-type]
-        load_static(settings, engine, LabelsSeen([]))
+        load_static(settings, engine, LabelMonitor([]))
         return engine
 
     try:
@@ -299,6 +296,6 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
         from rpq.serve.topic_feed import topic_feed
 
         return None, [topic_feed(service, settings)]
-    opened = opened_input(settings)
+    opened = open_input(settings)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
     return playback, [FileFeed(service, opened, playback, on_error=settings.on_error)]

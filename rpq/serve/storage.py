@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
-from rpq.kafka.run_lock import RunLock
+from rpq.kafka.checkpoint import RunLock
 from rpq.serve.asked_queries import QueryDefaults, query_asked
 from rpq.serve.served_state import ServedState, read_served_state, write_served_state
 from rpq.serve.tuple_journal import (

@@ -17,14 +17,13 @@ from typing import Any
 
 import click
 
-from rpq.cli.settings import RunSettings
+from rpq.cli.request import RunSettings
 from rpq.cli.topic_execution import topic_input_of
 from rpq.errors import InputError, RpqError
-from rpq.kafka.client_settings import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
-from rpq.kafka.message_tuples import MessageReader
-from rpq.kafka.partition_merge import LEAST, PartitionMerge, Place, Released
-from rpq.kafka.topic_input import TopicInput
-from rpq.kafka.topic_reader import TopicReader
+from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
+from rpq.kafka.message_reader import MessageReader
+from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
+from rpq.kafka.topic_reader import TopicInput, TopicReader
 from rpq.readers import WhereError
 from rpq.serve.engine_jobs import Push
 from rpq.serve.file_feed import push_without_bad
@@ -161,7 +160,7 @@ class TopicFeed:
             self._ends[place], self._fronts[place] = 0, LEAST
             reader.join(place)
 
-    def _take(self, reader: TopicReader, released: Released) -> None:
+    def _take(self, reader: TopicReader, released: MergedTuples) -> None:
         """Post a round, and wait for it; bad messages end it or are left out."""
         if released.columns is not None:
             ends, fronts, layouts = dict(self._ends), dict(self._fronts), reader.layouts

@@ -380,7 +380,7 @@ class RunningSparql(RunningQuery):
             "set_aside": [[(name_of(root), size) for root, size in one.index.aside.items()] for one in relations],
         }
 
-    def restore(self, saved: Described, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpq.errors import RpqError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.patterns.pattern_host import PatternHost
 from rpq.queries.kinds import Kind, read_window, window_json
 from rpq.sparql.running_sparql import RunningSparql
@@ -32,7 +32,7 @@ def described(query: SparqlQuery) -> dict[str, Any]:
     }
 
 
-def read(content: Described) -> SparqlQuery:
+def read(content: JsonValue) -> SparqlQuery:
     """The query. Raises `Damage`."""
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
     options["simple_budget"] = content["simple_budget"].whole(1)

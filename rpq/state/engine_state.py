@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import QueryError
-from rpq.files.described import Damage, Described
 from rpq.files.destinations import replacing
+from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import damaged
 from rpq.queries.protocol import RunningQuery
 from rpq.queries.readings import readings_of
@@ -95,7 +95,7 @@ def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
         saved["left_out"] = unreported_rows.tolist()
     return QueryState(
         question=running.question,
-        saved=Described(saved),
+        saved=JsonValue(saved),
         numbers=numbers if any(key is not None for key in keys) else None,
         is_late=evaluation.running.is_late(running),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries import kinds
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.labels import NEVER_LOST
@@ -67,7 +67,7 @@ class QueryState:
     """
 
     question: Any
-    saved: Described
+    saved: JsonValue
     numbers: list[int] | None = None
     is_late: bool = False
 
@@ -206,5 +206,5 @@ def _times(content: Described) -> dict[str, Any]:
     }
 
 
-def _count(value: Described) -> int:
+def _count(value: JsonValue) -> int:
     return value.whole(0, _LARGEST_COUNT)

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import StateFormatError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import HEADER_BYTES, Kind, damaged, header_of, seal, verify
 
 STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, read=(1,), sealed=(2,))
@@ -63,7 +63,7 @@ class Edges:
 class StateFile:
     """The content of a file; `described` is everything but the edges."""
 
-    described: Described
+    described: JsonValue
     edges: Edges
 
 
@@ -148,7 +148,7 @@ def _parsed(content: bytes) -> StateFile:
     length = _LENGTH.unpack_from(content)[0] if room >= 0 else 0
     if length > room:
         raise Damage(f"{max(room, 0):,} bytes are no description")
-    described = Described.parsed(content[_LENGTH.size : _LENGTH.size + length])
+    described = JsonValue.parsed(content[_LENGTH.size : _LENGTH.size + length])
     arrays: dict[str, np.ndarray] = {}
     at = _LENGTH.size + length + -length % 8
     for name, field in described["arrays"].items():
@@ -259,7 +259,7 @@ def _read_version_1(path: str) -> StateFile:
         raise StateFormatError(
             f"{path} is no saved state of an engine: it is some other Arrow file", reason="foreign"
         )
-    state = Described.parsed(text)
+    state = JsonValue.parsed(text)
     version = state["version"].whole()
     if version != 1:
         raise StateFormatError(

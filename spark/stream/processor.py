@@ -29,7 +29,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries import kinds
 from rpq.spark.division import share_limit
 from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
@@ -98,7 +98,7 @@ class Record:
     def log_parts(self) -> dict[int, list[tuple[int, int]]]:
         """Return `parts`, parsed.  Raises `Damage`."""
         found = {}
-        for bucket, parts in Described.parsed(self.parts, "parts").items():
+        for bucket, parts in JsonValue.parsed(self.parts, "parts").items():
             pairs = [part.tuple_of(2) for part in parts]
             try:
                 number = int(bucket)
@@ -330,7 +330,7 @@ def validate_record(values: tuple[Any, ...]) -> Record:
     if values[0] != FORMAT:
         raise PipelineError(f"the checkpoint has state of format {values[0]}; this release reads format {FORMAT}")
     try:
-        content = Described(dict(zip((field.name for field in fields(Record)), values, strict=True)))
+        content = JsonValue(dict(zip((field.name for field in fields(Record)), values, strict=True)))
         for name in _COUNTS:
             content[name].whole(0)
         for name in _SECONDS:

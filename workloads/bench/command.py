@@ -132,7 +132,7 @@ def _command(name: str, help_text: str) -> click.Command:
 def _run(name: str, values: dict[str, Any]) -> None:
     from rich.console import Console
 
-    from rpq.cli.named_files import check_files
+    from rpq.cli.options import check_files
     from rpq.files.destinations import WriteError
     from rpq.workloads.bench.experiment import Settings, default_directory
     from rpq.workloads.bench.measure import RowsDifferError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rpq.cli.option_types import WrittenFile
+from rpq.cli.options import WrittenFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +102,7 @@ def generate(
     queries makes a file for rpq run --queries, in JSON lines, of thousands of graph patterns over a stream: chains, stars
     and cycles as in TriC's experiments.
     """
-    from rpq.cli.named_files import check_files
+    from rpq.cli.options import check_files
 
     if (schema or workload) and kind != "gmark":
         raise click.UsageError("--schema and --workload are for gmark only")

@@ -1,1 +1,4 @@
-"""Where the rows of a run go: files, standard output, one file of several queries, late tuples."""
+"""Output files of a run: the formats of rows (`formats`), and the sinks that write them (`sinks`).
+
+The package imports no module of `rpq.cli` outside of it.
+"""

@@ -1,12 +1,12 @@
-"""Where the rows of a result go: files of text and Parquet files, standard output.
+"""Sinks for rows: text files, Parquet files, and standard output.
 
 A sink takes tables of answer changes and writes the columns of a query, `timestamp,op` and, with witnesses, `path`.
-Files are opened, put in place and thrown away by `rpq.files.destinations`.  Two kinds of sinks go on after a crash:
+Files are opened, put in place and discarded by `rpq.files.destinations`.  Two kinds of sinks can be resumed after a crash:
 after `commit()` everything written is on disk, and a later sink that is opened at the position which `commit` returned
-throws away what was written behind it.
+discards everything written after it.
 
 ==================  ============================================  ==================================================
-sink                 written                                       position
+sink                output                                        position
 ==================  ============================================  ==================================================
 `TextSink`           to a file that is put in place at the end,    the length of the file in bytes; of a compressed
                      or as rows come (resumable, growing)          one up to the end of a frame, which `commit` makes
@@ -25,12 +25,15 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rpq.cli.outputs.output_forms import (
+from rpq.cli.outputs.formats import (
     COLUMNS,
     ENDINGS,
+    FORMS,
     N_QUADS_ENDINGS,
+    PAIR,
     QUERY_COLUMN,
     TEXT_FORMS,
     WHOLE_FORMS,
@@ -40,13 +43,12 @@ from rpq.cli.outputs.output_forms import (
     check_end,
     check_suffix,
     columns_of,
+    computed_columns,
+    with_computed_columns,
 )
-from rpq.cli.outputs.rdf_lines import FORMS, PAIR, computed_of, with_computed
 from rpq.files import destinations
-from rpq.files.arrow_file import ArrowFile
-from rpq.files.compression import FRAMES, Frame
-from rpq.files.lines import CSV, Lines
-from rpq.results.parquet_writer import parquet_writer
+from rpq.files.compression import FRAMES, ArrowFile, Frame
+from rpq.files.table_formats import CSV, LineFormat, parquet_writer
 
 __all__ = [
     "COLUMNS",
@@ -62,19 +64,19 @@ __all__ = [
     "check_suffix",
     "columns_of",
     "destination",
+    "frames_path",
     "open_sink",
-    "rows_beside",
 ]
 
 ROW_GROUP_ROWS = 1 << 20
-"""Rows of a Parquet row group, and so about the most that is held back in memory."""
+"""The number of rows in a Parquet row group, and so about the most rows buffered in memory."""
 
 _FRAME = np.dtype("<u8")
 _FRAME_WORDS = 2  # rows, bytes
 
 
 class Sink(Protocol):
-    """Where rows go.  `rows` have been written to it; what was computed it has as terms where it `wants_terms`."""
+    """An output of rows.  `rows` counts those written; computed values come as terms if it `wants_terms`."""
 
     rows: int
     wants_terms: bool
@@ -83,17 +85,17 @@ class Sink(Protocol):
         """Write the rows of a table that has at least the sink's columns."""
 
     def commit(self) -> int | None:
-        """Put everything written so far on disk, and return the position behind it; None if nothing has been begun."""
+        """Put everything written so far on disk, and return the position after it; None if nothing was written."""
 
     def close(self) -> None:
-        """Write what is held back and put the output in place: from here on it is whole.
+        """Write buffered rows and complete the output.
 
-        Where a `write` failed or was broken off, an output that is put in place at the end is not, and one that was
-        written in place ends behind the last rows that are whole.
+        If a `write` failed or was interrupted, an output that would be put in place at the end is discarded, and one that is
+        written in place is cut after the last complete rows.
         """
 
     def discard(self) -> None:
-        """Leave the output as if this sink had never been, where nothing has been written in place yet."""
+        """Leave the output as it was before this sink, unless something was written in place already."""
 
 
 def open_sink(
@@ -101,51 +103,51 @@ def open_sink(
     answers: Sequence[str] = PAIR,
     *,
     witness: bool = False,
-    several: bool = False,
+    with_query: bool = False,
     resumable: bool = False,
     grows: bool = False,
     position: int | None = None,
 ) -> Sink:
     """Open the output for a path, whose ending tells the format (`ENDINGS`); `-` is standard output, as CSV.
 
-    `answers` are the columns of a query's answers.  Rows of `several` queries begin with the query's name.  A
-    `resumable` sink goes on at `position`, or begins anew if that is None.  One that `grows` is written in place where
-    the format allows it (text), for those who follow it; without either, a file is put in place by `close`.  Devices
-    and FIFOs take CSV if their names do not tell a format. Raises `SinkError` for another ending, a file that cannot be
-    written, and one that is shorter than the position.
+    `answers` are the columns of a query's answers; `with_query` adds the query's name as the first column.  A `resumable`
+    sink resumes at `position`, or begins anew if that is None.  With `grows` the file is written in place where the format
+    allows it (text), so that readers can follow it; without either, `close` puts the file in place.  Devices and FIFOs get
+    CSV unless their names have another ending.  Raises `SinkError` for an unknown ending, a file that cannot be written, and
+    one that is shorter than the position.
     """
     ending = check_suffix(path)
     of_edges = ending in N_QUADS_ENDINGS
     if of_edges:
         check_edges(path, answers)
-    columns = columns_of(answers, witness=witness and not of_edges, several=several or of_edges)
+    columns = columns_of(answers, witness=witness and not of_edges, with_query=with_query or of_edges)
     if resumable and (path == destinations.STANDARD_STREAM or not destinations.is_regular(path)):
         raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")
     if ending == ".parquet":
-        with _opening():
+        with _sink_errors():
             return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
     form, packed = os.path.splitext(ending) if ending.endswith(tuple(FRAMES)) else (ending, "")
     if form in WHOLE_FORMS and position is not None:
         check_end(path, position)
     file = destination(path, grows=grows or resumable, position=position)
     lines = (TEXT_FORMS | WHOLE_FORMS)[form]
-    sink = TextSink(file, columns, lines=with_computed(lines, answers), packed=packed, position=position)
-    sink.wants_terms = lines in FORMS and bool(computed_of(answers))
+    sink = TextSink(file, columns, lines=with_computed_columns(lines, answers), packed=packed, position=position)
+    sink.wants_terms = lines in FORMS and bool(computed_columns(answers))
     return sink
 
 
 def destination(path: str, *, grows: bool, position: int | None = None) -> destinations.Destination:
-    """What to write the text at a path to, as `open_sink` decides it.  Raises `SinkError`."""
+    """Open the destination of text for a path, as described for `open_sink`.  Raises `SinkError`."""
     if path == destinations.STANDARD_STREAM:
-        return destinations.Borrowed(sys.stdout.buffer)
-    with _opening():
+        return destinations.BorrowedFile(sys.stdout.buffer)
+    with _sink_errors():
         if grows and destinations.is_regular(path):
-            return destinations.Growing(path, position=position)
+            return destinations.GrowingFile(path, position=position)
         return destinations.Replacement(path)
 
 
 @contextmanager
-def _opening() -> Iterator[None]:
+def _sink_errors() -> Iterator[None]:
     try:
         yield
     except destinations.WriteError as error:
@@ -153,10 +155,10 @@ def _opening() -> Iterator[None]:
 
 
 class TextSink:
-    """Rows as lines, CSV with a header unless told otherwise, and compressed if `packed` is an ending such as `.gz`.
+    """A sink that writes rows as lines, by default as CSV with a header; compressed if `packed` is an ending such as `.gz`.
 
-    Without compression, whatever `write` was given has reached the operating system when it returns; compressed, it has
-    when `commit` or `close` ends the frame.  `position` tells that the destination goes on behind that many bytes.
+    Without compression, rows have reached the operating system when `write` returns; with compression, when `commit` or
+    `close` ends the frame.  With a `position` the destination already has that many bytes.
     """
 
     wants_terms = False
@@ -166,7 +168,7 @@ class TextSink:
         destination: destinations.Destination,
         columns: Sequence[str],
         *,
-        lines: Lines = CSV,
+        lines: LineFormat = CSV,
         packed: str = "",
         position: int | None = None,
     ) -> None:
@@ -182,7 +184,7 @@ class TextSink:
         self._is_broken = False
         if destination.begins_at_once:
             try:
-                with self._unbroken():
+                with self._note_failures():
                     self._begin()
             except BaseException:
                 self.discard()
@@ -191,9 +193,9 @@ class TextSink:
     def write(self, rows: pa.Table) -> None:
         if rows.num_rows == 0:
             return
-        with self._unbroken():
+        with self._note_failures():
             self._begin()
-            for lines in self._lines.of(rows.select(self._columns)):
+            for lines in self._lines.encode(rows.select(self._columns)):
                 if self._has_lines and self._lines.between:
                     self._pack(self._lines.between)
                 self._pack(lines)
@@ -205,7 +207,7 @@ class TextSink:
     def commit(self) -> int | None:
         if not self._has_begun:
             return None
-        with self._unbroken():
+        with self._note_failures():
             self._end_frame()
             destinations.synchronise(self._destination.file)
         return self._bytes
@@ -215,7 +217,7 @@ class TextSink:
             self.discard()
             return
         try:
-            with self._unbroken():
+            with self._note_failures():
                 self._begin()
                 if self._lines.footer:
                     self._pack(self._lines.footer)
@@ -229,9 +231,9 @@ class TextSink:
         self._destination.discard(whole=self._whole if self.rows or self._goes_on else 0)
 
     @contextmanager
-    def _unbroken(self) -> Iterator[None]:
+    def _note_failures(self) -> Iterator[None]:
         try:
-            with destinations.failures_named(self._destination.path):
+            with destinations.write_errors(self._destination.path):
                 yield
         except BaseException:
             self._is_broken = True
@@ -259,7 +261,7 @@ class TextSink:
 
     def _put(self, data: bytes | pa.Buffer) -> None:
         view = memoryview(data)
-        while view:  # an unbuffered file may take less than it is given
+        while view:  # an unbuffered file may write only a part
             written = self._destination.file.write(view)
             view = view[written:] if written else view
         self._bytes += len(memoryview(data))
@@ -270,9 +272,9 @@ class TextSink:
 
 
 class ParquetSink:
-    """Rows as one Parquet file, in row groups of about `ROW_GROUP_ROWS`; the name exists once the file is whole.
+    """A sink that writes one Parquet file, in row groups of about `ROW_GROUP_ROWS`; its name exists once it is complete.
 
-    The first rows tell the types of the columns, those of the input's vertices; without any rows they are text.
+    The first rows determine the types of the columns, which are those of the input's vertices; without rows they are text.
     """
 
     wants_terms = False
@@ -284,19 +286,19 @@ class ParquetSink:
         self._row_group_rows = row_group_rows
         self._destination = destinations.Replacement(path)
         self._writer: pq.ParquetWriter | None = None
-        self._held = _Held()
+        self._buffer = _RowBuffer()
         self._is_broken = False
 
     def write(self, rows: pa.Table) -> None:
-        self._held.add(plain(rows, self._columns))
+        self._buffer.add(without_dictionaries(rows, self._columns))
         self.rows += rows.num_rows
-        if self._held.rows >= self._row_group_rows:
-            self._write_group(self._held.take())
+        if self._buffer.rows >= self._row_group_rows:
+            self._write_group(self._buffer.take())
 
     def _write_group(self, rows: pa.Table) -> None:
         try:
             if self._writer is None:
-                file = _Counted(self._destination.file)
+                file = _CountingFile(self._destination.file)
                 self._writer = parquet_writer(file, rows.schema)
             self._writer.write_table(rows, row_group_size=self._row_group_rows)
         except BaseException:
@@ -310,8 +312,8 @@ class ParquetSink:
         try:
             if self._is_broken:
                 return
-            if self._held.rows or self._writer is None:
-                self._write_group(self._held.take() if self._held.rows else _no_rows(self._columns))
+            if self._buffer.rows or self._writer is None:
+                self._write_group(self._buffer.take() if self._buffer.rows else _no_rows(self._columns))
             assert self._writer is not None
             self._writer.close()
             self._destination.put_in_place()
@@ -320,14 +322,14 @@ class ParquetSink:
 
     def discard(self) -> None:
         if self._writer is not None and self._writer.is_open:
-            with suppress(Exception):  # the end of a file that is thrown away
+            with suppress(Exception):  # the footer of a file that is discarded
                 self._writer.close()
-            self._writer.is_open = False  # or it tries again when it is forgotten
+            self._writer.is_open = False  # otherwise it tries again when it is collected
         self._destination.discard()
 
 
-class _Counted(ArrowFile):
-    """A file that knows how much was written to it, which a FIFO does not."""
+class _CountingFile(ArrowFile):
+    """A file that counts the bytes written to it, since a FIFO has no position."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -344,8 +346,8 @@ class _Counted(ArrowFile):
         self._file.flush()
 
 
-class _Held:
-    """Tables that wait to be written together."""
+class _RowBuffer:
+    """Tables that are buffered until they are written together."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -367,13 +369,13 @@ def _no_rows(columns: Sequence[str]) -> pa.Table:
 
 
 class ResumableParquet:
-    """Rows that become a Parquet file at the end, and until then stand in `FILE.rows`, which survives a crash.
+    """A sink that collects rows in `FILE.rows`, which survives a crash, and writes the Parquet file at the end.
 
-    A Parquet file without its end cannot be read, and one that is finished cannot be written on.  So the rows are
-    collected in a file of frames, each a header (rows, bytes) and an Arrow stream, which can be cut at any frame.
-    `close` writes the Parquet file, gives it its name and then removes the frames; opened again at a position, the
-    frames are made from the Parquet file where they are gone.  Whenever the process is killed, one of the two holds
-    all rows up to the last `commit`.  Costs the rows' compressed size on disk, and one more pass over them.
+    A Parquet file without its footer cannot be read, and a finished one cannot be extended.  So the rows are collected in a
+    file of frames, each a header (rows, bytes) and an Arrow stream, which can be cut after any frame.  `close` writes the
+    Parquet file, gives it its name, and then removes the frames; a sink opened at a position restores missing frames from
+    the Parquet file.  Whenever the process is killed, one of the two files has all rows up to the last `commit`.  This costs
+    the compressed size of the rows on disk, and one more pass over them.
     """
 
     wants_terms = False
@@ -383,34 +385,34 @@ class ResumableParquet:
         self.rows = 0
         self._path = path
         self._columns = columns
-        self._frames_path = rows_beside(path)
-        self._held = _Held()
+        self._frames_path = frames_path(path)
+        self._buffer = _RowBuffer()
         self._before = position or 0
-        self._is_broken = self._is_kept = False
+        self._is_broken = self._has_commit = False
         if not self._before:
-            self._frames = destinations.Growing(self._frames_path)
+            self._frames = destinations.GrowingFile(self._frames_path)
             return
         if not os.path.exists(self._frames_path):
             self._restore_frames(self._before)
-        self._frames = destinations.Growing(self._frames_path, position=self._frames_end(self._before))
-        self._is_kept = True
+        self._frames = destinations.GrowingFile(self._frames_path, position=self._frames_end(self._before))
+        self._has_commit = True
 
     def write(self, rows: pa.Table) -> None:
-        self._held.add(plain(rows, self._columns))
+        self._buffer.add(without_dictionaries(rows, self._columns))
         self.rows += rows.num_rows
-        if self._held.rows >= ROW_GROUP_ROWS:
-            self._write_held()
+        if self._buffer.rows >= ROW_GROUP_ROWS:
+            self._write_buffer()
 
-    def _write_held(self) -> None:
+    def _write_buffer(self) -> None:
         try:
-            _write_frame(self._frames.file, self._held.take())
+            _write_frame(self._frames.file, self._buffer.take())
         except BaseException:
             self._is_broken = True
             raise
 
     def commit(self) -> int | None:
-        if self._held.rows:
-            self._write_held()
+        if self._buffer.rows:
+            self._write_buffer()
         if not self._before + self.rows:
             return None
         try:
@@ -418,7 +420,7 @@ class ResumableParquet:
         except BaseException:
             self._is_broken = True
             raise
-        self._is_kept = True
+        self._has_commit = True
         return self._before + self.rows
 
     def close(self) -> None:
@@ -437,8 +439,8 @@ class ResumableParquet:
         os.remove(self._frames_path)
 
     def discard(self) -> None:
-        """Leave what a checkpoint may go on from; opened at a position it is cut there."""
-        self._frames.discard(whole=os.path.getsize(self._frames_path) if self._is_kept else 0)
+        """Keep the frames from which a checkpoint may resume; a sink opened at its position cuts them there."""
+        self._frames.discard(whole=os.path.getsize(self._frames_path) if self._has_commit else 0)
 
     def _restore_frames(self, rows: int) -> None:
         """Write the first rows of the finished file as frames again."""
@@ -458,7 +460,7 @@ class ResumableParquet:
                 )
 
     def _frames_end(self, rows: int) -> int:
-        """The position in the file of frames behind this many rows."""
+        """Return the offset in the file of frames after this many rows."""
         with open(self._frames_path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             position = counted = 0
@@ -490,15 +492,39 @@ def _read_frames(path: str) -> Iterator[pa.Table]:
             yield pa.ipc.open_stream(file.read(int(np.frombuffer(header, dtype=_FRAME)[1]))).read_all()
 
 
-def rows_beside(path: str) -> str:
-    """The file in which the rows of a resumable Parquet output stand until its end."""
+def frames_path(path: str) -> str:
+    """Return the path of the frames of a resumable Parquet output."""
     return f"{path}.rows"
 
 
-def plain(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+def without_dictionaries(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """Return these columns, in this order, without dictionaries."""
     rows = rows.select(list(columns))
     for index, field in enumerate(rows.schema):
         if pa.types.is_dictionary(field.type):
             rows = rows.set_column(index, field.name, rows.column(index).cast(field.type.value_type))
     return rows
+
+
+LATE_COLUMNS = ("source", "target", "label", "timestamp", "op")
+
+
+class LateFile:
+    """A file of late tuples in the format `edges`: CSV with a header, compressed if the name has such an ending.
+
+    `grows` and `position` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like any other.
+    """
+
+    def __init__(self, path: str, *, grows: bool = False, position: int | None = None) -> None:
+        ending = os.path.splitext(path)[1].lower()
+        file = destination(path, grows=grows, position=position)
+        self.sink = TextSink(file, LATE_COLUMNS, packed=ending if ending in FRAMES else "", position=position)
+
+    def write(self, tuples: pa.RecordBatch, late: np.ndarray) -> None:
+        """Write the tuples of a pushed batch with these row numbers."""
+        if not len(late):
+            return
+        rows = tuples.take(pa.array(late, pa.int64()))
+        deletes = rows.column("delete") if "delete" in rows.schema.names else pa.array([False] * len(late))
+        columns = [rows.column(name) for name in LATE_COLUMNS[:-1]]
+        self.sink.write(pa.Table.from_arrays([*columns, pc.if_else(deletes, "-", "+")], names=list(LATE_COLUMNS)))

@@ -23,7 +23,7 @@ from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.index.judging import Judge
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
-from rpq.results.netting import ends_of_kept, net_rows
+from rpq.results.delta import ends_after_filter, net_rows
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -243,7 +243,7 @@ class NumberedIndex(DeltaIndex):
         kept = net_rows(raw.pairs[:, None], raw.ends, raw.kinds, orders)
         if self._is_silent:
             kept &= ~self._silent(raw, is_eviction)
-        ends = ends_of_kept(kept, raw.ends)
+        ends = ends_after_filter(kept, raw.ends)
         some = np.diff(ends, prepend=0) > 0
         added = np.repeat(raw.kinds > 0, raw.lengths())
         self.state[layout.ADDED] -= (~kept & added).sum()

@@ -15,7 +15,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 
-from rpq.files.lines import json_lines
+from rpq.files.table_formats import json_lines
 from rpq.workloads.bench.streams import Stream
 
 EXPRESSION = "a2q/c2a"

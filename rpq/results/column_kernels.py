@@ -1,14 +1,18 @@
-"""Columns of Arrow, filled by kernels: a name for each id of a row, and for each row what its event has.
+"""Arrow columns and lines of text that are written by kernels.
 
-Arrow's own way, to take from the names by an index, copies text by text and needs the ids of a column side by side. Here
-names lie in slots of as many times sixteen bytes as the longest needs, with their lengths, and one of up to sixteen is one
-load and one store, what is too much being overwritten by the next. Columns are made a piece of rows at a time, whose ids
-stay in the cache for all of them, and the pieces lie in regions that are used again (`rpq/arrays/reserve.py`): new memory
-costs more than writing to it.
+A column has a name for each id, or for each row a value of its event.  Arrow's `take` copies text by text, and needs the
+ids of a column side by side.  Here names are stored with their lengths in slots, whose size is the multiple of sixteen bytes
+that the longest name needs.  A name of up to sixteen bytes is copied by one load and one store, and excess bytes are
+overwritten by the next name.  Columns are written for a piece of the rows at a time, whose ids stay in the cache for all
+columns; the pieces are in reused regions (`rpq/arrays/reserve.py`), since new memory costs more than writing to it.
+
+Lines are joined row by row from constants and columns of texts in the same way: all texts are laid side by side first, with
+sixteen bytes after the last one, so that most pieces are copied by one load and one store.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -19,19 +23,19 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.vector_copy import VECTOR, copy_vector
 
 PIECE = 1 << 16
-"""Rows of a batch, at most."""
+"""The largest number of rows in a batch."""
 _LARGEST_SLOT = 64
-"""Bytes, of which the last is the length of the text in those before."""
+"""The size limit of a slot in bytes; the last byte of a slot is the length of its text."""
 _ALIGNED = 64
 _OFFSETS = np.iinfo(np.int32).max
 _MOST_TEXT = np.iinfo(np.int32).max
-"""Bytes that the offsets of a column of text can tell; others have the larger ones."""
-_KEPT = 1 << 22
+"""The most bytes of text that 32-bit offsets can address; longer columns have 64-bit offsets."""
+_CACHED_BYTES = 1 << 22
 _SIGNS = np.frombuffer(b"+-=", np.uint8)
 
 
 class Region:
-    """Memory for columns, which take theirs one after the other."""
+    """Memory from which columns are allocated one after the other."""
 
     def __init__(self, size: int) -> None:
         self._memory = reserve.rows.take(size)
@@ -40,25 +44,25 @@ class Region:
 
     @classmethod
     def of_rows(cls, rows: int, bytes_a_row: int, *, columns: int) -> Region:
-        """Enough for so many columns of so many bytes a row in all, a piece at a time."""
+        """Create a region for `columns` columns with `bytes_a_row` bytes in all, written a piece at a time."""
         return cls(rows * bytes_a_row + (rows // PIECE + 1) * columns * 4 * _ALIGNED)
 
-    def room(self, count: int, kind: type | np.dtype) -> np.ndarray:
-        """The place of so many values, to be written before `taken` is called."""
+    def reserve(self, count: int, kind: type | np.dtype) -> np.ndarray:
+        """Return an array of so many values in free memory, to be written before `finish` is called."""
         end = self._taken + count * np.dtype(kind).itemsize
         if end > len(self._memory):
             raise AssertionError(f"a region of {len(self._memory)} bytes has no {end}")
         return self._memory[self._taken : end].view(kind)
 
-    def taken(self, written: np.ndarray) -> pa.Buffer:
-        """What was written, which takes its place for good."""
+    def finish(self, written: np.ndarray) -> pa.Buffer:
+        """Return the written array as a buffer, whose memory is no longer free."""
         buffer = self._buffer.slice(self._taken, written.nbytes)
         self._taken += -(-written.nbytes // _ALIGNED) * _ALIGNED
         return buffer
 
 
 class Names:
-    """Names by their place, made ready to be written."""
+    """Names by their place, prepared for kernels that write columns."""
 
     def __init__(self, names: pa.Array) -> None:
         self.array = names
@@ -81,19 +85,19 @@ class Names:
                 self.bytes_a_row = 4 + longest
 
     def column(self, values: np.ndarray, place: int, first: int, count: int, region: Region) -> pa.Array:
-        """For `count` rows of ids (int32, two dimensions) from `first` on the name of the one at a place. O(length)."""
+        """Return the names of the ids at `place` in `count` rows (int32, two dimensions) from `first` on.  O(length)."""
         rows, width = values.reshape(-1), values.shape[1]
         at = first * width + place
         if self._numbers is not None:
-            numbers = region.room(count, np.int64)
+            numbers = region.reserve(count, np.int64)
             _fill_numbers(rows, at, width, count, self._numbers, numbers)
-            return pa.Array.from_buffers(pa.int64(), count, [None, region.taken(numbers)])
+            return pa.Array.from_buffers(pa.int64(), count, [None, region.finish(numbers)])
         if self._slots is not None and count * (self.bytes_a_row - 4) <= _MOST_TEXT:
-            ends = region.room(count + 1, np.int32)
-            held_ends = region.taken(ends)
-            texts = region.room(count * (self.bytes_a_row - 4) + _LARGEST_SLOT, np.uint8)
+            ends = region.reserve(count + 1, np.int32)
+            held_ends = region.finish(ends)
+            texts = region.reserve(count * (self.bytes_a_row - 4) + _LARGEST_SLOT, np.uint8)
             total = _copy_slots(rows, at, width, count, self._slots, self._slot, ends, texts)
-            return pa.StringArray.from_buffers(count, held_ends, region.taken(texts[:total]))
+            return pa.StringArray.from_buffers(count, held_ends, region.finish(texts[:total]))
         if self._ends is not None:
             ends = np.empty(count + 1, np.int32)
             total = _end_texts(rows, at, width, count, self._ends, ends)
@@ -106,20 +110,20 @@ class Names:
 
 
 def spread(values: np.ndarray, ends: np.ndarray, first: int, count: int, rows: np.ndarray) -> None:
-    """Write for `count` rows from `first` on the value of their event; event i ends before row `ends[i]`."""
+    """Write the value of its event for each of `count` rows from `first` on; event i ends before row `ends[i]`."""
     _spread(values, ends, int(np.searchsorted(ends, first, "right")), first, count, rows)
 
 
 def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region: Region) -> pa.Array:
-    """For `count` rows from `first` on "-" where their event removes them, or "+", or "=" for a whole answer."""
-    texts = region.room(count, np.uint8)
+    """Return the ops of `count` rows from `first` on: "-" if their event removes them, "+", or "=" for a whole answer."""
+    texts = region.reserve(count, np.uint8)
     spread(_SIGNS[removed], ends, first, count, texts)
-    return pa.StringArray.from_buffers(count, _single_ends(), region.taken(texts))
+    return pa.StringArray.from_buffers(count, _single_ends(), region.finish(texts))
 
 
 def repeated(text: str, count: int) -> pa.Array:
-    """A column of `count` times the same text, at most `PIECE`."""
-    if len(text) * PIECE > _KEPT:
+    """Return a column with the same text `count` times, at most `PIECE` times."""
+    if len(text) * PIECE > _CACHED_BYTES:
         return pa.repeat(pa.scalar(text, pa.string()), count)
     return _repeated(text, 1 << max(0, count - 1).bit_length()).slice(0, count)
 
@@ -131,12 +135,12 @@ def _repeated(text: str, count: int) -> pa.Array:
 
 @cache
 def _single_ends() -> pa.Buffer:
-    """Where texts of one byte each end."""
+    """Return the offsets of texts of one byte each."""
     return pa.py_buffer(np.arange(PIECE + 1, dtype=np.int32))
 
 
 def _read_only(data: pa.Buffer | bytes, kind: type) -> np.ndarray:
-    """Data as an array. That it is read-only is part of its type to numba, and not all buffers are."""
+    """Return data as a read-only array: this is part of its type in numba, and not all buffers are read-only."""
     array: np.ndarray = np.frombuffer(data, kind)
     array.flags.writeable = False
     return array
@@ -158,7 +162,7 @@ def _fill_slots(ends, data, slots, size):
 
 @njit(cache=True, nogil=True)
 def _copy_slots(rows, at, width, count, slots, size, ends, texts):
-    """Write the names of rows, and where they end; their bytes in all."""
+    """Write the names of rows and their ends, and return the number of their bytes."""
     place, step = np.uint64(at), np.uint64(width)  # unsigned: an index with a sign could count from the end
     room, vector = np.uint64(size), np.uint64(VECTOR)
     written = np.uint64(0)
@@ -187,7 +191,7 @@ def _fill_numbers(rows, at, width, count, numbers, column):
 
 @njit(cache=True, nogil=True)
 def _end_texts(rows, at, width, count, name_ends, ends):
-    """Write where the names of rows end; their bytes in all, what is too many for the offsets of a column too."""
+    """Write the ends of the names of rows, and return the number of their bytes, which may exceed the offsets' range."""
     total = np.int64(0)
     ends[0] = 0
     for i in range(count):
@@ -220,3 +224,61 @@ def _spread(values, ends, event, first, count, rows):
             rows[i] = value
         row = end
         event += 1
+
+
+def joined_lines(pieces: Sequence[str | pa.Array]) -> bytes:
+    """Join the pieces of each row in order: constants, and the row's text of columns (text without nulls).  O(bytes).
+
+    >>> joined_lines(["<", pa.array(["a", "b"]), ", ", pa.array(["x", ""]), ">\\n"])
+    b'<a, x>\\n<b, >\\n'
+    """
+    columns = [piece.cast(pa.large_string()) for piece in pieces if not isinstance(piece, str)]
+    constants = [""]
+    for piece in pieces:
+        if isinstance(piece, str):
+            constants[-1] += piece
+        else:
+            constants.append("")
+    count = len(columns[0])
+    offsets = np.empty((len(columns), count + 1), np.int64)
+    texts: list[np.ndarray] = []
+    begin = 0
+    for number, column in enumerate(columns):
+        own = np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + count + 1]
+        np.add(own, begin - own[0], out=offsets[number])
+        if own[-1] > own[0]:
+            texts.append(np.frombuffer(column.buffers()[2], np.uint8)[own[0] : own[-1]])
+        begin += int(own[-1] - own[0])
+    beside, ends = _side_by_side(constants)
+    lines = np.empty(begin + count * int(ends[-1]) + VECTOR, np.uint8)
+    written = _join(beside, ends, np.concatenate([*texts, np.zeros(VECTOR, np.uint8)]), offsets, lines)
+    return lines[:written].tobytes()
+
+
+def _side_by_side(constants: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return constants as bytes, padded at the end, and where each of them ends."""
+    encoded = [constant.encode() for constant in constants]
+    return np.frombuffer(b"".join(encoded) + bytes(VECTOR), np.uint8), np.cumsum([0, *map(len, encoded)])
+
+
+@njit(cache=True, nogil=True)
+def _put(target, at, source, start, end):
+    """Copy bytes, and some bytes after them; return where the next ones belong."""
+    written = at
+    while start < end:
+        copy_vector(target, np.uint64(written), source, np.uint64(start))
+        written += VECTOR
+        start += VECTOR
+    return written - (start - end)
+
+
+@njit(cache=True, nogil=True)
+def _join(constants, ends, texts, offsets, lines):
+    columns = offsets.shape[0]
+    written = np.int64(0)
+    for row in range(offsets.shape[1] - 1):
+        for column in range(columns):
+            written = _put(lines, written, constants, ends[column], ends[column + 1])
+            written = _put(lines, written, texts, offsets[column, row], offsets[column, row + 1])
+        written = _put(lines, written, constants, ends[columns], ends[columns + 1])
+    return written

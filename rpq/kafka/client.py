@@ -1,11 +1,17 @@
-"""How clients of Kafka are set up: librdkafka's names in a file, and what is not for that file to say."""
+"""Clients of Kafka: their settings, their log, and the log of a run's events.
+
+Settings have librdkafka's names; some of them belong to the run and cannot be set by users.  Events are logged with fields
+under the name `rpq.kafka`.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import os
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +19,7 @@ from rpq.errors import RpqError, install_command
 
 _SECRET = re.compile(r"password|secret|token|jaas|credential|\.key\b|key\.(?:pem|password)|oauth", re.IGNORECASE)
 
-_OURS = {
+_RESERVED = {
     "bootstrap.servers": "the brokers stand in kafka://BROKER/TOPIC",
     "metadata.broker.list": "the brokers stand in kafka://BROKER/TOPIC",
     "enable.auto.commit": "offsets are committed with the rows that came of them",
@@ -23,7 +29,7 @@ _OURS = {
     "group.protocol": "partitions are assigned to this run alone",
     "partition.assignment.strategy": "partitions are assigned to this run alone",
 }
-"""Settings that are not the user's, and why."""
+"""Settings that users cannot set, and why."""
 
 _OF_PRODUCERS = re.compile(
     r"transactional\.id|transaction\.timeout\.ms|linger\.ms|queue\.buffering\..*|compression\..*|batch\..*|acks|request\.required"
@@ -37,7 +43,7 @@ _OF_CONSUMERS = re.compile(
 
 
 def is_of_producers(name: str) -> bool:
-    """Whether a setting is one of producers alone.
+    """Whether a setting applies to producers only.
 
     >>> is_of_producers("linger.ms"), is_of_producers("security.protocol")
     (True, False)
@@ -46,15 +52,15 @@ def is_of_producers(name: str) -> bool:
 
 
 class KafkaError(RpqError):
-    """Topics that cannot be read or written: says why, and never a secret."""
+    """Topics that cannot be read or written.  The message says why, and contains no secrets."""
 
 
 class KafkaUsageError(KafkaError):
-    """What was asked for cannot be: settings that no client takes, or a checkpoint of a run with other options."""
+    """An impossible request: invalid settings of a client, or the checkpoint of a run with other options."""
 
 
 def client() -> Any:
-    """The package confluent_kafka; `KafkaError` where it is not installed."""
+    """Import and return the package confluent_kafka.  Raises `KafkaError` if it is not installed."""
     try:
         import confluent_kafka
     except ImportError as error:
@@ -65,9 +71,9 @@ def client() -> Any:
 
 
 def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Read lines `name=value`; a line that is blank or begins with # is none.
+    """Read lines `name=value`; blank lines, and those that begin with #, are ignored.
 
-    Raises `KafkaUsageError`, which tells no value.
+    Raises `KafkaUsageError`, whose message contains no value.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -97,13 +103,13 @@ def read_settings(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 class ClientSettings:
-    """What consumers and producers are made with: the brokers, and what the user says of them."""
+    """The settings of consumers and producers: the brokers, and the user's settings."""
 
     def __init__(self, brokers: str, given: Mapping[str, str] | None = None) -> None:
         self._given = dict(given or {})
         for name in self._given:
-            if name in _OURS:
-                raise KafkaUsageError(f"--kafka-config: {name} is not to be set: {_OURS[name]}")
+            if name in _RESERVED:
+                raise KafkaUsageError(f"--kafka-config: {name} is not to be set: {_RESERVED[name]}")
         self._common = {"bootstrap.servers": brokers, "client.id": "rpq", "reconnect.backoff.max.ms": 1000}
         self.brokers = brokers
 
@@ -111,11 +117,11 @@ class ClientSettings:
         return f"<ClientSettings of {self.brokers}>"  # values may be secrets
 
     def named(self, name: str) -> str | None:
-        """What the user says for a name."""
+        """Return the user's value of a setting, or None."""
         return self._given.get(name)
 
     def consumer(self, **fixed: Any) -> dict[str, Any]:
-        """Settings of a consumer; `fixed` ones have underscores in place of dots."""
+        """Return the settings of a consumer; the names of `fixed` ones have underscores in place of dots."""
         ours = {
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
@@ -124,28 +130,28 @@ class ClientSettings:
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 100,
         }
-        return self._made(ours, _OF_PRODUCERS, fixed)
+        return self._merge(ours, _OF_PRODUCERS, fixed)
 
     def producer(self, **fixed: Any) -> dict[str, Any]:
-        """Settings of a producer."""
+        """Return the settings of a producer; `fixed` as for a consumer."""
         ours = {
-            "linger.ms": 20,  # for whole batches; what is left goes at once when a transaction is committed
+            "linger.ms": 20,  # for full batches; a commit sends the rest at once
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 2_000_000,
             "queue.buffering.max.kbytes": 1 << 20,
-            "partitioner": "murmur2_random",  # as Java's producers divide keys
+            "partitioner": "murmur2_random",  # the partitions of keys are those of Java's producers
             "transaction.timeout.ms": 300_000,
             "delivery.report.only.error": True,
         }
-        return self._made(ours, _OF_CONSUMERS, fixed)
+        return self._merge(ours, _OF_CONSUMERS, fixed)
 
-    def _made(self, ours: dict[str, Any], others: re.Pattern[str], fixed: dict[str, Any]) -> dict[str, Any]:
+    def _merge(self, ours: dict[str, Any], others: re.Pattern[str], fixed: dict[str, Any]) -> dict[str, Any]:
         users = {name: value for name, value in self._given.items() if not others.fullmatch(name)}
         always = {name if name == "error_cb" else name.replace("_", "."): value for name, value in fixed.items()}
         return {**ours, **users, **self._common, **always, "logger": CLIENT_LOG}
 
     def hint_of_protocol(self) -> str:
-        """What to try where brokers end connections as soon as something is asked; empty where they are encrypted."""
+        """Return a hint for brokers that close connections at the first request; empty for encrypted connections."""
         spoken = (self._given.get("security.protocol") or "plaintext").lower()
         if spoken not in ("plaintext", "sasl_plaintext"):
             return ""
@@ -155,26 +161,26 @@ class ClientSettings:
             "for --kafka-config, with sasl.mechanisms, sasl.username, sasl.password for a login, and ssl.ca.location for TLS"
         )
 
-    def scrubbed(self, message: object) -> str:
-        """A message of the client without the values of settings that may be secrets."""
+    def redact(self, message: object) -> str:
+        """Return a message of the client without the values of settings that may be secret."""
         text = str(message)
         for name, value in self._given.items():
             if value and _SECRET.search(name):
                 text = text.replace(value, "…")
         return text
 
-    def made(self, kind: Any, settings: dict[str, Any]) -> Any:
-        """A client of a kind; `KafkaUsageError` for settings that it does not take."""
+    def create_client(self, kind: Any, settings: dict[str, Any]) -> Any:
+        """Create a consumer or producer.  Raises `KafkaUsageError` for settings that it rejects."""
         confluent_kafka = client()
         try:
             return kind(settings)
         except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
-            told = self.scrubbed(error.args[0].str() if hasattr(error.args[0], "str") else error)
+            message = self.redact(error.args[0].str() if hasattr(error.args[0], "str") else error)
             hint = ""
-            if unknown := re.search(r'No such configuration property: "([^"]+)"', told):
+            if unknown := re.search(r'No such configuration property: "([^"]+)"', message):
                 close = difflib.get_close_matches(unknown[1], [*KNOWN, *self._common], n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else "; expected librdkafka's names"
-            raise KafkaUsageError(f"--kafka-config: {told}{hint}") from None
+            raise KafkaUsageError(f"--kafka-config: {message}{hint}") from None
 
 
 KNOWN = (
@@ -182,21 +188,19 @@ KNOWN = (
     "ssl.certificate.location", "ssl.key.location", "ssl.key.password", "group.id", "transactional.id", "client.id",
     "auto.offset.reset", "isolation.level", "compression.type", "transaction.timeout.ms", "linger.ms",
 )  # fmt: skip
-"""Names that users set most, for hints."""
+"""The most common settings, for hints."""
 
-_CUT = re.compile(
-    r"Disconnected.* in state (?:UP|APIVERSION_QUERY)|incorrect security\.protocol|Invalid response size"
-)
+_CUT = re.compile(r"Disconnected.* in state (?:UP|APIVERSION_QUERY)|incorrect security\.protocol|Invalid response size")
 
 
-class HeardLog:
-    """The log of a client that is passed on, and tells whether a broker ended a connection that it had accepted."""
+class ConnectionLog:
+    """A log of a client that is forwarded; `is_cut` is true once a broker closed a connection that it had accepted."""
 
     def __init__(self) -> None:
         self.is_cut = False
 
     def log(self, level: int, message: str, *values: object) -> None:
-        """Take a line of librdkafka's."""
+        """Forward a line of librdkafka."""
         self.is_cut = self.is_cut or _CUT.search(message % values if values else message) is not None
         CLIENT_LOG.log(level, message, *values)
 
@@ -204,4 +208,41 @@ class HeardLog:
 CLIENT_LOG = logging.getLogger("rpq.kafka.client")
 CLIENT_LOG.addHandler(logging.NullHandler())
 CLIENT_LOG.propagate = False
-"""What librdkafka says of its connections; the run says what matters of it."""
+"""The log of librdkafka's connections; the run logs what matters of it."""
+
+
+LOG = logging.getLogger("rpq.kafka")
+
+
+def log_event(event: str, *, level: int = logging.INFO, **fields: Any) -> None:
+    """Log an event with fields, whose values are those of JSON, or text."""
+    LOG.log(level, event, extra={"fields": fields})
+
+
+def log_warning(event: str, **fields: Any) -> None:
+    """Log an event as a warning."""
+    log_event(event, level=logging.WARNING, **fields)
+
+
+class TextLines(logging.Formatter):
+    """A format for people: `12:03:07 waiting for the broker brokers=localhost:9092`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        shown = "".join(f" {name}={_value_text(value)}" for name, value in fields.items())
+        mark = "warning: " if record.levelno >= logging.WARNING else ""
+        return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {mark}{record.getMessage()}{shown}"
+
+
+class JsonEventLines(logging.Formatter):
+    """A format with a JSON object on each line: `time` (UTC), `level`, `event`, and the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        head = {"time": at, "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps({**head, **getattr(record, "fields", {})}, ensure_ascii=False, default=str)
+
+
+def _value_text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(text, ensure_ascii=False) if " " in text or not text else text

@@ -1,4 +1,4 @@
-"""Figures of a run over topics for Prometheus, served while it lasts."""
+"""Figures of a run over topics for Prometheus, served while it runs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rpq.errors import install_command
-from rpq.kafka.client_settings import KafkaError
-from rpq.running.statistics import engine_families, latency_family
+from rpq.kafka.client import KafkaError
+from rpq.running.metric_families import engine_families, latency_family
 
 if TYPE_CHECKING:
     from rpq.kafka.topic_run import TopicRun
 
 FRESH_SECONDS = 1.0
-"""Figures are taken at most so often: those of a large index take a while."""
+"""The least time in seconds between two collections of figures, which take a while for a large index."""
 
 
 class RunMetrics:
-    """Serves `http://HOST:PORT/metrics`; `update` takes the figures, from the thread that runs, when they were asked for.
+    """A server of `http://HOST:PORT/metrics`; `update` collects the figures, in the run's thread, after a request for them.
 
-    Raises `KafkaError` where prometheus_client is not installed, or the port cannot be had.
+    Raises `KafkaError` if prometheus_client is not installed, or the port is not available.
     """
 
     def __init__(self, endpoint: str, *, memory: Any) -> None:
@@ -36,7 +36,7 @@ class RunMetrics:
         self._memory = memory
         self._lock = threading.Lock()
         self._wanted = True
-        self._taken = 0.0
+        self._taken_at = 0.0
         self._figures: dict[str, Any] = {}
         metrics = self
 
@@ -54,9 +54,9 @@ class RunMetrics:
         self.port = int(self._server.server_port)
 
     def update(self, run: TopicRun) -> None:
-        """Take the figures, if somebody has asked for them since the last time."""
+        """Collect the figures if they were requested since the last time."""
         now = time.monotonic()
-        if not self._wanted or now - self._taken < FRESH_SECONDS or run.reader is None:
+        if not self._wanted or now - self._taken_at < FRESH_SECONDS or run.reader is None:
             return
         counted = run.figures("")
         figures: dict[str, Any] = {
@@ -76,10 +76,10 @@ class RunMetrics:
             figures["engine"] = asdict(run.engine.statistics())
             figures["queries"] = {query.name: asdict(run.engine.statistics(query.name)) for query in run.engine.queries}
         with self._lock:
-            self._figures, self._taken, self._wanted = figures, now, False
+            self._figures, self._taken_at, self._wanted = figures, now, False
 
     def families(self) -> Iterator[Any]:
-        """The figures that were taken last."""
+        """Yield the families of the figures collected last."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         self._wanted = True
@@ -102,7 +102,7 @@ class RunMetrics:
         yield latency_family(figures["latency"], about)
 
     def close(self) -> None:
-        """Serve no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)

@@ -1,4 +1,4 @@
-"""Values that were read as JSON, taken out with their types and ranges checked."""
+"""Values of JSON whose types and ranges are checked when they are read."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Damage(ValueError):
-    """What is wrong with content that was read; whoever knows the file turns it into an error that names it."""
+    """An error in content that was read.  A caller that knows the file turns it into an error that names the file."""
 
 
-class Described:
-    """A value and its place in the whole.
+class JsonValue:
+    """A value, and its place in the whole content.
 
-    >>> content = Described.parsed(b'{"queries": [{"size": 30}]}')
+    >>> content = JsonValue.parsed(b'{"queries": [{"size": 30}]}')
     >>> content["queries"][0]["size"].whole(1)
     30
     >>> content["queries"][0]["size"].text()
     Traceback (most recent call last):
-    rpq.files.described.Damage: queries[0].size is 30, not text
+    rpq.files.json_values.Damage: queries[0].size is 30, not text
     """
 
     def __init__(self, value: Any, place: str = "") -> None:
@@ -33,59 +33,59 @@ class Described:
 
     @property
     def value(self) -> Any:
-        """The value, whatever it is."""
+        """The value, unchecked."""
         return self._value
 
     @classmethod
-    def parsed(cls, text: bytes | str, place: str = "") -> Described:
-        """The value of a JSON text; `Damage` if it is none."""
+    def parsed(cls, text: bytes | str, place: str = "") -> JsonValue:
+        """Parse a JSON text.  Raises `Damage`."""
         try:
             return cls(json.loads(text), place)
         except (ValueError, RecursionError) as problem:
             raise Damage(f"{place or 'its description'} is not readable: {problem}") from problem
 
-    def __getitem__(self, key: str | int) -> Described:
-        """A field of an object, or an element of a list that is long enough."""
+    def __getitem__(self, key: str | int) -> JsonValue:
+        """Return a field of an object, or an element of a list that is long enough."""
         if isinstance(key, int):
-            return Described(self._list()[key], f"{self._place}[{key}]")
+            return JsonValue(self._list()[key], f"{self._place}[{key}]")
         if not isinstance(self._value, dict):
             raise self._wrong("fields with names")
         if key not in self._value:
             raise Damage(f"{self._named(key)} is missing")
-        return Described(self._value[key], self._named(key))
+        return JsonValue(self._value[key], self._named(key))
 
     def __contains__(self, key: str) -> bool:
         return isinstance(self._value, dict) and key in self._value
 
-    def __iter__(self) -> Iterator[Described]:
-        """The elements of a list."""
-        return (Described(value, f"{self._place}[{i}]") for i, value in enumerate(self._list()))
+    def __iter__(self) -> Iterator[JsonValue]:
+        """Iterate over the elements of a list."""
+        return (JsonValue(value, f"{self._place}[{i}]") for i, value in enumerate(self._list()))
 
-    def items(self) -> Iterator[tuple[str, Described]]:
-        """Names and values of an object."""
+    def items(self) -> Iterator[tuple[str, JsonValue]]:
+        """Return names and values of an object."""
         if not isinstance(self._value, dict):
             raise self._wrong("fields with names")
-        return ((name, Described(value, self._named(name))) for name, value in self._value.items())
+        return ((name, JsonValue(value, self._named(name))) for name, value in self._value.items())
 
     @property
     def is_none(self) -> bool:
         """Whether it is null."""
         return self._value is None
 
-    def tuple_of(self, count: int) -> list[Described]:
-        """The elements of a list of that length."""
+    def tuple_of(self, count: int) -> list[JsonValue]:
+        """Return the elements of a list of this length."""
         if len(self._list()) != count:
             raise self._wrong(f"a list of {count}")
         return list(self)
 
     def whole(self, least: int = INT64_MIN, most: int = INT64_MAX) -> int:
-        """A whole number in a range, both ends included."""
+        """Return an integer in a range, both ends included."""
         if type(self._value) is not int or not least <= self._value <= most:
             raise self._wrong(f"a whole number from {least} to {most}")
         return self._value
 
     def number(self) -> float:
-        """A finite number that is not negative."""
+        """Return a finite number that is not negative."""
         if type(self._value) not in (int, float) or not 0 <= self._value < math.inf:
             raise self._wrong("a number from 0 on")
         try:
@@ -94,19 +94,19 @@ class Described:
             raise self._wrong("a number of 64 bits") from None
 
     def flag(self) -> bool:
-        """True or false."""
+        """Return a boolean."""
         if not isinstance(self._value, bool):
             raise self._wrong("true or false")
         return self._value
 
     def text(self) -> str:
-        """Text."""
+        """Return a text."""
         if not isinstance(self._value, str):
             raise self._wrong("text")
         return self._value
 
     def unicode(self) -> str:
-        """Text that can be written as UTF-8."""
+        """Return a text that can be written as UTF-8."""
         text = self.text()
         try:
             text.encode()
@@ -115,7 +115,7 @@ class Described:
         return text
 
     def vertex(self) -> int | str:
-        """A vertex: a whole number, of any size, or text."""
+        """Return a vertex: an integer of any size, or a text."""
         if type(self._value) is int:
             return self._value
         if not isinstance(self._value, str):
@@ -123,7 +123,7 @@ class Described:
         return self.unicode()
 
     def one_of(self, *known: _Text) -> _Text:
-        """One of some texts."""
+        """Return the value if it is one of these texts."""
         for text in known:
             if self._value == text:
                 return text

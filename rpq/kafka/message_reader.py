@@ -1,12 +1,17 @@
-"""Messages to tuples: values of JSON or CSV, read as the lines of files are, and what stands beside them.
+"""Messages to tuples: values in JSON or CSV, and the metadata of messages.
 
-A message is one tuple.  The first good one of a topic tells how its values are laid out: an object makes them JSON, else
-they are fields in the order source, target, label, timestamp and optionally op, separated as in files; `--columns
-source=3,target=1` gives the places of fields instead.  A message that cannot be read is `Bad`, with the reason.
+A message is one tuple.  The first good message of a topic determines the layout of its values: an object means JSON,
+anything else is fields in the order source, target, label, timestamp and optionally op, separated as in files; `--columns
+source=3,target=1` gives the positions of fields instead.  A message that cannot be read is a `BadMessage` with the reason.
+
+`--columns timestamp=@time,source=@key,label=@header.kind` takes columns of a tuple from the metadata of a message: `@key`,
+`@time`, `@topic`, `@partition`, `@offset` or `@header.NAME`; the other columns are in the value.  `@time` is the time of the
+message, or that of the broker if the topic is configured so, in the unit of the timestamps (milliseconds if none is given).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -15,18 +20,143 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
-from rpq.kafka.message_columns import MessageColumns, check_beside, text_beside
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.column_names import DELETE, STREAM
-from rpq.readers.fields import FieldError, time_kind
-from rpq.readers.inputs import order_rows
+from rpq.readers.column_names import DELETE, STREAM, ColumnNames, did_you_mean
+from rpq.readers.field_errors import FieldError
+from rpq.readers.merge import in_order
 from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
-from rpq.readers.text.line_layout import FURTHER, Layout, is_ignored, split_line
+from rpq.readers.text.line_layout import (
+    FURTHER,
+    Layout,
+    check_delete,
+    check_integer,
+    check_op,
+    check_text,
+    is_ignored,
+    split_line,
+)
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
+from rpq.readers.times import check_time, time_kind
 from rpq.readers.where import Where
+
+BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
+MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
+"""The factor and the divisor that convert milliseconds to each unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueColumns(ColumnNames):
+    """The columns in the values of messages: those of a tuple except the ones that stand `beside` them, in the metadata."""
+
+    beside: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column for column in super().columns if column not in self._elsewhere)
+
+    @property
+    def looked_for(self) -> tuple[str, ...]:
+        return tuple(column for column in super().looked_for if column not in self._elsewhere)
+
+    @property
+    def _elsewhere(self) -> set[str]:
+        """The columns that values do not have; op and delete exclude each other."""
+        says_op = {"op", DELETE} & {*self.beside}
+        return {*self.beside, *(("op", DELETE) if says_op else ())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageColumns:
+    """The place of each column of a tuple: in the `values`, by these names, or `beside` them, in the metadata."""
+
+    values: ValueColumns
+    beside: tuple[tuple[str, str], ...] = ()
+    time_unit: str | None = None
+
+    @classmethod
+    def of(cls, names: ColumnNames, time_unit: str | None = None) -> MessageColumns:
+        """Divide names into those of values and of metadata.  Raises `InputError` for an unknown name with an @.
+
+        >>> MessageColumns.of(ColumnNames.parse("source=@key,target=item")).beside
+        (('source', '@key'),)
+        """
+        beside = tuple((column, name) for column, name in names.renamed if name.startswith("@"))
+        for column, name in beside:
+            check_beside(name)
+            if name == "@time" and column != "timestamp":
+                raise InputError(f"{column}=@time: a time is a timestamp; expected timestamp=@time")
+        values = ValueColumns(
+            renamed=tuple(pair for pair in names.renamed if pair not in beside),
+            constant_label=names.constant_label,
+            timed=names.timed,
+            beside=tuple(column for column, _ in beside),
+        )
+        return cls(values=values, beside=beside, time_unit=time_unit)
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of the timestamps, if these columns determine it."""
+        return self.time_unit or ("ms" if ("timestamp", "@time") in self.beside else None)
+
+    def read(self, message: Any) -> dict[str, Any]:
+        """Return the metadata of a message by column.  Raises `FieldError`."""
+        return {column: self._checked(column, name, message) for column, name in self.beside}
+
+    def _checked(self, column: str, name: str, message: Any) -> Any:
+        if name == "@time":
+            return self._time(message)
+        value = text_beside(name, message)
+        if value is None:
+            if column in ("op", DELETE, "stream"):
+                return None if column == "stream" else False
+            raise FieldError("is not there", name)
+        if column == "timestamp":
+            kind = time_kind(value.strip(" \t"))
+            return check_integer(value, name) if kind is None else check_time(value, name, kind=kind, unit=self.unit or "us")
+        checks = {"op": check_op, DELETE: check_delete}
+        return checks.get(column, check_text)(value, name)
+
+    def _time(self, message: Any) -> int:
+        kind, milliseconds = message.timestamp()
+        if kind == 0:
+            raise FieldError("is not there: the message has no time", "@time")
+        times, over = MILLISECONDS[self.unit or "ms"]
+        return int(milliseconds * times // over)
+
+
+def check_beside(name: str) -> None:
+    """Raise `InputError` for a name that is no metadata of a message."""
+    if name in BESIDE[:-1] or re.fullmatch(r"@header\..+", name):
+        return
+    raise InputError(f"{name!r} is nothing of a message: expected one of {', '.join(BESIDE)}{did_you_mean(name, BESIDE)}")
+
+
+def text_beside(name: str, message: Any) -> str | None:
+    """Return metadata of a message as text, or None if it is missing.  Raises `FieldError` for bytes that are no text."""
+    if name == "@time":
+        return str(message.timestamp()[1])
+    if name in ("@topic", "@partition", "@offset"):
+        return str(getattr(message, name[1:])())
+    raw = message.key() if name == "@key" else _header(message.headers() or (), name.removeprefix("@header."))
+    if raw is None or isinstance(raw, str):
+        return raw
+    try:
+        return str(raw, "utf-8")
+    except UnicodeDecodeError as error:
+        raise FieldError("is not UTF-8 text", name) from error
+
+
+def _header(headers: Sequence[tuple[str, Any]], name: str) -> Any:
+    """Return the last header of this name."""
+    return next((value for header, value in reversed(headers) if header == name), None)
+
+
+UNSUPPORTED_FORMATS = {"avro": "Avro", "protobuf": "Protobuf", "parquet": "Parquet"}
+"""Formats of messages that are not read: their names in options, and in messages to users."""
+
 
 ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
 
@@ -37,41 +167,41 @@ REGISTRY = (
 
 
 @dataclass(frozen=True)
-class Bad:
-    """A message that is no tuple, and why."""
+class BadMessage:
+    """A message that is no tuple, and the reason."""
 
     message: Any
     reason: str
 
     @property
     def place(self) -> str:
-        """Where it stands."""
+        """Topic, partition and offset as text."""
         return place_of(self.message)
 
 
 @dataclass(frozen=True)
 class Tuples:
-    """What some messages hold: `columns`, of each row the number of its message, and the bad ones by their numbers.
+    """The tuples of some messages: `columns`, the number of the message of each row, and bad messages by their numbers.
 
-    `filtered` tuples were left out by a condition; for `undecided` ones among them it could not be told.
+    `filtered` counts tuples that a condition left out, `undecided` those among them for which it could not be evaluated.
     """
 
     columns: pa.RecordBatch | None
     numbers: np.ndarray
-    bad: dict[int, Bad] = field(default_factory=dict)
+    bad: dict[int, BadMessage] = field(default_factory=dict)
     filtered: int = 0
     undecided: int = 0
 
 
 def place_of(message: Any) -> str:
-    """Where a message stands: topic, partition and offset."""
+    """Return topic, partition and offset of a message as text."""
     return f"{message.topic()}/{message.partition()} at offset {message.offset()}"
 
 
 class MessageReader:
-    """Reads the messages of one topic.  `warnings` say what the first of them may mean otherwise than it is read.
+    """A reader of the messages of one topic.  `warnings` say in which respect the first message may be misread.
 
-    Raises `InputError` or `WhereError` where the columns cannot be those of any.
+    Raises `InputError` or `WhereError` if no message can have the columns.
     """
 
     def __init__(
@@ -94,11 +224,11 @@ class MessageReader:
         for name in self._beside:
             check_beside(name)
         if layout is not None:
-            self._settle_as(_layout_of(layout, columns, self._further))
+            self._use_layout(_layout_of(layout, columns, self._further))
 
     @property
     def layout(self) -> dict[str, Any] | None:
-        """How values are laid out, as JSON values, for a later reader of the same topic; None before the first."""
+        """The layout of values as JSON values, for a later reader of the same topic; None before the first message."""
         if isinstance(self._parser, JsonLines):
             found = self._parser.layout
             return {"json": True, "integers": found.integers, "times": found.times}
@@ -106,15 +236,15 @@ class MessageReader:
 
     @property
     def integers(self) -> bool:
-        """Whether vertices are integers, as far as it is known."""
+        """Whether vertices are integers, as far as is known."""
         return isinstance(self._parser, JsonLines) and self._parser.layout.integers
 
     def read(self, messages: Sequence[Any]) -> Tuples:
-        """Read messages; O(bytes), vectorised where they are plain."""
+        """Read messages.  O(bytes), vectorised for values without special cases."""
         values = list(map(type(messages[0]).value, messages))
-        bad: dict[int, Bad] = {}
+        bad: dict[int, BadMessage] = {}
         beside = self._read_beside(messages, bad)
-        if self._parser is None and not self._settle(messages, values, bad):
+        if self._parser is None and not self._settle_layout(messages, values, bad):
             return Tuples(None, np.empty(0, np.int64), bad)
         data = b"" if bad else _as_lines(values)
         if count_lines(data) == len(values):
@@ -128,7 +258,7 @@ class MessageReader:
             try:
                 lines.append(self._line(value))
             except FieldError as error:
-                bad[number] = Bad(messages[number], _reason(error, value))
+                bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
                 kept.append(number)
         pieces = list(self._parse(b"\n".join(lines) + b"\n")) if lines else []
@@ -139,7 +269,7 @@ class MessageReader:
         return list(self._parser.parse(Block(data, 1), stop=False))
 
     def _line(self, value: bytes | None) -> bytes:
-        """The value as one line."""
+        """Return the value as one line.  Raises `FieldError` for a value that is no tuple."""
         if value is None:
             raise FieldError("there is no value (a tombstone); expected a tuple")
         line = value.rstrip(b"\r\n")
@@ -150,33 +280,33 @@ class MessageReader:
         if not isinstance(self._parser, JsonLines):
             raise FieldError("goes over several lines; expected the fields of one tuple")
         self._parser.layout.read(line)
-        return line.replace(b"\n", b" ")  # between the tokens of JSON, since inside of text it may not be
+        return line.replace(b"\n", b" ")  # line breaks are between the tokens of JSON: inside of texts they are invalid
 
     # --- how values are laid out -----------------------------------------------------------------------------
 
     @property
     def _further(self) -> tuple[str, ...]:
-        """The keys of objects that a condition names beside those of a tuple."""
+        """The keys of objects that a condition names in addition to the columns of a tuple."""
         if self._where is None:
             return ()
         return tuple(sorted(name for name in self._where.names - {*self._kinds("text")} if not name.startswith("@")))
 
-    def _settle(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, Bad]) -> bool:
-        """Let the first good message tell; those before it are bad."""
+    def _settle_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
+        """Determine the layout from the first good message; those before it are bad.  Returns whether there is one."""
         for number, value in enumerate(values):
             if number in bad:
                 continue
             try:
                 if value is None or is_ignored(value.rstrip(b"\r\n")):
                     self._line(value)
-                self._settle_as(self._told_by(bytes(value or b"").rstrip(b"\r\n")))
+                self._use_layout(self._detect_layout(bytes(value or b"").rstrip(b"\r\n")))
             except FieldError as error:
-                bad[number] = Bad(messages[number], _reason(error, value))
+                bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
                 return True
         return False
 
-    def _settle_as(self, layout: JsonLayout | Layout) -> None:
+    def _use_layout(self, layout: JsonLayout | Layout) -> None:
         self._parser = JsonLines(layout) if isinstance(layout, JsonLayout) else LineParser(layout)
         if self._where is not None:
             is_json = isinstance(layout, JsonLayout)
@@ -186,7 +316,7 @@ class MessageReader:
             loose = {name: ColumnKind(key=FURTHER + name, kind="untyped", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **loose})
 
-    def _told_by(self, value: bytes) -> JsonLayout | Layout:
+    def _detect_layout(self, value: bytes) -> JsonLayout | Layout:
         names, unit = self._columns.values, self._columns.unit or "us"
         if not self._only_json and not value.lstrip(b" \t\r\n").startswith(b"{"):
             return _csv_layout(value, self._columns)
@@ -207,7 +337,7 @@ class MessageReader:
         return layout
 
     def _kinds(self, vertex: str, *, times: str = "integers") -> dict[str, ColumnKind]:
-        """The columns of a tuple as a condition sees them, under their own names and those that were given for them."""
+        """Return the kinds of columns for a condition, by their own names and by the names given for them."""
         unit = self._columns.unit if times == "integers" else self._columns.unit or "us"
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         renamed = {name: kinds[column] for column, name in self._columns.values.renamed}
@@ -215,8 +345,8 @@ class MessageReader:
 
     # --- from rows to columns --------------------------------------------------------------------------------
 
-    def _read_beside(self, messages: Sequence[Any], bad: dict[int, Bad]) -> dict[str, list[Any]]:
-        """What stands beside the messages, by column; of bad ones nothing."""
+    def _read_beside(self, messages: Sequence[Any], bad: dict[int, BadMessage]) -> dict[str, list[Any]]:
+        """Return the metadata of messages by column, with nulls for bad messages."""
         columns: dict[str, list[Any]] = {column: [] for column, _ in self._columns.beside}
         columns |= {FURTHER + name: [] for name in self._beside}
         if not columns:
@@ -226,7 +356,7 @@ class MessageReader:
                 values = self._columns.read(message)
                 values |= {FURTHER + name: text_beside(name, message) for name in self._beside}
             except FieldError as error:
-                bad[number] = Bad(message, _reason(error, b""))
+                bad[number] = BadMessage(message, _reason(error, b""))
                 values = dict.fromkeys(columns)
             for column, value in values.items():
                 columns[column].append(value)
@@ -238,12 +368,12 @@ class MessageReader:
         kept: np.ndarray,
         pieces: Sequence[Rows],
         beside: dict[str, list[Any]],
-        bad: dict[int, Bad],
+        bad: dict[int, BadMessage],
     ) -> Tuples:
         wrong = {error.line - 1: error.error for piece in pieces for error in piece.errors}
         for line, error in wrong.items():
             number = int(kept[line])
-            bad[number] = Bad(messages[number], _reason(error, messages[number].value()))
+            bad[number] = BadMessage(messages[number], _reason(error, messages[number].value()))
         numbers = np.delete(kept, list(wrong)) if wrong else kept
         batches, of_rows = [], []
         start = filtered = undecided = 0
@@ -252,7 +382,7 @@ class MessageReader:
             part, start = numbers[start : start + count], start + count
             if not count:
                 continue
-            batch, part, doubtful = self._wanted(piece, part, beside)
+            batch, part, doubtful = self._filtered_batch(piece, part, beside)
             filtered += count - len(part)
             undecided += doubtful
             if len(part):
@@ -264,10 +394,10 @@ class MessageReader:
         columns = batches[0] if len(batches) == 1 else order_rows(batches, np.arange(len(numbers)))
         return Tuples(columns, numbers, bad, filtered, undecided)
 
-    def _wanted(
+    def _filtered_batch(
         self, piece: Rows, numbers: np.ndarray, beside: dict[str, list[Any]]
     ) -> tuple[pa.RecordBatch, np.ndarray, int]:
-        """The rows of a piece as a batch, without those that a condition leaves out, which may be in doubt."""
+        """Return the rows of a piece that satisfy the condition, their numbers, and the number of undecided rows."""
         columns = dict(piece.columns)
         count = len(numbers)
         for column, values in beside.items():
@@ -297,7 +427,7 @@ class MessageReader:
 
 
 def _as_lines(values: Sequence[bytes | None]) -> bytes:
-    """Values with a line end behind each; nothing where there is one without bytes."""
+    """Return the values as lines; nothing if one of them is null."""
     try:
         return b"\n".join(values) + b"\n"  # type: ignore[arg-type]
     except TypeError:
@@ -315,7 +445,7 @@ def _reason(error: FieldError, value: bytes | None) -> str:
 
 
 def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
-    """How the fields of values are laid out, from the first; raises `FieldError` where that is not to be told."""
+    """Return the layout of fields, from the first value.  Raises `FieldError` if it cannot be determined."""
     names = columns.values
     places = places_of(columns)
     expected = ", ".join(names.columns)
@@ -342,7 +472,7 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
 
 
 def _cuts(value: bytes) -> list[tuple[list[str], str]]:
-    """The fields into which each separator cuts a value, those that cut it at all first."""
+    """Split a value by each separator; the separators that occur in it come first."""
     found = []
     for separator in SEPARATORS:
         try:
@@ -353,7 +483,7 @@ def _cuts(value: bytes) -> list[tuple[list[str], str]]:
 
 
 def places_of(columns: MessageColumns) -> dict[int, str]:
-    """The columns by the places of their fields, if names are such; raises `FieldError` where they are others."""
+    """Return the columns by the positions of their fields.  Raises `FieldError` for names that are no positions."""
     renamed = dict(columns.values.renamed)
     if not renamed:
         return {}
@@ -370,7 +500,7 @@ def places_of(columns: MessageColumns) -> dict[int, str]:
 
 
 def _layout_of(described: dict[str, Any], columns: MessageColumns, further: tuple[str, ...]) -> JsonLayout | Layout:
-    """The layout that `MessageReader.layout` described."""
+    """Return the layout that `MessageReader.layout` described."""
     if described["json"]:
         return JsonLayout(
             names=columns.values,

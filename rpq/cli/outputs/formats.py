@@ -1,27 +1,30 @@
-r"""Rows as lines of RDF: TSV and JSON as SPARQL's results have them, and N-Quads.
+r"""The formats of output files, by the ending of their names, and the lines of the RDF formats.
+
+CSV and JSON Lines come from `rpq.files.table_formats`.  TSV and JSON follow SPARQL 1.1's results; N-Quads have edges only:
 
 ============================  ==============  ========================  =================================================
-a value                       TSV             JSON of SPARQL            N-Quads
+value                         TSV             JSON of SPARQL            N-Quads
 ============================  ==============  ========================  =================================================
-an IRI                        `<http://a>`    `uri`                     `<http://a>`
-a literal                     `"chat"@fr`     `literal`, with its       `"chat"@fr`
+IRI                           `<http://a>`    `uri`                     `<http://a>`
+literal                       `"chat"@fr`     `literal`, with its       `"chat"@fr`
                                               language or datatype
-a blank node                  `_:f1.b0`       `bnode`                   `_:f1.b0`
-another text, such as `bob`   `<urn:rpq:…>`   `uri`                     `<urn:rpq:text:bob>`
-an integer                    `7`             `literal`, xsd:integer    `<urn:rpq:text:7>`, but `"7"^^<…integer>` for an
+blank node                    `_:f1.b0`       `bnode`                   `_:f1.b0`
+other text, such as `bob`     `<urn:rpq:…>`   `uri`                     `<urn:rpq:text:bob>`
+integer                       `7`             `literal`, xsd:integer    `<urn:rpq:text:7>`, but `"7"^^<…integer>` for an
                                                                         object whose subject is a text
-nothing                       an empty cell   no key                    the row is left out
+null                          an empty cell   no key                    the row is left out
 timestamp                     `7`             `literal`, xsd:integer    the graph: `<urn:rpq:insert:7>` where op is +,
 op, query, path               `"+"`           `literal`                 `<urn:rpq:delete:7>` where it is -
-what was computed             the term that it is: a literal with its language or datatype, an IRI, a blank node
+computed value                its term: a literal with its language or datatype, an IRI, a blank node
 ============================  ==============  ========================  =================================================
 
-The format `rdf` reads such N-Quads again, with their times by the name of the graph.
+The input format `rdf` reads such N-Quads, with their times from the name of the graph.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,8 +33,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.files.lines import Lines
-from rpq.readers.rdf.canonical_lines import is_resource, rdf_term
+from rpq.errors import RpqError
+from rpq.files import destinations
+from rpq.files.compression import FRAMES
+from rpq.files.table_formats import CSV, JSON_LINES, LineFormat
+from rpq.readers.rdf.rdf_terms import is_resource, rdf_term
 from rpq.results.typed_columns import holds_terms
 from rpq.sparql.terms import RDF, XSD, literal_text, read_literal
 
@@ -42,7 +48,7 @@ EDGE = ("source", "label", "target")
 """The columns of rows that CONSTRUCT makes."""
 
 PAIR = ("source", "target")
-"""The columns of rows that are edges with the name of their query as the label."""
+"""The columns of rows that are edges whose label is the name of their query."""
 
 _INTEGER = f"{XSD}integer"
 _GRAPHS = {"+": "insert", "-": "delete", "=": "answer"}
@@ -52,7 +58,7 @@ Cell = Callable[[str], "str | None"]
 
 
 def tsv_lines(rows: pa.Table, *, computed: Collection[str] = ()) -> Iterator[pa.Buffer]:
-    r"""Yield the rows of a table as TSV of SPARQL 1.1: terms as Turtle has them.
+    r"""Yield the rows of a table as TSV of SPARQL 1.1, with terms in Turtle's syntax.
 
     >>> rows = pa.table({"x": ["http://a", '"chat"@fr'], "timestamp": [1, 2], "op": ["+", "-"]})
     >>> print(b"".join(buffer.to_pybytes() for buffer in tsv_lines(rows)).decode().expandtabs(12), end="")
@@ -68,7 +74,7 @@ def tsv_lines(rows: pa.Table, *, computed: Collection[str] = ()) -> Iterator[pa.
 
 
 def bindings(rows: pa.Table, *, separator: str = "\n", computed: Collection[str] = ()) -> Iterator[pa.Buffer]:
-    """Yield the rows of a table as bindings of SPARQL's results in JSON, one a line.
+    """Yield the rows of a table as bindings of SPARQL's results in JSON, one on each line.
 
     >>> for buffer in bindings(pa.table({"x": ['"chat"@fr', "http://a", None], "y": ["bob"] * 3})):
     ...     print(buffer.to_pybytes().decode(), end="")
@@ -88,10 +94,10 @@ def bindings(rows: pa.Table, *, separator: str = "\n", computed: Collection[str]
 
 
 def quad_lines(rows: pa.Table, *, computed: Collection[str] = ()) -> Iterator[pa.Buffer]:
-    """Yield rows with the columns subject, predicate and object as N-Quads whose graphs tell times and ops.
+    """Yield rows as N-Quads whose graphs give times and ops.
 
-    So are those with the columns source, label and target; without a label the predicate is the query's name.
-    Those that are no triples of RDF are left out: something is not bound, the subject is a literal, the predicate no IRI.
+    The columns are subject, predicate and object, or source, label and target; without a label the predicate is the query's
+    name.  Rows that are no triples of RDF are left out: a value is null, the subject is a literal, or the predicate no IRI.
 
     >>> rows = pa.table({"subject": ["http://a"], "predicate": ["knows"], "object": ['"x"'], "timestamp": [1], "op": ["+"]})
     >>> b"".join(buffer.to_pybytes() for buffer in quad_lines(rows))
@@ -101,7 +107,7 @@ def quad_lines(rows: pa.Table, *, computed: Collection[str] = ()) -> Iterator[pa
         names = batch.schema.names
         ends = TRIPLE[::2] if set(TRIPLE) <= set(names) else PAIR
         subject, target = (batch.column(name) for name in ends)
-        # The label of an edge is the predicate; of the pairs of a path query it is the query's name.
+        # The predicate is the label of an edge, or the name of the path query whose answer a pair is.
         predicate = batch.column(TRIPLE[1] if ends != PAIR else EDGE[1] if EDGE[1] in names else "query")
         are_vertices = pa.types.is_integer(subject.type) or not pa.types.is_integer(target.type)
         is_text = TRIPLE[2] in computed and not holds_terms(batch.schema.field(TRIPLE[2]))
@@ -124,7 +130,7 @@ def _not_empty(rows: pa.Table) -> list[pa.RecordBatch]:
 
 
 def _are_terms(schema: pa.Schema, computed: Collection[str]) -> list[bool]:
-    """Which columns hold terms: those before the timestamp, but for the query's name and texts that it has computed."""
+    """Return for each column whether it holds terms: all before the timestamp, except query names and computed texts."""
     names = schema.names
     end = names.index("timestamp") if "timestamp" in names else len(names)
     return [
@@ -134,7 +140,7 @@ def _are_terms(schema: pa.Schema, computed: Collection[str]) -> list[bool]:
 
 
 def _term(text: str) -> str:
-    """A vertex or what was computed, as N-Triples write it."""
+    """Return a vertex or a computed value in N-Triples form."""
     literal = read_literal(text) if text.startswith('"') else None
     return rdf_term(text) if literal is None else str(literal)
 
@@ -183,12 +189,12 @@ def _json(**members: str) -> str:
 
 
 def _cells(column: pa.Array, of_text: Cell, of_number: Callable[[int], str | None]) -> pa.Array:
-    """The values of a column as texts, null where a value is or where it has none; each different one is made once."""
+    """Convert each distinct value of a column to text once; null for nulls and for values that have no text."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     values = encoded.dictionary
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-    made = [None if value is None else of_text(value) if is_text else of_number(value) for value in values.to_pylist()]
-    return pa.array(made, _LARGE).take(encoded.indices)
+    texts = [None if value is None else of_text(value) if is_text else of_number(value) for value in values.to_pylist()]
+    return pa.array(texts, _LARGE).take(encoded.indices)
 
 
 def _scalar(text: str) -> pa.Scalar:
@@ -196,7 +202,7 @@ def _scalar(text: str) -> pa.Scalar:
 
 
 def _content(lines: pa.Array, end: str) -> pa.Buffer:
-    """The lines one behind the other, each with its end."""
+    """Return the lines, each with its end, as one buffer."""
     ended = pc.binary_join_element_wise(lines, _scalar(""), _scalar(end))
     offsets = np.frombuffer(ended.buffers()[1], np.int64)
     first, last = int(offsets[ended.offset]), int(offsets[ended.offset + len(ended)])
@@ -208,27 +214,96 @@ def _json_header(columns: Sequence[str]) -> bytes:
     return f'{{"head": {{"vars": {variables}}}, "results": {{"bindings": [\n'.encode()
 
 
-TSV = Lines(header=lambda columns: ("\t".join(f"?{name}" for name in columns) + "\n").encode(), of=tsv_lines)
-SPARQL_JSON_LINES = Lines(header=lambda columns: b"", of=bindings)
-SPARQL_JSON = Lines(header=_json_header, of=partial(bindings, separator="\n,"), between=b",", footer=b"]}}\n")
-N_QUADS = Lines(header=lambda columns: b"", of=quad_lines)
+TSV = LineFormat(header=lambda columns: ("\t".join(f"?{name}" for name in columns) + "\n").encode(), encode=tsv_lines)
+SPARQL_JSON_LINES = LineFormat(header=lambda columns: b"", encode=bindings)
+SPARQL_JSON = LineFormat(header=_json_header, encode=partial(bindings, separator="\n,"), between=b",", footer=b"]}}\n")
+N_QUADS = LineFormat(header=lambda columns: b"", encode=quad_lines)
 
 FORMS = (TSV, SPARQL_JSON_LINES, SPARQL_JSON, N_QUADS)
 
 
-def computed_of(answers: Sequence[str]) -> frozenset[str]:
-    """The columns that hold what was computed."""
+def computed_columns(answers: Sequence[str]) -> frozenset[str]:
+    """Return the columns that hold computed values."""
     kinds = getattr(answers, "kinds", ())
     return frozenset(name for name, kind in zip(answers, kinds, strict=False) if kind == "text")
 
 
-def with_computed(lines: Lines, answers: Sequence[str]) -> Lines:
-    """The form for answers of which some columns hold what was computed: texts, unless a table has them as terms.
+def with_computed_columns(lines: LineFormat, answers: Sequence[str]) -> LineFormat:
+    """Return the format for answers with computed columns, which are texts unless a table has them as terms.
 
-    Which these are their `kinds` tell, a name for each column ("text"), where the columns have that.
+    Computed columns are those whose kind is "text" in the `kinds` of the answers, if they have that attribute.
     """
-    computed = computed_of(answers)
+    computed = computed_columns(answers)
     if not computed or lines not in FORMS:
         return lines
-    of: Callable[..., Iterator[pa.Buffer]] = lines.of
-    return replace(lines, of=partial(of, computed=computed))
+    encode: Callable[..., Iterator[pa.Buffer]] = lines.encode
+    return replace(lines, encode=partial(encode, computed=computed))
+
+
+LAST_COLUMNS = ("timestamp", "op")
+"""The columns of every output, after those of the query."""
+
+COLUMNS = (*PAIR, *LAST_COLUMNS)
+"""The columns of an output of path queries."""
+
+QUERY_COLUMN = "query"
+"""The first column of outputs of several queries."""
+
+WITNESS_COLUMN = "path"
+"""The additional column of outputs with witnesses."""
+
+TEXT_FORMS = {".csv": CSV, ".jsonl": JSON_LINES, ".tsv": TSV, ".srjl": SPARQL_JSON_LINES, ".nq": N_QUADS}
+WHOLE_FORMS = {".srj": SPARQL_JSON}
+"""Formats with a footer, which cannot be written in compressed frames."""
+
+ENDINGS = (*(form + packed for form in TEXT_FORMS for packed in ("", *FRAMES)), *WHOLE_FORMS, ".parquet")
+"""The endings of the names of output files."""
+
+N_QUADS_ENDINGS = tuple(ending for ending in ENDINGS if ending.startswith(".nq"))
+
+
+class SinkError(RpqError):
+    """An output that cannot be opened or resumed."""
+
+
+def columns_of(answers: Sequence[str] = PAIR, *, witness: bool, with_query: bool = False) -> tuple[str, ...]:
+    """Return the columns of an output for `answers`; `with_query` adds the query's name, `witness` the path.
+
+    >>> columns_of(witness=True, with_query=True)
+    ('query', 'source', 'target', 'timestamp', 'op', 'path')
+    >>> columns_of(("x", "y", "z"), witness=False)
+    ('x', 'y', 'z', 'timestamp', 'op')
+    """
+    return (*(QUERY_COLUMN,) * with_query, *answers, *LAST_COLUMNS, *(WITNESS_COLUMN,) * witness)
+
+
+def check_edges(path: str, answers: Sequence[str]) -> None:
+    """Raise `SinkError` if answers with these columns are no edges, and so cannot become N-Quads."""
+    if not set(TRIPLE) <= set(answers) and tuple(answers) not in (PAIR, EDGE):
+        raise SinkError(
+            f"{path}: N-Quads are edges: expected the columns {', '.join(TRIPLE)}, or {' and '.join(PAIR)}, "
+            f"not {', '.join(answers) or 'none'}"
+        )
+
+
+def check_suffix(path: str) -> str:
+    """Return the ending of an output's name in lower case.  Raises `SinkError` for an unknown ending."""
+    ending = next((ending for ending in ENDINGS if path.lower().endswith(ending)), None)
+    if ending is not None:
+        return ending
+    if path == destinations.STANDARD_STREAM or not (destinations.is_regular(path) or os.path.isdir(path)):
+        return ".csv"
+    raise SinkError(
+        f"{path}: the ending tells the format: expected a name that ends in .csv or .parquet or .jsonl or .tsv, .srj, .srjl "
+        "or .nq (all but .parquet and .srj also with .gz or .zst behind), or -"
+    )
+
+
+def check_end(path: str, position: int) -> None:
+    """Raise `SinkError` if no row can begin at a position of a format with a footer: the file was changed."""
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        file.seek(position)
+        if file.read(1) not in (b"", b",", b"{", b"]"):
+            raise SinkError(f"{path}: does not have the rows that the checkpoint goes on from; it was changed")

@@ -1,0 +1,351 @@
+"""The input of a run over files: opening it, static edges, labels that never occur, and signals that end reading.
+
+SIGINT and SIGTERM are requests to end, which are checked between batches; they raise no exception in the middle of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from queue import Empty, Queue
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rpq.cli.request import RunSettings
+from rpq.errors import InputError
+from rpq.queries.query import Query
+from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
+from rpq.readers.column_names import did_you_mean
+from rpq.readers.event_batches import in_whole_events
+from rpq.readers.known_formats import format_named
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+
+Item = TypeVar("Item")
+
+POLL_SECONDS = 0.1
+"""The interval in seconds at which signals are checked while no input arrives."""
+
+_SIGNALS = ("SIGINT", "SIGTERM")
+
+
+class Interrupted(Exception):
+    """A request to end, raised between two batches."""
+
+
+class Interrupts:
+    """A context manager that catches SIGINT and SIGTERM.
+
+    The first signal sets `received`, which `check` tests; a second one has its usual effect.  Outside of the main thread,
+    where Python receives no signals, nothing is caught.
+    """
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            pa.enable_signal_handlers(False)  # otherwise Arrow cancels its reads
+            for name in _SIGNALS:
+                if hasattr(signal, name):
+                    number = getattr(signal, name)
+                    self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._before:
+            self._give_back()
+            pa.enable_signal_handlers(True)
+
+    def check(self) -> None:
+        """Raise `Interrupted` if a signal was received."""
+        if self.received is not None:
+            raise Interrupted
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self.received = signal.Signals(number)
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)  # type: ignore[arg-type]
+
+
+def interruptible(items: Iterable[Item], interrupts: Interrupts, *, may_wait: bool) -> Iterator[Item]:
+    """Yield the items; raise `Interrupted` in place of the next one if a signal was received.
+
+    Where the next item may never arrive (`may_wait`), another thread waits for it.  A signal does not reliably end a
+    blocking read: CPython may note it just before the read begins, or in another thread, and act on it afterwards.
+    """
+    source = iter(_from_thread(items, interrupts) if may_wait else items)
+    while True:
+        interrupts.check()
+        try:
+            item = next(source)
+        except StopIteration:
+            return
+        yield item
+
+
+def _from_thread(items: Iterable[Item], interrupts: Interrupts) -> Iterator[Item]:
+    queue: Queue[tuple[str, object]] = Queue(maxsize=1)
+
+    def fetch() -> None:
+        try:
+            for item in items:
+                queue.put(("item", item))
+        except BaseException as error:
+            queue.put(("error", error))
+        else:
+            queue.put(("end", None))
+
+    # A daemon thread: the process can end while it waits for input.
+    threading.Thread(target=fetch, name="input", daemon=True).start()
+    while True:
+        try:
+            kind, value = queue.get(timeout=POLL_SECONDS)
+        except Empty:
+            interrupts.check()
+            continue
+        if kind == "end":
+            return
+        if kind == "error":
+            raise value  # type: ignore[misc]
+        yield value  # type: ignore[misc]
+
+
+SHOWN = 20
+"""The number of labels that have a warning of their own: thousands of queries may have thousands of labels."""
+
+HINTS = 1000
+"""The number of labels of the input that are kept in order to suggest a spelling."""
+
+
+class LabelMonitor:
+    """A record of the labels of the queries that no tuple had so far; mostly such labels are misspelt.
+
+    O(rows) for each batch with a small constant, O(1) once all labels have occurred.  Memory: the labels of the queries,
+    and `HINTS` labels of the input.
+    """
+
+    def __init__(self, queries: Iterable[Query]) -> None:
+        self._unseen = {label: None for query in queries for label in sorted(query.named_labels)}
+        self._others: dict[str, None] = {}
+        self._is_empty = True
+
+    def monitor(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield the batches after checking their labels."""
+        for batch in batches:
+            self.check(batch.columns)
+            yield batch
+
+    def check(self, tuples: pa.RecordBatch) -> None:
+        """Check the labels of tuples."""
+        self._is_empty = False
+        self.check_labels(tuples.column("label"))
+
+    @property
+    def missing(self) -> list[str]:
+        """The labels that no tuple had so far, in the order of the queries."""
+        return list(self._unseen)
+
+    def warnings(self) -> list[str]:
+        """Return a message for each of the first `SHOWN` missing labels; none if there was no tuple at all."""
+        if self._is_empty:
+            return []
+        known = list(self._others)
+        labels = list(self._unseen)
+        messages = [f"no tuple has the label {label!r}{did_you_mean(label, known)}" for label in labels[:SHOWN]]
+        return [*messages, f"no tuple has {len(labels) - SHOWN:,} more of the labels"] if len(labels) > SHOWN else messages
+
+    def check_labels(self, labels: pa.Array) -> None:
+        """Check the labels of edges."""
+        if not self._unseen:
+            return
+        if not pa.types.is_dictionary(labels.type):
+            labels = labels.dictionary_encode()
+        names = labels.dictionary
+        counts = np.bincount(labels.indices.to_numpy(zero_copy_only=False), minlength=len(names))
+        for name in names.take(pa.array(np.flatnonzero(counts))).to_pylist():  # the others belong to filtered tuples
+            self._unseen.pop(name, None)
+            if len(self._others) < HINTS:
+                self._others[name] = None
+
+
+_NAMES = ["source", "target", "label"]
+_READ_BYTES = 1 << 20
+
+
+def load_static(settings: RunSettings, engine: Engine | None, labels: LabelMonitor) -> int:
+    """Load the static edges of all files into the engine, and return their number.
+
+    Without an engine, which then has them already, only their labels are checked.  Raises `InputError` with the file's
+    name.
+    """
+    count = 0
+    for number, path in enumerate(settings.static, 1):
+        for edges in _edges_of(path, settings.static_format, number):
+            if settings.drop_self_loops:
+                edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
+            labels.check_labels(edges.column("label"))
+            count += edges.num_rows
+            if engine is None:
+                continue
+            try:
+                engine.load_static(edges)
+            except InputError as error:
+                raise InputError(f"{path}: {error}", file=path, column=error.column) from error
+    return count
+
+
+def _edges_of(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
+    """Yield the edges of a file in batches; times are ignored, and a delete is an error."""
+    columns = ColumnNames(timed=False, fixed=True) if format in ("edges", "jsonl") else None
+    rdf = RdfReading(scope=f"s{number}.") if format == "rdf" else None
+    for batch in open_reader(format, [path], columns=columns, rdf=rdf):
+        names = batch.columns.schema.names
+        if "delete" in names and pc.any(batch.columns.column("delete")).as_py():
+            message = "deletes an edge; edges without time are there from the beginning to the end"
+            raise InputError(f"{path}: {message}", file=path)
+        yield pa.RecordBatch.from_arrays([batch.columns.column(name) for name in _NAMES], _NAMES)
+
+
+def digests(paths: Sequence[str]) -> list[str]:
+    """Return each path with a digest of its content, on which the rows of the run depend."""
+    found = []
+    for path in paths:
+        files = [path] if os.path.isfile(path) else sorted(_files_below(path))
+        digest = hashlib.sha256()
+        for file in files:
+            digest.update(f"{os.path.relpath(file, path)}\0".encode(errors="surrogateescape"))
+            try:
+                with open(file, "rb") as opened:
+                    while data := opened.read(_READ_BYTES):
+                        digest.update(data)
+            except OSError as error:
+                raise click.UsageError(f"--static {file}: cannot be read: {error.strerror or error}") from error
+        found.append(f"{os.path.abspath(path)} ({digest.hexdigest()[:16]})")
+    return found
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    for root, _, names in os.walk(folder):
+        yield from (os.path.join(root, name) for name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInput:
+    """The reader of an input, and the unit of its timestamps, from the reader or else from an option."""
+
+    settings: RunSettings
+    reader: Reader
+    time_unit: str | None
+
+    def start(self, queries: Sequence[Query], interrupts: Interrupts) -> StartedInput:
+        """Begin to read until a signal, and check which labels of the queries occur.
+
+        The first batch tells whether vertices are integers.  For a pipe whose vertices are texts in any case it is not
+        waited for: its first line may take long to arrive.
+        """
+        are_files = are_regular(self.settings.inputs)
+        labels = LabelMonitor(queries)
+        batches = labels.monitor(interruptible(self.reader, interrupts, may_wait=not are_files))
+        integers = False
+        if are_files or self.settings.format == "jsonl":
+            batches, integers = _peek(batches)
+        if self.settings.events:
+            batches = in_whole_events(batches)
+        return StartedInput(batches=batches, integers=integers, labels=labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartedInput:
+    """The tuples of an input, whether its vertices are integers, and the labels that have occurred so far."""
+
+    batches: Iterator[Batch]
+    integers: bool
+    labels: LabelMonitor
+
+
+def open_input(settings: RunSettings) -> RunInput:
+    """Open the input that the settings name.  Raises a usage error, or another exception of click's."""
+    try:
+        reader = _open(settings)
+    except InputError as error:
+        if error.file is None:  # an error of the options, not of an input
+            raise click.UsageError(str(error)) from error
+        raise click.ClickException(str(error)) from error
+    except WhereError as error:
+        raise click.UsageError(str(error)) from error
+    if settings.time_unit and reader.time_unit and settings.time_unit != reader.time_unit:
+        raise click.UsageError(f"--time-unit {settings.time_unit}: the timestamps of this input are in {reader.time_unit}")
+    return RunInput(settings=settings, reader=reader, time_unit=settings.time_unit or reader.time_unit)
+
+
+def are_regular(inputs: Sequence[str]) -> bool:
+    """Whether all inputs are files and folders, whose content can be read without waiting."""
+    return all(path != "-" and (os.path.isfile(path) or os.path.isdir(path)) for path in inputs)
+
+
+def _open(settings: RunSettings) -> Reader:
+    is_rdf = settings.format == "rdf"
+    if settings.events and not is_rdf and "columns" not in format_named(settings.format).options:
+        raise click.UsageError(
+            f"--events: tuples of the format {settings.format} have no events; expected edges or jsonl with a column event, "
+            "or rdf, where an event is a graph"
+        )
+    try:
+        has_events = settings.events is not None and not is_rdf
+        columns = ColumnNames.parse(settings.columns, label=settings.label, has_events=has_events)
+    except InputError as error:
+        raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
+    graph = settings.rdf_graph
+    if settings.events and is_rdf:
+        if graph == "stream":
+            raise click.UsageError("--events: an event of RDF is a graph, which --rdf-graph stream says is a stream")
+        graph = "event"
+    given: dict[str, Any] = {"syntax": settings.rdf_syntax, "time": settings.rdf_time, "graph": graph}
+    of_rdf = {name: value for name, value in given.items() if value is not None}
+    if of_rdf and not is_rdf:
+        options = " and ".join(f"--rdf-{name}" for name in of_rdf)
+        raise click.UsageError(f"{options}: the format is {settings.format}; expected --format rdf")
+    return open_reader(
+        settings.format,
+        settings.inputs,
+        on_error=settings.on_error,
+        limit=settings.limit,
+        drop_self_loops=settings.drop_self_loops,
+        columns=columns,
+        where=parse_where(settings.where) if settings.where is not None else None,
+        time_unit=settings.time_unit,
+        streams=settings.streams,
+        rdf=RdfReading(**of_rdf) if of_rdf else None,
+    )
+
+
+def _peek(batches: Iterator[Batch]) -> tuple[Iterator[Batch], bool]:
+    """Return the batches, and whether vertices are integers; an error of the first batch is raised when it is read."""
+    try:
+        first = next(batches, None)
+    except (InputError, WhereError) as error:
+        return _raise_later(error), False
+    if first is None:
+        return iter(()), False
+    return chain([first], batches), pa.types.is_integer(first.columns.schema.field("source").type)
+
+
+def _raise_later(error: Exception) -> Iterator[Batch]:
+    raise error
+    yield  # makes it a generator

@@ -1,0 +1,348 @@
+"""What a run reports: progress, the notice that kernels are compiled, and at its end figures, a summary and warnings.
+
+People read stderr; programs read the JSON file of `--stats`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+import rpq
+from rpq.cli.request import RunRequest, RunSettings, has_default_window
+from rpq.errors import RpqError
+from rpq.files.destinations import replacing
+from rpq.queries.query import PatternQuery, Query
+from rpq.stream.durations import length_text
+from rpq.stream.window_text import told
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+
+REFRESH_SECONDS = 0.5
+"""The least time in seconds between two updates of the progress line."""
+
+
+@contextmanager
+def notice_after(seconds: float, text: Callable[[], str], *, shown: bool) -> Iterator[None]:
+    """Print a notice to stderr if the block takes longer than `seconds`, unless it is not `shown`."""
+    if not shown:
+        yield
+        return
+    timer = threading.Timer(seconds, lambda: click.echo(text(), err=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def compiling_notice() -> str:
+    """Return the notice that kernels are being loaded, or compiled, and why."""
+    from rpq.compiled.kernel_cache import why_compiled
+
+    why = why_compiled()
+    return "loading kernels …" if why is None else f"compiling kernels ({why}) …"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputProgress:
+    """The progress of reading the input, in tuples and in bytes; `bytes_total` is None if its size is unknown."""
+
+    tuples: int
+    bytes_read: int
+    bytes_total: int | None
+
+
+class ProgressLine:
+    """A line on the terminal: edges/s, edges in the window, index size, answers.  It needs stderr to be a terminal."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self._live = None
+        self._next = 0.0
+        self._last = (time.perf_counter(), 0)
+        if shown and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
+            from rich.text import Text
+
+            self._text = Text
+            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+            self._live.start()
+
+    def update(self, engine: Engine, reading: Callable[[], InputProgress]) -> None:
+        """Show the progress of the run, unless it was shown less than `REFRESH_SECONDS` ago."""
+        now = time.perf_counter()
+        if self._live is None or now < self._next:
+            return
+        self._next = now + REFRESH_SECONDS
+        figures, read = engine.statistics(), reading()
+        before, tuples = self._last
+        self._last = (now, read.tuples)
+        done = f"{100 * read.bytes_read / read.bytes_total:3.0f} %  " if read.bytes_total else ""
+        text = (
+            f"{done}{read.tuples:,} tuples  {(read.tuples - tuples) / max(now - before, 1e-9):,.0f} edges/s  "
+            f"window {figures.edges_live:,} edges  index {readable_bytes(figures.index_bytes)}  "
+            f"{figures.answers_live:,} answers"
+        )
+        self._live.update(self._text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+    def close(self) -> None:
+        """Remove the line, so that later output begins in its place."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+
+def readable_bytes(size: float) -> str:
+    """Format a number of bytes with a binary unit.
+
+    >>> readable_bytes(512), readable_bytes(3 * 1024**2)
+    ('512 B', '3.0 MiB')
+    """
+    if size < 1024:
+        return f"{size:.0f} B"
+    power = min(int(math.log2(size)) // 10, 4)
+    return f"{size / 1024**power:.1f} {' KMGT'[power]}iB"
+
+
+def compile_kernels(
+    queries: Sequence[Query],
+    *,
+    integers: bool,
+    threads: int = 1,
+    witness: bool = False,
+    state: bool = False,
+    quiet: bool = False,
+) -> float:
+    """Compile or load the kernels of queries over integers or texts as vertices, and return the seconds taken."""
+    with notice_after(1.0, compiling_notice, shown=not quiet):
+        return sum(
+            rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state)
+            for query in one_query_of_each_kind(queries)
+        )
+
+
+def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
+    """Return one query for each set of kernels."""
+    return list({kernels_of(query): query for query in reversed(queries)}.values())
+
+
+def kernels_of(query: Query) -> tuple[object, ...]:
+    """Return a key of the kernels that a query needs: notation and window; for paths also semantics and restrictions."""
+    window = query.window
+    slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
+    if isinstance(query, PatternQuery):
+        return ("pattern", window.kind)
+    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)
+
+
+_IN_COMMON = frozenset({"vertices_live", "engine_seconds"})
+"""The fields of `Statistics` that queries of an engine share; all others are also reported for each query."""
+
+
+def figures_of_engine(engine: Engine) -> dict[str, Any]:
+    """Return the figures of all queries together; None for those that are not known yet."""
+    known = asdict(engine.statistics())
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in known.items()}
+
+
+def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, Any]]:
+    """Return the figures of each query of a file, for summary and `--stats`."""
+    outputs = {query.name: query.output for query in request.entries}
+    found = []
+    for query in engine.queries:
+        known = asdict(engine.statistics(query.name))
+        window, slide = told(query.window) if has_default_window(query) else (None, None)
+        found.append(
+            {
+                "name": query.name,
+                "expression": query.expression,
+                "window": window,
+                "slide": slide,
+                "paths": query.paths,
+                "semantics": query.semantics,
+                "columns": list(query.columns),
+                "output": outputs[query.name],
+                **{name: value for name, value in known.items() if name not in _IN_COMMON},
+            }
+        )
+    return found
+
+
+def pattern_explanations(engine: Engine) -> list[dict[str, Any]]:
+    """Return the evaluation plan of each pattern with the counts of its steps; none if the engine failed in a tuple."""
+    patterns = [query for query in engine.queries if isinstance(query, PatternQuery)]
+    try:
+        return [{"name": query.name, **engine.explain(query.name).to_dict()} for query in patterns]
+    except RpqError:  # its counts are neither those before the tuple nor those after it
+        return []
+
+
+def peak_memory_bytes() -> int:
+    """Return the peak of the resident memory of this process in bytes; 0 if the system does not report it."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+MAX_QUERIES = 10
+"""The number of queries that the summary lists one by one; `--stats` has all."""
+
+
+def write_stats(path: str, figures: dict[str, Any]) -> None:
+    """Write the figures as JSON.  The file is replaced as a whole.  Raises `rpq.files.destinations.WriteError`."""
+    text = json.dumps(figures, indent=2, ensure_ascii=False)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
+
+
+def summary_text(figures: dict[str, Any]) -> str:
+    """Return the summary: the figures in some lines of text."""
+    counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
+    tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
+    if "queries" in figures:
+        queries = _query_lines(figures["queries"])
+    else:
+        text = " ".join(figures["expression"].split())
+        queries = [("query", f"{text}   {_window(figures)}, {figures['semantics']}")]
+    lines = [
+        *queries,
+        ("ended", figures["ended"]),
+        ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
+        ("static", f"{figures['static_edges']:,} edges without time" if figures.get("static_edges") else ""),
+        ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
+        ("filtered", _filtered(figures)),
+        ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
+        ("waiting", _waiting(figures)),
+        ("answers", f"{figures['answers_live']:,} now"),
+        (
+            "window",
+            f"{figures['edges_live']:,} edges, {figures['index_cells']:,} index cells, "
+            f"{readable_bytes(figures['index_bytes'])}; peak memory {readable_bytes(figures['peak_memory_bytes'])}",
+        ),
+        (
+            "conflicts",
+            f"met by roots {figures['conflicts']:,} times, by {figures['conflicted_roots']:,} now; "
+            f"{figures['pairs_in_doubt']:,} pairs in doubt now, {figures['searches']:,} searches, "
+            f"{figures['roots_set_aside']:,} roots set aside now"
+            if figures.get("conflicts")
+            else "",
+        ),
+        (
+            "time",
+            f"{figures['engine_seconds']:.3f} s in the engine, {figures['total_seconds']:.3f} s in all"
+            + (f", compiling apart {figures['compile_seconds']:.1f} s" if figures["compile_seconds"] >= 0.05 else ""),
+        ),
+        (
+            "speed",
+            f"{figures['tuples_per_second']:,.0f} tuples/s; latency p50 {_microseconds(figures['latency_p50_us'])}, "
+            f"p99 {_microseconds(figures['latency_p99_us'])}",
+        ),
+    ]
+    return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
+
+
+def _waiting(figures: dict[str, Any]) -> str:
+    """Return the line about rows that the next report will contain."""
+    waiting = figures.get("rows_waiting")
+    return f"{waiting:,} rows, which the next report tells, once the time has passed it" if waiting else ""
+
+
+def _window(figures: Mapping[str, Any]) -> str:
+    window, slide, unit = figures["window"], figures["slide"], figures["time_unit"]
+    if slide is None:
+        return "no default window" if window is None else f"window {window}"
+    if isinstance(window, str):
+        return f"window {window}, step {slide:,}"
+    return f"window {length_text(window, unit)}, slide {length_text(slide, unit)}"
+
+
+def _filtered(figures: dict[str, Any]) -> str:
+    """Return the line about tuples that `--where` left out."""
+    undecided = figures.get("undecided")
+    doubt = f", {undecided:,} of them because a value is missing or no number" if undecided else ""
+    return f"{figures['filtered']:,} tuples{doubt}" if figures.get("filtered") else ""
+
+
+def _microseconds(value: float | None) -> str:
+    return "unknown" if value is None or value != value else f"{value:,.1f} µs"
+
+
+def _query_lines(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the lines of the summary about each query, or about the first `MAX_QUERIES` of them."""
+    lines = [
+        (
+            "query" if not number else "",
+            f"{printable(query['name'])}   {query['rows_added']:,} rows added, "
+            f"{query['rows_removed']:,} removed, {query['answers_live']:,} answers now",
+        )
+        for number, query in enumerate(figures[:MAX_QUERIES])
+    ]
+    return [*lines, ("", f"… and {len(figures) - MAX_QUERIES:,} more queries")] if len(figures) > MAX_QUERIES else lines
+
+
+def printable(name: str) -> str:
+    """Return a name that fits on one line of a terminal."""
+    return name if name.isprintable() else repr(name)
+
+
+class RunOutcome(Protocol):
+    """The outcome of a run: the `error` that ended it, and the first messages about rejected tuples and roots set aside."""
+
+    error: str | None
+    set_aside: list[str]
+
+    @property
+    def rejections(self) -> list[str]: ...
+
+
+def report_run(session: RunOutcome, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
+    """Write the summary to stderr and the figures to the file of `--stats`; an error that ended the run comes last."""
+    if not settings.quiet:
+        click.echo(summary_text(figures), err=True)
+        for message in warnings:
+            click.echo(f"warning: {message}", err=True)
+    try:
+        if settings.stats:
+            write_stats(settings.stats, figures)
+    except OSError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        _report(session, figures, settings)
+
+
+def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:
+    """Return the warnings of queries, and one about queries that threads cannot divide."""
+    from rpq.queries.kinds import undivided
+
+    names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
+    by_query = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
+    threads = undivided(queries, settings.threads)
+    return [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
+
+
+def _report(session: RunOutcome, figures: dict[str, Any], settings: RunSettings) -> None:
+    """Write rejections, roots set aside, and the error that ended the run to stderr."""
+    for message in session.rejections:
+        click.echo(f"rejected: {message}", err=True)
+    if not settings.quiet:
+        for message in session.set_aside:
+            click.echo(message, err=True)
+    if settings.quiet and figures["rejected"]:
+        click.echo(f"rejected: {figures['rejected']:,} lines", err=True)
+    if session.error is not None:
+        click.echo(f"Error: {session.error}", err=True)

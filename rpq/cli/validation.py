@@ -1,0 +1,146 @@
+"""Checks of the options of a run that need no input: all of them raise a usage error before anything is opened.
+
+The cheapest checks come first.  The options of topics and those of files exclude one another.
+"""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from rpq.cli.options import check_files
+from rpq.cli.outputs.sinks import SinkError, check_suffix, frames_path
+from rpq.cli.request import RunRequest, RunSettings
+from rpq.cli.run_outputs import check_columns, output_names, output_options
+from rpq.errors import InputError
+from rpq.files.destinations import is_regular
+from rpq.kafka.message_reader import UNSUPPORTED_FORMATS
+from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
+from rpq.readers import formats
+from rpq.stream.window_text import kind_of_text
+
+
+def check_request(request: RunRequest) -> None:
+    """Raise a usage error if options contradict one another, or have impossible values."""
+    settings = request.settings
+    outputs = output_names(request)
+    _check_topic_options(request)
+    if settings.checkpoint and "-" in outputs:
+        raise click.UsageError(
+            "--checkpoint needs an --output that is a file: what was written to standard output cannot be taken back, "
+            "so rows since the last checkpoint would come twice"
+        )
+    if settings.witness and not outputs:
+        raise click.UsageError("--witness needs an --output: paths are a column of the rows")
+    if settings.max_ahead and settings.deletes:
+        raise click.UsageError(
+            "--deletes: what is deleted is drawn before it is known which tuples are too far ahead; leave out --max-ahead"
+        )
+    if settings.events:
+        _check_events(request)
+    check_columns(request)
+    _check_files(request)
+    for path in settings.static:
+        if not (os.path.isfile(path) or os.path.isdir(path)):
+            what = "is no file or folder" if os.path.exists(path) or path == "-" else "there is no such file"
+            raise click.UsageError(f"--static {path}: {what}; edges without time are read as a whole before the first tuple")
+    if settings.static and settings.static_format not in formats():
+        raise click.UsageError(f"unknown format {settings.static_format!r}: expected one of {', '.join(formats())}")
+    if settings.format != "edges" and not any(map(is_topic, settings.inputs)) and settings.format not in formats():
+        raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
+
+
+def _check_events(request: RunRequest) -> None:
+    settings = request.settings
+    if settings.witness:
+        raise click.UsageError("--witness: where tuples come in events, rows have no witness; leave out one of the two")
+    if settings.deletes:
+        raise click.UsageError("--deletes: what is deleted is drawn tuple by tuple, and would divide events")
+    if settings.events == "alone" and settings.window is not None and kind_of_text(settings.window) != "unbounded":
+        raise click.UsageError(
+            f"--window {settings.window}: each event is answered by itself, so a window has nothing else to hold; leave it "
+            "out, or give --events window"
+        )
+
+
+def _check_files(request: RunRequest) -> None:
+    """Raise a usage error for files that cannot be written, and for a file that is named for two purposes."""
+    settings = request.settings
+    outputs = [(option, path) for option, path in output_options(request) if not is_topic(path)]
+    written = [*outputs, ("--late", settings.late), ("--checkpoint", settings.checkpoint), ("--stats", settings.stats)]
+    for option, path in outputs:
+        if path is None:
+            continue
+        try:
+            is_parquet = check_suffix(path) == ".parquet"
+        except SinkError as error:
+            raise click.UsageError(str(error)) from error
+        if is_parquet and settings.checkpoint is not None:
+            written.append((f"the rows of {option} in", frames_path(path)))
+    inputs = [("--input", path) for path in settings.inputs if not is_topic(path)]
+    inputs += [("--static", path) for path in settings.static]
+    check_files(written=written, read=[*inputs, ("--queries", settings.queries_file), ("--query-file", settings.query_file)])
+    for option, path in written:
+        if settings.checkpoint is not None and path is not None and option != "--stats" and not is_regular(path):
+            raise click.UsageError(f"{option} {path}: is no regular file; with --checkpoint it must be one")
+
+
+_DEFAULTS = RunSettings(inputs=(), format="edges")
+
+_OF_TOPICS = ("kafka_config", "upsert", "until_end", "metrics", "log", "max_delay", "checkpoint_every")
+_OF_FILES = {
+    "deletes": "deletes are made up over files alone",
+    "drop_self_loops": "--where 'source != target' does the same",
+    "events": "a message is an event of its own",
+    "late": "late tuples are counted, in the summary and in the metrics",
+}
+
+
+def _check_topic_options(request: RunRequest) -> None:
+    """Raise a usage error for options of topics in a run over files, options of files with topics, and invalid URIs."""
+    settings = request.settings
+    outputs = sorted(output_names(request))
+    letters = [settings.on_error] if is_topic(settings.on_error) else []
+    read = [path for path in settings.inputs if is_topic(path)]
+    written = [path for path in outputs if is_topic(path)]
+    if not read:
+        _check_without_topics(settings, [*written, *letters])
+        return
+    if len(read) < len(settings.inputs):
+        other = next(path for path in settings.inputs if not is_topic(path))
+        raise click.UsageError(f"--input {other}: a run reads topics or files, not both")
+    if written and len(written) < len(outputs):
+        other = next(path for path in outputs if not is_topic(path))
+        raise click.UsageError(f"--output {other}: rows go to topics or to files, not both")
+    try:
+        one_cluster([*read, *written, *letters])
+        for path in (*written, *letters):
+            one_topic(path)
+    except InputError as error:
+        raise click.UsageError(str(error)) from error
+    if settings.format in UNSUPPORTED_FORMATS:
+        raise click.UsageError(
+            f"--format {settings.format}: messages in {UNSUPPORTED_FORMATS[settings.format]} are not read; expected JSON or "
+            "CSV, for which a converter of Kafka Connect or ksqlDB can write another topic"
+        )
+    if settings.format not in ("edges", "jsonl"):
+        raise click.UsageError(f"--format {settings.format}: is of files; messages are of edges or jsonl")
+    for name, instead in _OF_FILES.items():
+        if getattr(settings, name) != getattr(_DEFAULTS, name):
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with files, not with topics: {instead}")
+    if letters and not written:
+        raise click.UsageError("--on-error kafka://… needs an --output kafka://…: both go into one transaction")
+    if settings.upsert and not written:
+        raise click.UsageError("--upsert is of topics; it needs an --output kafka://…")
+
+
+def _check_without_topics(settings: RunSettings, written: list[str]) -> None:
+    if written:
+        raise click.UsageError(
+            f"{written[0]}: rows go to a topic where the input is one: what makes them exactly once is that offsets are "
+            "committed with them; expected --input kafka://…, or the name of a file"
+        )
+    for name in _OF_TOPICS:
+        if getattr(settings, name) != getattr(_DEFAULTS, name):
+            raise click.UsageError(f"--{name.replace('_', '-')} is of topics; expected --input kafka://BROKER/TOPIC")
