@@ -23,7 +23,6 @@ from rpq.patterns.witnessed import Witness
 from rpq.queries import kinds
 from rpq.queries.protocol import MOST_ROWS, RunningQuery
 from rpq.queries.query import Query, Vertex
-from rpq.results import html
 from rpq.results.answers import Answers
 from rpq.results.changes import Changes
 from rpq.running.evaluation import ChunkRows, Evaluation

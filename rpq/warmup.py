@@ -20,9 +20,8 @@ from rpq.engine import Engine
 from rpq.patterns.verdicts import Verdicts
 from rpq.queries.query import PatternQuery, Query
 from rpq.queries.readings import LabelSet, Reading
-from rpq.results.filling import Names, Region, spread
-from rpq.results.joined_lines import joined_lines
-from rpq.results.naming import place_rows
+from rpq.results.blocks import place_rows
+from rpq.results.column_kernels import Names, Region, joined_lines, spread
 from rpq.sparql.scope import atoms_of
 from rpq.sparql.sparql_query import SparqlQuery
 from rpq.stream.chunk import Chunk

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rpq.cli import options as shared
-from rpq.cli.query_options import QueryOptions, in_unit_of_stream
-from rpq.cli.several import SeveralValuesCommand
+from rpq.cli.group import SeveralValuesCommand
+from rpq.cli.request import QueryOptions, convert_windows
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     import rpq
-    from rpq.queries.query_file import AskedQuery
+    from rpq.queries.query_file import QueryEntry
     from rpq.spark.stream.topics import TopicEdges
 
 _QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *PATTERN_OPTIONS)
@@ -62,12 +62,12 @@ def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -
     if options["queries_file"] is None:
         return _shared_options(options).queries(options["expressions"], unit=unit, integers=integers)
     try:
-        return [in_unit_of_stream(entry.query(unit=unit, integers=integers), unit) for entry in _entries(options)]
+        return [convert_windows(entry.query(unit=unit, integers=integers), unit) for entry in _entries(options)]
     except QueryError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _entries(options: dict[str, Any]) -> list[AskedQuery]:
+def _entries(options: dict[str, Any]) -> list[QueryEntry]:
     from rpq.queries.query_file import QueryFileError, read_query_file
 
     shared_options = _shared_options(options)
@@ -139,8 +139,8 @@ def topic_settings(options: dict[str, Any]) -> dict[str, str]:
 
 def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
     """Return the edges of the topics that are the input.  Raises `RpqError` for unsuitable topics or options."""
-    from rpq.kafka.client_settings import read_settings
-    from rpq.kafka.message_columns import MessageColumns
+    from rpq.kafka.client import read_settings
+    from rpq.kafka.message_reader import MessageColumns
     from rpq.kafka.topic_names import topics_in
     from rpq.readers.column_names import ColumnNames
     from rpq.spark.stream.topics import topic_edges
@@ -415,7 +415,7 @@ def explain_command(**options: Any) -> None:
 
     What else they mean, rpq explain tells.  Windows may be left out.
     """
-    from rpq.cli.summary import printable
+    from rpq.cli.reporting import printable
     from rpq.spark.columns import queries_in_unit
     from rpq.spark.console import summary_text
     from rpq.spark.division import describe_division
@@ -481,7 +481,7 @@ def rescale_command(**options: Any) -> None:
 
 def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: bool, options: dict[str, Any]) -> None:
     """Check that workers have this package, compile its kernels once per machine, and warn of undivided queries."""
-    from rpq.cli.progress import compiling_notice, notice_after
+    from rpq.cli.reporting import compiling_notice, notice_after
     from rpq.spark.division import division_warning
     from rpq.spark.workers import check_workers
 
@@ -497,9 +497,8 @@ def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: 
 
 def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
     """Raise a usage error for files that cannot be written, and for files and folders that are, or lie in, one another."""
-    from rpq.cli.named_files import check_files
-    from rpq.files.destinations import WriteError, check_folder_writable
-    from rpq.files.distinct import is_read_with
+    from rpq.cli.options import check_files
+    from rpq.files.destinations import WriteError, check_folder_writable, is_read_with
 
     inputs = [("--input", path) for path in read]
     check_files(written=[("--log", options["log"]), ("--stats", options["stats"])], read=inputs)
@@ -537,7 +536,7 @@ def _settings(options: dict[str, Any]) -> dict[str, str]:
 
 
 def _report(options: dict[str, Any], figures: dict[str, Any], text: str) -> None:
-    from rpq.cli.summary import write_stats
+    from rpq.cli.reporting import write_stats
 
     if not options["quiet"]:
         click.echo(text, err=True)

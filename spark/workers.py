@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.cli.compiling import kernels_of, one_of_each_kind
+from rpq.cli.reporting import kernels_of, one_query_of_each_kind
 from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_sources import digest
 from rpq.spark import worker_probe
@@ -76,7 +76,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     compiled: dict[str, float] = {}
     if queries:
         slots = task_slots(session)
-        task = WarmUp(one_of_each_kind(queries), vertices="int64" if integers else "string", threads=task_threads(session))
+        task = WarmUp(one_query_of_each_kind(queries), vertices="int64" if integers else "string", threads=task_threads(session))
         for host, seconds, why in session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect():
             if why is not None:
                 compiled[host] = max(seconds, compiled.get(host, 0.0))

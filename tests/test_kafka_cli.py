@@ -15,7 +15,6 @@ import pytest
 import rpq
 from rpq.kafka.metrics import RunMetrics
 from rpq.kafka.partition_merge import Place
-from rpq.kafka.run_metrics import RunMetrics
 from rpq.running.statistics import LatencyCounts
 from tests.kafka_broker import PASSWORD_OF_STORES, free_ports
 from tests.kafka_process import ROOT, ended, started

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.files.json_values import Damage, JsonValue
+from rpq.files.json_values import Damage
 from rpq.queries import kinds
 
 TWO = rpq.CountWindow(size=2)

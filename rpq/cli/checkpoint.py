@@ -24,11 +24,11 @@ from rpq.cli.request import RunRequest, RunSettings
 from rpq.errors import RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.kafka.topic_names import is_topic, topics_in
-from rpq.queries.language import OF_PATTERNS
+from rpq.queries.language import PATTERN_OPTIONS
+from rpq.queries.protocol import MOST_ROWS
 from rpq.queries.query import PatternQuery
-from rpq.queries.row_guard import MOST_ROWS
 from rpq.stream.durations import length_text
-from rpq.stream.window_text import told
+from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -132,14 +132,14 @@ def _of_query(query: Query) -> dict[str, Any]:
 
 def _of_window(query: Query) -> dict[str, Any]:
     """Return window and slide in the stream's unit."""
-    return dict(zip(("window", "slide"), told(query.window), strict=True))
+    return dict(zip(("window", "slide"), size_and_slide(query.window), strict=True))
 
 
 def _of_pattern(query: Query) -> dict[str, Any]:
     """Return the options of a pattern; an empty dictionary for any other query."""
     if not isinstance(query, PatternQuery):
         return {}
-    return {"select": list(query.columns), **{name: getattr(query, name) for name in OF_PATTERNS if name != "select"}}
+    return {"select": list(query.columns), **{name: getattr(query, name) for name in PATTERN_OPTIONS if name != "select"}}
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | None = None) -> list[str]:

@@ -44,7 +44,7 @@ from rpq.kafka.topic_names import is_topic
 from rpq.readers.deletions import Deletions
 from rpq.readers.where import WhereError
 from rpq.stream.event_grouping import end_of_event, first_of_events
-from rpq.stream.window_text import WindowTextError, told, window_of
+from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -150,7 +150,7 @@ class Session:
         figures = figures_of_engine(self.engine)
         engine_seconds = figures["engine_seconds"]
         settings, query = self._settings, self.engine.queries[0]
-        window, slide = told(query.window) if has_default_window(query) else (None, None)
+        window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
         return {
             "expression": settings.expression,
             "inputs": list(settings.inputs),

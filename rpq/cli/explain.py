@@ -18,12 +18,11 @@ import click
 
 from rpq.cli.options import WrittenFile
 from rpq.errors import install_command
-from rpq.stream.window_text import kind_of_text
+from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
     from rpq.patterns.explained import Explanation
-    from rpq.queries.query_file import QueryEntry
     from rpq.sparql.explained_sparql import SparqlExplanation
 
 
@@ -198,7 +197,6 @@ def _explain_entry(entry: AskedQuery) -> Explanation | SparqlExplanation:
     if entry.language == "sparql":
         return _explain_sparql(entry.expression, entry.paths)
     from rpq.patterns.explained import explain
-    from rpq.queries.language import PATTERN_OPTIONS
     from rpq.queries.query import PatternQuery
     from rpq.stream.window import Window
 

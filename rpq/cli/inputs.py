@@ -25,9 +25,9 @@ from rpq.cli.request import RunSettings
 from rpq.errors import InputError
 from rpq.queries.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
+from rpq.readers.batch import align_to_events
 from rpq.readers.column_names import did_you_mean
-from rpq.readers.event_batches import in_whole_events
-from rpq.readers.known_formats import format_named
+from rpq.readers.format_registry import format_by_name
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -266,7 +266,7 @@ class RunInput:
         if are_files or self.settings.format == "jsonl":
             batches, integers = _peek(batches)
         if self.settings.events:
-            batches = in_whole_events(batches)
+            batches = align_to_events(batches)
         return StartedInput(batches=batches, integers=integers, labels=labels)
 
 
@@ -301,7 +301,7 @@ def are_regular(inputs: Sequence[str]) -> bool:
 
 def _open(settings: RunSettings) -> Reader:
     is_rdf = settings.format == "rdf"
-    if settings.events and not is_rdf and "columns" not in format_named(settings.format).options:
+    if settings.events and not is_rdf and "columns" not in format_by_name(settings.format).options:
         raise click.UsageError(
             f"--events: tuples of the format {settings.format} have no events; expected edges or jsonl with a column event, "
             "or rdf, where an event is a graph"

@@ -84,7 +84,7 @@ class MaxAheadOption(click.ParamType):  # type: ignore[type-arg]
         return "DURATION|Nx|none"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | None:
-        from rpq.stream.max_ahead import MaxAhead
+        from rpq.stream.stream_time import MaxAhead
 
         text = str(value).strip()
         if text == "none":

@@ -23,7 +23,7 @@ from rpq.errors import RpqError
 from rpq.files.destinations import replacing
 from rpq.queries.query import PatternQuery, Query
 from rpq.stream.durations import length_text
-from rpq.stream.window_text import told
+from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -163,7 +163,7 @@ def figures_of_queries(engine: Engine, request: RunRequest) -> list[dict[str, An
     found = []
     for query in engine.queries:
         known = asdict(engine.statistics(query.name))
-        window, slide = told(query.window) if has_default_window(query) else (None, None)
+        window, slide = size_and_slide(query.window) if has_default_window(query) else (None, None)
         found.append(
             {
                 "name": query.name,
@@ -327,11 +327,11 @@ def report_run(session: RunOutcome, figures: dict[str, Any], settings: RunSettin
 
 def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:
     """Return the warnings of queries, and one about queries that threads cannot divide."""
-    from rpq.queries.kinds import undivided
+    from rpq.queries.kinds import single_thread_warning
 
     names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
     by_query = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
-    threads = undivided(queries, settings.threads)
+    threads = single_thread_warning(queries, settings.threads)
     return [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
 
 

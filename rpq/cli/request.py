@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from rpq.kafka.topic_names import is_topic
-from rpq.queries.language import OF_PATHS, OF_PATTERNS, language_of
+from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
 
 if TYPE_CHECKING:
     from rpq.queries.language import Language
     from rpq.queries.query import Query
-    from rpq.queries.query_file import AskedQuery
-    from rpq.stream.window import AnyWindow
-    from rpq.stream.window_text import WindowTextError
+    from rpq.queries.query_file import QueryEntry
+    from rpq.stream.window import AnyWindow, WindowTextError
 
-OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in OF_PATTERNS}}
+OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in PATTERN_OPTIONS}}
 """The command's options by the query's names for them, for options that belong to one kind of queries."""
 
 NOUN = {"path": "expression", "pattern": "pattern"}
@@ -51,7 +50,7 @@ class QueryOptions:
     @property
     def language_options(self) -> dict[str, Any]:
         """The given options that belong to path queries alone or to patterns alone, by their names in a query."""
-        names = (*OF_PATHS, *OF_PATTERNS)
+        names = (*PATH_OPTIONS, *PATTERN_OPTIONS)
         return {name: value for name in names if (value := getattr(self, name)) not in (None, (), False)}
 
     def refuse_missing(self, text: str | None = None, *, has_static: bool = False) -> None:
@@ -59,7 +58,7 @@ class QueryOptions:
 
         A text in SPARQL may declare all windows that it reads, or read static edges alone.
         """
-        from rpq.stream.window_text import kind_of_text
+        from rpq.stream.window import kind_of_text
 
         if text is not None and self.window is None and self.slide is None and is_sparql(text, self.language):
             from rpq.sparql.reading import read
@@ -78,7 +77,7 @@ class QueryOptions:
 
     def over(self, *, unit: str | None) -> AnyWindow:
         """Return the window in the stream's unit.  Raises a usage error for a text that is no window."""
-        from rpq.stream.window_text import WindowTextError, window_of
+        from rpq.stream.window import WindowTextError, window_of
 
         try:
             return window_of(self.window, self.slide, unit=unit)
@@ -87,7 +86,7 @@ class QueryOptions:
 
     def refuse_windows(self, *, unit: str | None) -> None:
         """Raise a usage error for texts of window or slide that are invalid; queries may supply a missing one."""
-        from rpq.stream.window_text import WindowTextError, kind_of_text, length_of
+        from rpq.stream.window import WindowTextError, kind_of_text, length_of
 
         if self.window is not None and (self.slide is not None or kind_of_text(self.window) != "time"):
             self.over(unit=unit)
@@ -113,7 +112,7 @@ class QueryOptions:
         try:
             ends = {
                 name: _vertices(OPTION_OF[name], given, integers)
-                for name in OF_PATHS
+                for name in PATH_OPTIONS
                 if (given := getattr(self, name)) != ()
             }
             queries = [
@@ -137,7 +136,7 @@ class QueryOptions:
         """Raise a usage error that points to a syntax error, or names an option that does not apply to the query."""
         from rpq import automata
         from rpq.errors import QueryError
-        from rpq.queries.language import language_of, unfit
+        from rpq.queries.language import language_of, unsuitable_option
         from rpq.queries.pattern import Pattern
         from rpq.sparql.reading import read
 
@@ -154,7 +153,7 @@ class QueryOptions:
         except QueryError as error:
             option = "--" * str(error).startswith("select")
             raise click.UsageError(f"{option}{error}") from error
-        if misfit := unfit(language, text, self.language_options):
+        if misfit := unsuitable_option(language, text, self.language_options):
             raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
         if language != "path" and self.on_budget != "error":
             raise click.UsageError(
@@ -278,16 +277,16 @@ class RunRequest:
     """The queries of a run before its input is known: the `entries` of a file, or none for an expression."""
 
     settings: RunSettings
-    entries: tuple[AskedQuery, ...] = ()
+    entries: tuple[QueryEntry, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the answers to the expression."""
-        from rpq.queries.query import columns_asked
+        from rpq.queries.query import columns_of_text
 
         text = str(self.settings.expression)
         language = self.settings.language or language_of(text)
-        return columns_asked(language, text, select=self.settings.select, paths=self.settings.paths)
+        return columns_of_text(language, text, select=self.settings.select, paths=self.settings.paths)
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""
@@ -378,7 +377,7 @@ def read_request(settings: RunSettings) -> RunRequest:
     return RunRequest(settings=settings)
 
 
-def read_query_entries(path: str, settings: RunSettings | None = None) -> list[AskedQuery]:
+def read_query_entries(path: str, settings: RunSettings | None = None) -> list[QueryEntry]:
     """Read a file of queries, with the options as defaults.  Raises a usage error if the file is invalid."""
     from rpq.queries.query_file import QueryFileError, read_query_file
 
@@ -396,12 +395,12 @@ def _defaults(settings: RunSettings) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None} | settings.language_options
 
 
-def _check_outputs(entries: Sequence[AskedQuery], *, are_written: bool) -> None:
+def _check_outputs(entries: Sequence[QueryEntry], *, are_written: bool) -> None:
     """Check the outputs of queries before any of them is opened; permissions only where they `are_written`."""
     from rpq.cli.outputs.sinks import SinkError, check_suffix
     from rpq.files.destinations import STANDARD_STREAM, WriteError, check_writable
 
-    first: dict[str | None, AskedQuery] = {}  # the first query of each output, which thousands may share
+    first: dict[str | None, QueryEntry] = {}  # the first query of each output, which thousands may share
     for entry in entries:
         first.setdefault(entry.output, entry)
     for entry in first.values():

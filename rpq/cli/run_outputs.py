@@ -15,7 +15,7 @@ from rpq.cli.options import output_key
 from rpq.cli.outputs.formats import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, open_sink
 from rpq.cli.request import RunRequest
-from rpq.queries.query_file import AskedQuery
+from rpq.queries.query_file import QueryEntry
 from rpq.results.typed_columns import without_terms
 
 if TYPE_CHECKING:
@@ -192,9 +192,9 @@ def _check_n_quads(request: RunRequest) -> None:
             raise click.UsageError(str(error)) from error
 
 
-def _first_by_output(request: RunRequest) -> dict[str, AskedQuery]:
+def _first_by_output(request: RunRequest) -> dict[str, QueryEntry]:
     """Return the first query that names each output, by the output's key."""
-    first: dict[str, AskedQuery] = {}
+    first: dict[str, QueryEntry] = {}
     key_of = cache(output_key)  # thousands of queries may have one output
     for entry in request.entries:
         if entry.output is not None:

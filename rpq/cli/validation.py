@@ -18,7 +18,7 @@ from rpq.files.destinations import is_regular
 from rpq.kafka.message_reader import UNSUPPORTED_FORMATS
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
-from rpq.stream.window_text import kind_of_text
+from rpq.stream.window import kind_of_text
 
 
 def check_request(request: RunRequest) -> None:

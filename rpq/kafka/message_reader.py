@@ -22,8 +22,7 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import DELETE, STREAM, ColumnNames, did_you_mean
-from rpq.readers.field_errors import FieldError
-from rpq.readers.merge import in_order
+from rpq.readers.fields import FieldError, check_time, time_kind
 from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
@@ -39,7 +38,6 @@ from rpq.readers.text.line_layout import (
     split_line,
 )
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
-from rpq.readers.times import check_time, time_kind
 from rpq.readers.where import Where
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")

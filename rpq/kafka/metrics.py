@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rpq.errors import install_command
 from rpq.kafka.client import KafkaError
-from rpq.running.metric_families import engine_families, latency_family
+from rpq.running.statistics import engine_families, latency_family
 
 if TYPE_CHECKING:
     from rpq.kafka.topic_run import TopicRun

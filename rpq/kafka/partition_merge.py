@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.kafka.message_reader import BadMessage
-from rpq.readers.merge import in_order
 
 LEAST = np.iinfo(np.int64).min
 

@@ -17,7 +17,7 @@ from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, 
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import MergedTuples, PartitionMerge, Place
 from rpq.readers.column_names import ColumnNames, did_you_mean
-from rpq.readers.uncollected import uncollected
+from rpq.readers.gc_pause import gc_paused
 from rpq.readers.where import Where
 
 
@@ -299,7 +299,7 @@ class TopicReader:
     def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
         """Add new messages to the merge, and return their number; wait for the first one at most so many seconds."""
         self._pause_partitions(merge)
-        with uncollected():
+        with gc_paused():
             return self._fetch(merge, most, seconds)
 
     def _fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:

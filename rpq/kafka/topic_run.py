@@ -21,7 +21,7 @@ from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.rounds import EngineRounds, EngineStopped, RoundSize, RunProgress
 from rpq.kafka.row_outputs import RowMessages, RowOutputs, RowSink, Transactions
 from rpq.kafka.topic_reader import TopicFigures, TopicInput, TopicReader
-from rpq.running.latency_counts import LatencyCounts
+from rpq.running.statistics import LatencyCounts
 
 if TYPE_CHECKING:
     from rpq.engine import Engine

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, QueryError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.paths.direction import way_of
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
 from rpq.paths.path import Path, path_of, paths_of
@@ -46,7 +46,7 @@ def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | Non
     )
 
 
-def read_aside_roots(saved: Described, id_of: Callable[[Vertex], int]) -> dict[int, int]:
+def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[int, int]:
     """Return the roots that were set aside, each with the size at which it was. Raises `Damage`."""
     pairs = [pair.tuple_of(2) for pair in saved]
     aside = {root.vertex(): size.whole(0) for root, size in pairs}

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from rpq.files.described import Damage
+from rpq.files.json_values import Damage
 from rpq.paths.direction import Way
 from rpq.paths.index import kernels, layout
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpq.errors import QueryError, RpqError
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries.protocol import Host, Question, Resources, RunningQuery
 from rpq.queries.query import PatternQuery, Query, Vertex
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -69,7 +69,7 @@ def query_json(question: Question) -> dict[str, Any]:
     return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.described(question)}
 
 
-def read_query(content: Described) -> Any:
+def read_query(content: JsonValue) -> Any:
     """Return the question that `described` made these of. Raises `Damage`."""
     name = content["kind"].text() if "kind" in content else _PLAIN
     if name not in _kinds:
@@ -90,7 +90,7 @@ def window_json(window: AnyWindow) -> dict[str, Any]:
             return {"size": window.size, "slide": window.slide}
 
 
-def read_window(content: Described) -> AnyWindow:
+def read_window(content: JsonValue) -> AnyWindow:
     """Return the window. Raises `Damage`."""
     kind = content["kind"].one_of("time", "count", "unbounded") if "kind" in content else "time"
     try:
@@ -122,7 +122,7 @@ def path_query_json(query: Query) -> dict[str, Any]:
     }
 
 
-def read_path_query(content: Described) -> Query:
+def read_path_query(content: JsonValue) -> Query:
     """Return the query. A field that older releases did not write has its default. Raises `Damage`."""
     options: dict[str, Any] = {}
     for name in ("name", "paths", "semantics", "on_budget"):
@@ -162,7 +162,7 @@ def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
     }
 
 
-def read_pattern_query(content: Described) -> PatternQuery:
+def read_pattern_query(content: JsonValue) -> PatternQuery:
     """Return the pattern. Raises `Damage`."""
     window = read_window(content["window"])
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "matching", "paths", "semantics")}

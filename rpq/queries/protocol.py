@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RowLimitError
-from rpq.files.described import Described
 from rpq.queries.pattern import Centre
 from rpq.queries.readings import LabelSet
 from rpq.results.changes import SetAside

@@ -19,11 +19,9 @@ from rpq.compiled.views import view
 from rpq.errors import LimitError, MemoryLimitError
 from rpq.queries.protocol import Host, Question, Resources, RowGuard, RunningQuery
 from rpq.queries.query import Vertex
-from rpq.results.block import Block, FewRows
+from rpq.results.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, apart
-from rpq.results.naming import FEW, blocks_of, few_rows_of
-from rpq.results.rows_of_events import net_of_events, of_tuples_alone
+from rpq.results.delta import Delta, apart, net_rows_of_events, without_boundaries
 from rpq.running.intake import Intake, IntakeChunk
 from rpq.running.limits import Excess, MemoryGuard, find_excess
 from rpq.running.retention import WindowContents
@@ -169,8 +167,8 @@ class Evaluation:
         found = []
         queries = self.running.by_number
         for number, delta in apart(deltas):
-            net = delta if first is None or queries[number].nets_events else net_of_events(delta, first)
-            net = net if told is None else of_tuples_alone(net, told)
+            net = delta if first is None or queries[number].nets_events else net_rows_of_events(delta, first)
+            net = net if told is None else without_boundaries(net, told)
             self.running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))
         return found
@@ -316,7 +314,7 @@ class Evaluation:
     def _at_reported_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
         if self.reported_time is None:
             return deltas
-        return [(number, of_tuples_alone(delta, np.full(1, self.reported_time))) for number, delta in deltas]
+        return [(number, without_boundaries(delta, np.full(1, self.reported_time))) for number, delta in deltas]
 
     def empty_windows(self, time: int) -> None:
         """Move the stream time to one at which nothing is left in any window; what leaves is not reported."""

@@ -16,7 +16,6 @@ from rpq.queries.kinds import kind_of
 from rpq.queries.protocol import Figures, Guard, Question, Resources, RunningQuery
 from rpq.queries.readings import readings_of
 from rpq.results.blocks import Schema
-from rpq.results.changes import QueryNames
 from rpq.results.delta import Delta
 from rpq.results.typed_columns import Texts
 from rpq.running.reports import Reports

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS, ticks_per_second
-from rpq.results.answers import html_table
 from rpq.running.evaluation import Evaluation
 
 

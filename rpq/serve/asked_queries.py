@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rpq.queries.query import PatternQuery, Query
-from rpq.queries.query_file import AskedQuery, Place, query_entry
+from rpq.queries.query_file import QueryEntry, Place, query_entry
 from rpq.serve import models
 from rpq.serve.models import FieldsError, converted
 from rpq.sparql.sparql_query import SparqlQuery
@@ -47,7 +47,7 @@ def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
     return query
 
 
-def query_of(asked: AskedQuery, time_unit: str | None) -> Query:
+def query_of(asked: QueryEntry, time_unit: str | None) -> Query:
     """The query, with a slide where it has none and needs one."""
     window = asked.window
     if window is not None and asked.slide is None and kind_of_text(window) == "time":

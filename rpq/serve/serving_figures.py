@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rpq.cli.run_figures import peak_memory_bytes
+from rpq.cli.reporting import peak_memory_bytes
 from rpq.running.statistics import engine_families, latency_family
 from rpq.serve import models
 from rpq.serve.asked_queries import query_told

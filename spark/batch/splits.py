@@ -26,12 +26,12 @@ from rpq.readers import TextFormat, formats
 from rpq.readers.column_names import DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.readers.edges import EDGES
 from rpq.readers.fields import DEFAULT_UNIT
-from rpq.readers.format_registry import format_named
+from rpq.readers.format_registry import format_by_name
 from rpq.readers.parquet import is_parquet
 from rpq.readers.source import BYTE_ORDER_MARK, Block, ByteSource, compression_of, count_lines
 from rpq.readers.text.detection import line_layout, with_times
 from rpq.readers.text.parsing import LineError, LineParser, Rows
-from rpq.readers.text.textfile import Detected, settle
+from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
 from rpq.stream.plain_columns import with_plain_columns
 from rpq.stream.values import booleans_of_text
@@ -146,10 +146,10 @@ def _parquet(path: str) -> list[Split]:
 
 def find_text_format(name: str) -> TextFormat:
     """Return the layout of the lines of a format; raise `PipelineError` if the format is unknown or has no such layout."""
-    text = format_named(name).text if name in formats() else None
+    text = format_by_name(name).text if name in formats() else None
     if text is not None:
         return text
-    readable = ", ".join(known for known in formats() if format_named(known).text is not None)
+    readable = ", ".join(known for known in formats() if format_by_name(known).text is not None)
     if name in formats():
         raise PipelineError(
             f"the format {name!r} does not say how its lines are laid out, so that tasks cannot share a file of it: "
@@ -197,9 +197,9 @@ class LineOptions:
         return (self.time_unit or DEFAULT_UNIT) if self.format == EDGES.name else None
 
 
-def _detect_layout(line: bytes, names: ColumnNames) -> Detected:
+def _detect_layout(line: bytes, names: ColumnNames) -> DetectedFormat:
     layout, header = line_layout(line, names)
-    return Detected(parser=LineParser(layout), is_header=bool(header), quoted=layout if layout.has_quotes else None)
+    return DetectedFormat(parser=LineParser(layout), is_header=bool(header), quoted=layout if layout.has_quotes else None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +209,7 @@ class Head:
     `detected` is None if no line determines a layout; `problem` is then the error in the first line.
     """
 
-    detected: Detected | None
+    detected: DetectedFormat | None
     size: int
     problem: LineError | None = None
 
@@ -231,14 +231,14 @@ def find_head(blocks: Iterable[Block], lines: LineOptions) -> Head:
     size = 0
     problems: list[LineError] = []
     for block in blocks:
-        detected, rest = settle(block, format.detect, problems.append)
+        detected, rest = detect_block(block, format.detect, problems.append)
         size += len(block.data)
         if detected is not None:
             return Head(detected=_with_times(detected, rest, lines.unit), size=size - len(rest.data))
     return Head(detected=None, size=size, problem=problems[0] if problems else None)
 
 
-def _with_times(detected: Detected, block: Block, unit: str | None) -> Detected:
+def _with_times(detected: DetectedFormat, block: Block, unit: str | None) -> DetectedFormat:
     """Return the layout with a parser of times if the timestamps in a block are times, otherwise unchanged."""
     if unit is None or not isinstance(detected.parser, LineParser):
         return detected
@@ -337,7 +337,7 @@ def parse_blocks(
         skipped = Block(whole.data[:cut], whole.line)
         block = Block(whole.data[cut:], whole.line + count_lines(skipped.data))
         errors: list[LineError] = []
-        settle(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
+        detect_block(skipped, format.detect, errors.append)  # bad lines before the one that determines the layout
         data_lines += len(errors)
         if errors:
             yield BAD, _bad_lines(errors, whole)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rpq
-from rpq.files.described import Damage, Described
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries import kinds
 from rpq.spark.columns import queries_in_unit, row_schema
 from rpq.spark.errors import PipelineError
@@ -137,7 +137,7 @@ def plan_move(
 def parse_queries(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, ...]:
     """Return the queries in `rpq.json`, or in its part "before".  Raises `PipelineError` if they are damaged."""
     try:
-        return tuple(kinds.read(Described(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
+        return tuple(kinds.read(JsonValue(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
     except (Damage, rpq.QueryError, KeyError, AttributeError) as problem:
         raise PipelineError(f"{checkpoint}/{stream_identity.FILE} is damaged: {problem}") from problem
 

@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.kafka.client_settings import ClientSettings, is_of_producers
-from rpq.kafka.message_columns import MessageColumns
-from rpq.kafka.message_tuples import MessageReader, Tuples
+from rpq.kafka.client import ClientSettings, is_of_producers
+from rpq.kafka.message_reader import MessageColumns, MessageReader, Tuples
 from rpq.kafka.topic_names import TopicNames
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files

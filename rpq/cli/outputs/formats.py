@@ -37,7 +37,7 @@ from rpq.errors import RpqError
 from rpq.files import destinations
 from rpq.files.compression import FRAMES
 from rpq.files.table_formats import CSV, JSON_LINES, LineFormat
-from rpq.readers.rdf.rdf_terms import is_resource, rdf_term
+from rpq.readers.rdf.canonical_lines import is_resource, rdf_term
 from rpq.results.typed_columns import holds_terms
 from rpq.sparql.terms import RDF, XSD, literal_text, read_literal
 
