@@ -23,7 +23,8 @@ from rpq.patterns.witnessed import Witness
 from rpq.queries import kinds
 from rpq.queries.protocol import MOST_ROWS, RunningQuery
 from rpq.queries.query import Query, Vertex
-from rpq.results.answers import Answers
+from rpq.results.answers import Answers, html_table
+from rpq.results.blocks import columns_of_names
 from rpq.results.changes import Changes
 from rpq.running.evaluation import ChunkRows, Evaluation
 from rpq.running.handlers import Handler, Handlers, one_thread_at_a_time

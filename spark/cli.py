@@ -74,7 +74,7 @@ def _entries(options: dict[str, Any]) -> list[QueryEntry]:
     names = ("window", "slide", "paths", "semantics", "language")
     given = {
         name: value for name in names if (value := getattr(shared_options, name)) is not None
-    } | shared_options.of_one_kind
+    } | shared_options.language_options
     try:
         entries = read_query_file(options["queries_file"], given, default_place="the options")
         for entry in entries:
@@ -91,7 +91,7 @@ def _shared_options(options: dict[str, Any]) -> QueryOptions:
 
 MAX_MESSAGES = 200_000
 
-topic_options = shared.together(
+topic_options = shared.combine_options(
     click.option("--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL)."),
     click.option(
         "--max-messages",

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.files.json_values import Damage
+from rpq.files.json_values import Damage, JsonValue
 from rpq.queries import kinds
 
 TWO = rpq.CountWindow(size=2)
@@ -434,7 +434,7 @@ def test_windows_without_time_go_with_durations():
 @as_pattern_and_path
 def test_windows_are_written_down_and_read(text, window):
     query = rpq.Query(text, window=window)
-    assert kinds.read_query(Described(json.loads(json.dumps(kinds.query_json(query))))) == query
+    assert kinds.read_query(JsonValue(json.loads(json.dumps(kinds.query_json(query))))) == query
     assert pickle.loads(pickle.dumps(query)) == query
     assert query.over(TIME).window == TIME and rpq.Query(text, window=TIME).over(window) == query
     assert eval(repr(query), {"Query": rpq.Query, **vars(rpq)}) == query
@@ -445,7 +445,7 @@ def test_windows_are_written_down_and_read(text, window):
 )
 def test_windows_that_nobody_wrote_down(written):
     with pytest.raises(Damage):
-        kinds.read_query(Described({"expression": "a", "window": written}))
+        kinds.read_query(JsonValue({"expression": "a", "window": written}))
 
 
 @pytest.mark.parametrize("value", [0, -3, True, "10", 1.5, None, 2**60])

@@ -18,6 +18,8 @@ import click
 
 from rpq.cli.options import WrittenFile
 from rpq.errors import install_command
+from rpq.queries.language import PATTERN_OPTIONS
+from rpq.queries.query_file import QueryEntry
 from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
@@ -177,7 +179,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
         _write(dot, graphs.encode())
 
 
-def _options(query: AskedQuery) -> list[str]:
+def _options(query: QueryEntry) -> list[str]:
     """Return a line for each option of a query."""
     ends = [
         (field, f"{len(vertices):,}: {' '.join(map(str, vertices[:8]))}{' …' * (len(vertices) > 8)}")
@@ -192,7 +194,7 @@ def _options(query: AskedQuery) -> list[str]:
     return [f"{name:<13}{value}" for name, value in [*entries, ("output", query.output)] if value is not None]
 
 
-def _explain_entry(entry: AskedQuery) -> Explanation | SparqlExplanation:
+def _explain_entry(entry: QueryEntry) -> Explanation | SparqlExplanation:
     """Explain a pattern of a file, or a query in SPARQL."""
     if entry.language == "sparql":
         return _explain_sparql(entry.expression, entry.paths)
@@ -200,7 +202,7 @@ def _explain_entry(entry: AskedQuery) -> Explanation | SparqlExplanation:
     from rpq.queries.query import PatternQuery
     from rpq.stream.window import Window
 
-    options = {name: value for name in OF_PATTERNS if (value := getattr(entry, name)) is not None}
+    options = {name: value for name in PATTERN_OPTIONS if (value := getattr(entry, name)) is not None}
     any_window = Window(size=1, slide=1)
     return explain(PatternQuery(entry.expression, window=any_window, paths=entry.paths, **options))
 

@@ -23,6 +23,7 @@ from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import DELETE, STREAM, ColumnNames, did_you_mean
 from rpq.readers.fields import FieldError, check_time, time_kind
+from rpq.readers.inputs import order_rows
 from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS

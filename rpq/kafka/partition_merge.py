@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.kafka.message_reader import BadMessage
+from rpq.readers.inputs import order_rows
 
 LEAST = np.iinfo(np.int64).min
 

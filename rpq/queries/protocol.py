@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RowLimitError
+from rpq.files.json_values import JsonValue
 from rpq.queries.pattern import Centre
 from rpq.queries.readings import LabelSet
 from rpq.results.changes import SetAside

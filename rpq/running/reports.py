@@ -236,12 +236,12 @@ class Reports:
         return saved
 
     @staticmethod
-    def saved_names(saved: Described) -> list[int | str]:
+    def saved_names(saved: JsonValue) -> list[int | str]:
         """Return the vertices of rows that waited. Raises `Damage`."""
         return [name.vertex() for name in saved["names"]]
 
     @staticmethod
-    def saved_texts(saved: Described) -> list[str | None]:
+    def saved_texts(saved: JsonValue) -> list[str | None]:
         """Return the terms of rows that waited, None for what is unbound. Raises `Damage`."""
         return [None if name.is_none else name.unicode() for name in saved["names"]]
 
@@ -259,7 +259,7 @@ class Reports:
                 raise Damage("a row of a whole answer is there less than once")
             self._whole = _Net(rows, weights, np.zeros(len(rows), np.int64))
 
-    def _read_rows(self, saved: Described, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _read_rows(self, saved: JsonValue, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return rows of ids, and their weights. Raises `Damage`."""
         most = len(ids) - 1
         rows = [[place.whole(0, most) for place in row.tuple_of(self._columns)] for row in saved["rows"]]

@@ -16,6 +16,7 @@ from rpq.queries.kinds import kind_of
 from rpq.queries.protocol import Figures, Guard, Question, Resources, RunningQuery
 from rpq.queries.readings import readings_of
 from rpq.results.blocks import Schema
+from rpq.results.changes import QueryNames
 from rpq.results.delta import Delta
 from rpq.results.typed_columns import Texts
 from rpq.running.reports import Reports
@@ -37,7 +38,7 @@ class RunningQueries:
 
     def __init__(self) -> None:
         self._by_name: dict[str, RunningQuery] = {}
-        self._schemas: Asked | None = Asked()
+        self._schemas: QueryNames | None = QueryNames()
         self._jobs: tuple[tuple[int, Any], ...] | None = ()  # (number of the query, worker); None after a removal
         self.hosts: tuple[Any, ...] = ()  # the hosts, each shared by the queries of a kind
         self._numbers: dict[str, int] | None = {}  # by name; None after queries were removed
@@ -136,10 +137,10 @@ class RunningQueries:
         return self._known_numbers()[running.question.name]
 
     @property
-    def schemas(self) -> Asked:
+    def schemas(self) -> QueryNames:
         """The names and columns of the queries. O(1), and O(queries) after some were removed."""
         if self._schemas is None:
-            self._schemas = Asked(self._columns, self._columns.values())
+            self._schemas = QueryNames(self._columns, self._columns.values())
         return self._schemas
 
     def _known_numbers(self) -> dict[str, int]:
@@ -339,7 +340,7 @@ class RunningQueries:
             self._reports |= {numbers[name]: self._reports_of[name] for name in columns if name in self._reports_of}
         if self._texts_by_number is not None and self._texts:
             self._texts_by_number |= {numbers[name]: self._texts[name] for name in columns if name in self._texts}
-        self._schemas = schemas.grown([*columns], [*columns.values()])
+        self._schemas = schemas.with_queries([*columns], [*columns.values()])
         changed = self._count_readings(added, labels)
         if len(self._windows) > windows:
             self._set_windows(graph)

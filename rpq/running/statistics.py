@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS, ticks_per_second
+from rpq.results.answers import html_table
 from rpq.running.evaluation import Evaluation
 
 
@@ -66,7 +67,7 @@ class Statistics:
         return f"Statistics({told})"
 
     def _repr_html_(self) -> str:
-        return html.table("statistics", ["figure", "value"], self._figure_texts().items())
+        return html_table("statistics", ["figure", "value"], self._figure_texts().items())
 
     def _figure_texts(self) -> dict[str, str]:
         """Return the figures as text; seconds and microseconds with four digits."""

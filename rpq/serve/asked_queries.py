@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rpq.queries.query import PatternQuery, Query
-from rpq.queries.query_file import QueryEntry, Place, query_entry
+from rpq.queries.query_file import Place, QueryEntry, query_entry
 from rpq.serve import models
 from rpq.serve.models import FieldsError, converted
 from rpq.sparql.sparql_query import SparqlQuery

@@ -14,7 +14,7 @@ import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
-from rpq.files.json_values import Damage
+from rpq.files.json_values import Damage, JsonValue
 from rpq.paths.path_query import read_aside_roots, set_aside_error
 from rpq.patterns import tables
 from rpq.patterns.delivered import PartRows

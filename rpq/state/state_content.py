@@ -42,7 +42,7 @@ class Labels:
         return content
 
     @classmethod
-    def read(cls, content: Described) -> Labels:
+    def read(cls, content: JsonValue) -> Labels:
         """Read what `described` gave. Raises `Damage`."""
         names: list[LabelName] = [label.unicode() for label in content["labels"]]
         of_streams = NEVER_LOST
@@ -78,7 +78,7 @@ class QueryState:
         return described
 
     @classmethod
-    def read(cls, content: Described) -> QueryState:
+    def read(cls, content: JsonValue) -> QueryState:
         """Read what `described` gave. Raises `Damage`."""
         question = kinds.read_query(content)
         if "numbers" not in content:
@@ -94,7 +94,7 @@ class EventsState(NamedTuple):
     time: int | None
 
     @classmethod
-    def read(cls, content: Described) -> EventsState:
+    def read(cls, content: JsonValue) -> EventsState:
         """Read it from JSON values. Raises `Damage`."""
         mode, time = content.tuple_of(2)
         return cls(mode.one_of("window", "alone"), None if time.is_none else time.whole())
@@ -113,7 +113,7 @@ class KeptWindow:
         return {"window": [self.window.size, self.window.slide], "duration": duration}
 
     @classmethod
-    def read(cls, content: Described) -> KeptWindow:
+    def read(cls, content: JsonValue) -> KeptWindow:
         """Read what `described` gave. Raises `Damage`."""
         size, slide = (length.whole(1, INT64_MAX) for length in content["window"].tuple_of(2))
         window = asked = Window(size=size, slide=slide)
@@ -163,7 +163,7 @@ class Content:
         }
 
     @classmethod
-    def read(cls, content: Described) -> Content:
+    def read(cls, content: JsonValue) -> Content:
         """Read what `described` gave. Raises `Damage`."""
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
@@ -190,7 +190,7 @@ class Content:
         )
 
 
-def _times(content: Described) -> dict[str, Any]:
+def _times(content: JsonValue) -> dict[str, Any]:
     """Return what `StreamTime.to_json` gave, of the right types."""
     unit, kind, step, zone, zoned = (content[name] for name in ("unit", "kind", "step", "zone", "zoned"))
     durations = {

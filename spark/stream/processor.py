@@ -109,7 +109,7 @@ class Record:
 
     def orders(self) -> dict[str, int]:
         """Return `history`, parsed: the order of the log by token.  Raises `Damage`."""
-        pairs = [pair.tuple_of(2) for pair in Described.parsed(self.history, "history")]
+        pairs = [pair.tuple_of(2) for pair in JsonValue.parsed(self.history, "history")]
         return {token.text(): order.whole(0, self.order) for token, order in pairs}
 
 
@@ -350,7 +350,7 @@ def validate_record(values: tuple[Any, ...]) -> Record:
 
 def state_identity(queries: Sequence[rpq.Query], partitions: int) -> str:
     """Return the queries and the number of partitions as text, which must be that of a checkpoint to continue from it."""
-    return json.dumps({"queries": [_query_identity(kinds.described(query)) for query in queries], "partitions": partitions})
+    return json.dumps({"queries": [_query_identity(kinds.query_json(query)) for query in queries], "partitions": partitions})
 
 
 def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:

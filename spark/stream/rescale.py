@@ -137,7 +137,7 @@ def plan_move(
 def parse_queries(content: Mapping[str, Any], checkpoint: str) -> tuple[rpq.Query, ...]:
     """Return the queries in `rpq.json`, or in its part "before".  Raises `PipelineError` if they are damaged."""
     try:
-        return tuple(kinds.read(JsonValue(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
+        return tuple(kinds.read_query(JsonValue(one, f"queries[{name!r}]")) for name, one in content["queries"].items())
     except (Damage, rpq.QueryError, KeyError, AttributeError) as problem:
         raise PipelineError(f"{checkpoint}/{stream_identity.FILE} is damaged: {problem}") from problem
 
@@ -166,7 +166,7 @@ def _new_queries(now: Sequence[rpq.Query], before: Sequence[rpq.Query]) -> tuple
 
 
 def _query_json(queries: Sequence[rpq.Query]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps({query.name: kinds.described(query) for query in queries}, default=str))
+    plain: dict[str, Any] = json.loads(json.dumps({query.name: kinds.query_json(query) for query in queries}, default=str))
     return plain
 
 

@@ -52,7 +52,7 @@ def describe_stream(
     """Return the identity as JSON values; queries include budgets, and windows in the unit of timestamps."""
     return {
         "format": FORMAT,
-        "queries": {query.name: _as_json(kinds.described(query)) for query in queries},
+        "queries": {query.name: _as_json(kinds.query_json(query)) for query in queries},
         "shares": shares,
         "vertices": vertices,
         "time_unit": time_unit,
