@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from rpq.patterns import tables
-from rpq.patterns.delivered import PartRows
-from rpq.patterns.pattern_host import Place
-from rpq.patterns.solutions import Solutions
+from rpq.patterns.rows.delivered import PartRows, Place
+from rpq.patterns.rows.solutions import Solutions
 
 SHAPES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "one part": ([("?x", "?y", "?z")], ("?z", "?x")),

@@ -11,7 +11,7 @@ from rpq.stream.window_text import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
-    from rpq.patterns.explained import Explanation
+    from rpq.patterns.explanation import Explanation
     from rpq.queries.query_file import AskedQuery
     from rpq.sparql.explained_sparql import SparqlExplanation
 
@@ -97,7 +97,7 @@ def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | Non
     from rpq import automata
     from rpq.cli.named_files import check_files
     from rpq.errors import QueryError
-    from rpq.patterns.explained import explain_pattern
+    from rpq.patterns.explanation import explain_pattern
     from rpq.queries.pattern import Pattern
 
     try:
@@ -175,7 +175,7 @@ def _explained(asked: AskedQuery) -> Explanation | SparqlExplanation:
     """What a pattern of a file means, or a query in SPARQL."""
     if asked.language == "sparql":
         return _explained_sparql(asked.expression, asked.paths)
-    from rpq.patterns.explained import explain
+    from rpq.patterns.explanation import explain
     from rpq.queries.language import OF_PATTERNS
     from rpq.queries.query import PatternQuery
     from rpq.stream.window import Window

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rpq.cli.drawing import RADIUS, arrow, draw_graph, loop
 
 if TYPE_CHECKING:
-    from rpq.patterns.explained import Explanation
+    from rpq.patterns.explanation import Explanation
 
 
 def draw_pattern(explanation: Explanation, kind: str) -> bytes:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rpq.patterns import tables
-from rpq.patterns.consistency import check, pairs_of
-from rpq.patterns.constants import Constants
-from rpq.patterns.delivered import Delivered, PartRows
-from rpq.patterns.live_patterns import LivePatterns
-from rpq.patterns.path_relations import PathContent, PathRelations
-from rpq.patterns.plan import Part
-from rpq.patterns.plan_tables import PlanTables
-from rpq.patterns.relation import RelationStore
-from rpq.patterns.shared_relations import Content, SharedRelations
+from rpq.patterns.joins.live_patterns import LivePatterns
+from rpq.patterns.joins.plan import Part
+from rpq.patterns.joins.plan_tables import PlanTables
+from rpq.patterns.relations.consistency import check, pairs_of
+from rpq.patterns.relations.constants import Constants
+from rpq.patterns.relations.path_relations import PathContent, PathRelations
+from rpq.patterns.relations.relation import RelationStore
+from rpq.patterns.relations.shared_relations import Content, SharedRelations
+from rpq.patterns.rows.delivered import Delivered, PartRows, Place
 from rpq.patterns.tables import Changes
 from rpq.patterns.tally import Tally
 from rpq.patterns.verdicts import Verdicts
@@ -35,13 +35,6 @@ from rpq.stream.window import AnyWindow
 
 _PIECES = 4
 """For so many pieces of rows memory is asked for at once."""
-
-
-class Place(NamedTuple):
-    """Which part of which meaning of a pattern."""
-
-    meaning: int
-    part: int
 
 
 class Member(Protocol):

@@ -18,20 +18,16 @@ from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
 from rpq.patterns.chains import alone, chains_to_evaluate
-from rpq.patterns.delivered import PartRows, events_of
-from rpq.patterns.directed_atoms import PathRead, directed
-from rpq.patterns.explained import Explanation
-from rpq.patterns.meanings import Meaning, meanings_of, variable
-from rpq.patterns.path_relations import PathContent
-from rpq.patterns.pattern_host import PatternHost, Place
-from rpq.patterns.pattern_witness import Held, witness_of
-from rpq.patterns.plan import Part, Plan, condition_part, is_one_part, plan_pattern
-from rpq.patterns.plan_shapes import shaped_parts
+from rpq.patterns.explanation import Explanation, explain_running
+from rpq.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
+from rpq.patterns.meanings import Meaning, PathRead, directed, meanings_of, variable
+from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import ReadRelations
-from rpq.patterns.running_explained import explain_running
-from rpq.patterns.shared_relations import Content
-from rpq.patterns.solutions import Solutions
-from rpq.patterns.witnessed import Witness
+from rpq.patterns.relations.path_relations import PathContent
+from rpq.patterns.relations.shared_relations import Content
+from rpq.patterns.rows.delivered import PartRows, Place, events_of
+from rpq.patterns.rows.solutions import Solutions
+from rpq.patterns.witness import Held, Witness, witness_of
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpq.patterns.directed_atoms import DirectedAtom, PathRead, directed
-from rpq.patterns.meanings import Meaning, Named, meanings_of, variable
-from rpq.patterns.plan import plan_pattern
+from rpq.patterns.joins.plan import plan_pattern
+from rpq.patterns.meanings import DirectedAtom, Meaning, Named, PathRead, directed, meanings_of, variable
 from rpq.sparql.algebra import Conjunction
 
 

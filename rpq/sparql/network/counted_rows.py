@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add_in_event, settle
+from rpq.patterns.rows.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add_in_event, settle
 from rpq.sparql.network.delta_bags import DeltaBag
 
 

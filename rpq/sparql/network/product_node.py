@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rpq.patterns.row_bags import FREE, ROOM, USED, RowBags
+from rpq.patterns.rows.row_bags import FREE, ROOM, USED, RowBags
 from rpq.sparql.network.delta_bags import DeltaBag, nothing
 from rpq.sparql.network.multiplied_rows import change_product
 from rpq.sparql.network.nodes import Node

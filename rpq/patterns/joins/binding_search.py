@@ -1,0 +1,132 @@
+"""One binding for an answer: where columns were left out, values for the variables that are none.
+
+The variables that are known become constants. What is left of a part is enumerated by the kernels as far as its first row,
+in the order of one of its plans, so that no list is walked that is not kept anyway.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Protocol
+
+from rpq.patterns.joins.plan import Atom, Look, Part, Reach, Seed, Step, Term, Test
+
+Binding = dict[str, int]
+"""Values of variables: ids of vertices."""
+
+
+class Relations(Protocol):
+    """What can be asked of the relations."""
+
+    def holds(self, relation: int, source: int, target: int) -> bool:
+        """Whether an edge is in a relation."""
+
+    def edges_held(self, relation: int) -> int:
+        """Edges of a relation."""
+
+    def rows(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
+        """The rows of a part that has no plans, or the first of them."""
+
+
+def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *, differ: bool) -> Binding | None:
+    """Values for all variables of a pattern's parts where some are known; None if there are none.
+
+    With `differ` different terms have different values. O(edges) where not all variables are known, and what it takes to
+    find a row; else O(atoms).
+    """
+    atoms = [atom for part in parts for atom in _put(part.atoms, known)]
+    for source, relation, target in atoms:
+        if not isinstance(source, str) and not isinstance(target, str) and not relations.holds(relation, source, target):
+            return None
+    constants = {term for part in parts for term in part.slots if not isinstance(term, str)}
+    if differ and len({*known.values(), *constants}) < len(known) + len(constants):
+        return None
+    apart = tuple(constants | {*known.values()}) if differ else None
+    left = [_reduced(part, known, apart, relations) for part in parts if not {*part.variables} <= known.keys()]
+    several = differ and len(left) > 1  # then values of different parts must differ too
+    found = [[dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=not several)] for part in left]
+    for choice in itertools.product(*found):
+        binding = known | {name: value for some in choice for name, value in some.items()}
+        if not several or len({*binding.values()}) == len(binding):
+            return binding
+    return None
+
+
+def _put(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
+    values: dict[Term, Term] = dict(known.items())
+
+    def put(term: Term) -> Term:
+        return values.get(term, term)
+
+    return tuple(Atom(put(atom.source), atom.relation, put(atom.target)) for atom in atoms)
+
+
+def _reduced(part: Part, known: Binding, apart: tuple[Term, ...] | None, relations: Relations) -> Part:
+    """A part with one seed, of which known variables are constants; its columns are the others.
+
+    `apart` are all constants that values must differ from, beside each other.
+    """
+    values: dict[Term, Term] = dict(known.items())
+    atoms = _put(part.atoms, known)
+
+    def cost(seed: Seed) -> tuple[int, int]:
+        ends = {term for term in (atoms[seed.atom].source, atoms[seed.atom].target) if isinstance(term, str)}
+        return len(ends), relations.edges_held(atoms[seed.atom].relation)
+
+    chosen = min(part.seeds, key=cost)
+    columns = tuple(name for name in part.variables if name not in known)
+    bound: list[Term] = [
+        term for term in dict.fromkeys((atoms[chosen.atom].source, atoms[chosen.atom].target)) if isinstance(term, str)
+    ]
+    differ: list[tuple[Term, Term]] = []
+    if apart is not None:
+        differ = [*combinations(bound, 2), *((term, other) for term in bound for other in apart)]
+    tests = [Test(atom=test.atom, before=False) for test in chosen.tests]
+    looks = tuple(_look(look, values) for look in chosen.looks)
+    steps: list[tuple[Step, list[Test]]] = []
+    asked = tests  # what the steps of known variables would have asked, is asked as soon as it can be
+    for step in chosen.steps:
+        if step.variable in known:
+            numbers = [*(reach.atom for reach in step.reaches), *(test.atom for test in step.tests)]
+            asked += [Test(atom=number, before=False) for number in numbers]
+            continue
+        reaches = tuple(
+            Reach(atom=one.atom, bound=values.get(one.bound, one.bound), forward=one.forward, before=False)
+            for one in step.reaches
+        )
+        asked = [Test(atom=test.atom, before=False) for test in step.tests]
+        made = Step(
+            variable=step.variable,
+            reaches=reaches,
+            tests=(),
+            looks=tuple(_look(look, values) for look in step.looks),
+            differs_from=(*bound, *apart) if apart is not None else (),
+        )
+        steps.append((made, asked))
+        bound.append(step.variable)
+    seed = Seed(
+        atom=chosen.atom,
+        tests=tuple(tests),
+        looks=looks,
+        differ=tuple(differ),
+        steps=tuple(_with_tests(step, asked) for step, asked in steps),
+    )
+    terms = dict.fromkeys(term for atom in atoms for term in (atom.source, atom.target) if not isinstance(term, str))
+    others = [term for term in apart or () if term not in terms]
+    return Part(atoms=atoms, columns=columns, slots=(*columns, *terms, *others), seeds=(seed,))
+
+
+def _with_tests(step: Step, tests: Sequence[Test]) -> Step:
+    return Step(
+        variable=step.variable,
+        reaches=step.reaches,
+        tests=tuple(tests),
+        looks=step.looks,
+        differs_from=step.differs_from,
+    )
+
+
+def _look(look: Look, values: Mapping[Term, Term]) -> Look:
+    return Look(atom=look.atom, term=values.get(look.term, look.term), relation=look.relation, forward=look.forward)

@@ -1,0 +1,382 @@
+"""From a pattern to plans: in which order a change of each atom is joined with the other atoms.
+
+A pattern is atoms over variables (text) and constants (ids of vertices). Atoms without variables are *conditions*. The
+others fall into connected *parts*, joined by shared variables; parts are kept apart, and their product is not formed here.
+A part has a seed for each of its atoms. From a seed, the variable that is reached by most atoms from what is bound comes
+next (ties: the one that stands in most atoms, then in the order of the text), so each step intersects as much as it can.
+
+Nothing here knows numba, arrays or the stream: see `plan_tables.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+from rpq.errors import QueryError
+
+Term = str | int
+"""A variable by its name (a blank node is one whose name begins with `_:`), or a constant by the id of its vertex."""
+
+MOST_ATOMS = 32
+
+
+class Atom(NamedTuple):
+    """An edge of a relation from one term to another. An inverse atom is written with its ends exchanged."""
+
+    source: Term
+    relation: int
+    target: Term
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """An atom through which a variable is reached from a term that is bound: forward along its edges, or backward."""
+
+    atom: int
+    bound: Term
+    forward: bool
+    before: bool
+    """It stands before the seed and reads the same relation: it must not use the changing edge."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Test:
+    """An atom whose ends are both bound."""
+
+    atom: int
+    before: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """A vertex must have an edge of a relation, out of it (forward) or into it."""
+
+    atom: int
+    term: Term
+    relation: int
+    forward: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A variable is bound: the shortest of the lists that the `reaches` walk proposes, the others and the tests decide."""
+
+    variable: str
+    reaches: tuple[Reach, ...]
+    tests: tuple[Test, ...]
+    looks: tuple[Look, ...]
+    differs_from: tuple[Term, ...]
+    """Isomorphism: what is bound before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seed:
+    """What follows when an edge of an atom's relation changes."""
+
+    atom: int
+    tests: tuple[Test, ...]
+    looks: tuple[Look, ...]
+    differ: tuple[tuple[Term, Term], ...]
+    """Isomorphism: pairs among what the seed binds and the constants."""
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Atoms that are connected by shared variables."""
+
+    atoms: tuple[Atom, ...]
+    columns: tuple[str, ...]
+    """The selected variables, in the order of a row."""
+    slots: tuple[Term, ...]
+    """All terms, the columns first, so that what is bound is the row."""
+    seeds: tuple[Seed, ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables of the part."""
+        return tuple(term for term in self.slots if isinstance(term, str))
+
+    def sides(self) -> set[tuple[int, bool]]:
+        """The sides of relations that plans walk: (relation, whether forward)."""
+        walked = set()
+        for seed in self.seeds:
+            walked |= {(look.relation, look.forward) for look in seed.looks}
+            for step in seed.steps:
+                walked |= {(self.atoms[reach.atom].relation, reach.forward) for reach in step.reaches}
+                walked |= {(look.relation, look.forward) for look in step.looks}
+        return walked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A pattern, ready to be put into tables."""
+
+    select: tuple[str, ...]
+    conditions: tuple[Atom, ...]
+    parts: tuple[Part, ...]
+
+    def describe(self, relation_name: Callable[[int], str] = str, vertex_name: Callable[[int], str] = str) -> str:
+        """The order of binding for each seed, a line a step.
+
+        >>> print(plan_pattern([Atom("?x", 0, "?y"), Atom("?y", 1, "?z")]).describe("ab".__getitem__))
+        ?x a ?y changes (if b from ?y):
+          ?z from b from ?y
+        ?y b ?z changes (if a into ?y):
+          ?x from a into ?y
+        """
+        lines = [f"if {shown_atom(atom, relation_name, vertex_name)}" for atom in self.conditions]
+        for number, part in enumerate(self.parts):
+            if len(self.parts) > 1:
+                lines.append(f"part {number + 1}: {', '.join(part.variables)}")
+            for seed in part.seeds:
+                lines += describe_seed(part, seed, relation_name, vertex_name)
+        return "\n".join(lines)
+
+
+def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, isomorphism: bool = False) -> Plan:
+    """The plan of a pattern. Without `select` rows have all variables but blank nodes, in order of appearance.
+
+    With `isomorphism` all variables of a part and the constants of the pattern have pairwise different values; variables of
+    different parts are to be compared where the product is formed. O(atoms³).
+    """
+    distinct = _different(atoms)
+    variables = list(dict.fromkeys(term for atom in distinct for term in _ends(atom) if isinstance(term, str)))
+    chosen = tuple(v for v in variables if not v.startswith("_:")) if select is None else tuple(select)
+    for name in chosen:
+        if name not in variables or name.startswith("_:"):
+            raise QueryError(f"the pattern selects {name}, which is no variable of it")
+    if len(set(chosen)) < len(chosen):
+        raise QueryError("the pattern selects a variable twice")
+    constants = tuple(dict.fromkeys(int(term) for atom in distinct for term in _ends(atom) if not isinstance(term, str)))
+    if min(constants, default=0) < 0:
+        raise ValueError(f"a constant is the id of a vertex, 0 or more, not {min(constants)}")
+    return Plan(
+        select=chosen,
+        conditions=tuple(atom for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))),
+        parts=tuple(_part(part, chosen, constants if isomorphism else None) for part in _connected(distinct)),
+    )
+
+
+def connected_parts(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
+    """The atoms of each part, and behind them each condition by itself. Raises `QueryError`. O(atoms²)."""
+    distinct = _different(atoms)
+    conditions = [(atom,) for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))]
+    return [*_connected(distinct), *conditions]
+
+
+def condition_part(atom: Atom) -> Part:
+    """A condition as a part without columns: its one row is there while the edge is."""
+    return _part((atom,), (), None)
+
+
+def _ends(atom: Atom) -> tuple[Term, Term]:
+    return atom.source, atom.target
+
+
+def is_one_part(atoms: Sequence[Atom]) -> bool:
+    """Whether the plan of a pattern is one part without conditions. Raises `QueryError` where there is none. O(atoms²)."""
+    different = _different(atoms)
+    connected = _connected(different)
+    return len(connected) == 1 and len(connected[0]) == len(different)
+
+
+def _different(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
+    different = tuple(dict.fromkeys(atoms))
+    if len(different) > MOST_ATOMS:
+        raise QueryError(f"the pattern has {len(different)} atoms; at most {MOST_ATOMS} are possible")
+    return different
+
+
+def _connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
+    """The atoms with variables, divided into parts without a common one; in the order of the pattern."""
+    parts: list[tuple[set[Term], list[int]]] = []
+    for number, atom in enumerate(atoms):
+        variables: set[Term] = {term for term in _ends(atom) if isinstance(term, str)}
+        if not variables:
+            continue
+        numbers = [number]
+        apart = []
+        for held in parts:
+            if held[0] & variables:
+                variables |= held[0]
+                numbers += held[1]
+            else:
+                apart.append(held)
+        parts = [*apart, (variables, numbers)]
+    return [tuple(atoms[i] for i in sorted(numbers)) for _, numbers in sorted(parts, key=lambda part: min(part[1]))]
+
+
+def _part(atoms: tuple[Atom, ...], select: Sequence[str], distinct_constants: tuple[Term, ...] | None) -> Part:
+    terms = list(dict.fromkeys(term for atom in atoms for term in _ends(atom)))
+    columns = tuple(name for name in select if name in terms)
+    hidden = [term for term in terms if isinstance(term, str) and term not in columns]
+    constants: list[Term] = [term for term in terms if not isinstance(term, str)]
+    if distinct_constants is not None:
+        constants += [term for term in distinct_constants if term not in constants]
+    return Part(
+        atoms=atoms,
+        columns=columns,
+        slots=(*columns, *hidden, *constants),
+        seeds=tuple(_seed(atoms, seed, terms, constants, distinct_constants is not None) for seed in range(len(atoms))),
+    )
+
+
+def spanning_tree(part: Part) -> tuple[int, ...]:
+    """Atoms that join all variables of a part without a cycle: those that join what those before them do not."""
+    group = {name: name for name in part.variables}
+    tree = []
+    for number, (source, _, target) in enumerate(part.atoms):
+        if isinstance(source, str) and isinstance(target, str) and group[source] != group[target]:
+            tree.append(number)
+            old, new = group[target], group[source]
+            group = {name: new if held == old else held for name, held in group.items()}
+    return tuple(tree)
+
+
+def must_not_use_the_change(atoms: Sequence[Atom], atom: int, seed: int) -> bool:
+    """The rule of alt and neu: an atom before the seed reads its relation without the changing edge, one behind it with.
+
+    A solution that uses the changing edge in several atoms is then found once, from the first of them.
+    """
+    return atom < seed and atoms[atom].relation == atoms[seed].relation
+
+
+def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list[Term], isomorphism: bool) -> Seed:
+    bound: list[Term] = [*constants, *(term for term in dict.fromkeys(_ends(atoms[seed])) if isinstance(term, str))]
+    waiting = [number for number in range(len(atoms)) if number != seed]
+    tests = _tests(atoms, seed, waiting, bound)
+    fresh = list(dict.fromkeys(_ends(atoms[seed])))
+    looks = tuple(look for term in dict.fromkeys([*fresh, *constants]) for look in _looks(atoms, waiting, term))
+    pairs = [pair for pair in combinations(bound, 2) if any(isinstance(term, str) for term in pair)]
+    differ = tuple(pairs) if isomorphism else ()
+    steps = []
+    while len(bound) < len({*terms, *constants}):
+        candidates = [term for term in terms if isinstance(term, str) and term not in bound]
+        variable = max(candidates, key=lambda term: _closeness(atoms, waiting, term, bound))
+        assert isinstance(variable, str)
+        reaches = []
+        for number in waiting.copy():
+            source, _, target = atoms[number]
+            if (source == variable) != (target == variable):
+                other = target if source == variable else source
+                if other in bound:
+                    before = must_not_use_the_change(atoms, number, seed)
+                    reaches.append(Reach(atom=number, bound=other, forward=target == variable, before=before))
+                    waiting.remove(number)
+        before_it = tuple(bound)
+        bound.append(variable)
+        steps.append(
+            Step(
+                variable=variable,
+                reaches=tuple(reaches),
+                tests=_tests(atoms, seed, waiting, bound),
+                looks=tuple(_looks(atoms, waiting, variable)),
+                differs_from=before_it if isomorphism else (),
+            )
+        )
+    return Seed(atom=seed, tests=tests, looks=looks, differ=differ, steps=tuple(steps))
+
+
+def _closeness(atoms: Sequence[Atom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]) -> tuple[int, int]:
+    """How many waiting atoms reach a variable from what is bound, and in how many it stands."""
+    ends = [_ends(atoms[number]) for number in waiting]
+    reached = sum((a == variable and b in bound) or (b == variable and a in bound) for a, b in ends)
+    return reached, sum(variable in _ends(atom) for atom in atoms)
+
+
+def _tests(atoms: Sequence[Atom], seed: int, waiting: list[int], bound: Sequence[Term]) -> tuple[Test, ...]:
+    """The waiting atoms whose ends are both bound; they wait no more."""
+    both = [number for number in waiting if all(term in bound for term in _ends(atoms[number]))]
+    waiting[:] = [number for number in waiting if number not in both]
+    return tuple(Test(atom=number, before=must_not_use_the_change(atoms, number, seed)) for number in both)
+
+
+def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Look]:
+    """What a bound vertex needs for the waiting atoms at it."""
+    found = []
+    for number in waiting:
+        source, relation, target = atoms[number]
+        if source == term:
+            found.append(Look(atom=number, term=term, relation=relation, forward=True))
+        if target == term:
+            found.append(Look(atom=number, term=term, relation=relation, forward=False))
+    return found
+
+
+# --- described -------------------------------------------------------------------------------------------------------
+
+
+def shown_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
+    """An atom as text."""
+    source, target = (term if isinstance(term, str) else vertex_name(term) for term in _ends(atom))
+    return f"{source} {relation_name(atom.relation)} {target}"
+
+
+def describe_seed(
+    part: Part, seed: Seed, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]
+) -> list[str]:
+    """The order of binding for a seed, a line for the change, which ends with a colon, and then one a step."""
+
+    def walk(relation: int, term: Term, forward: bool) -> str:
+        held = term if isinstance(term, str) else vertex_name(term)
+        return f"{relation_name(relation)} {'from' if forward else 'into'} {held}"
+
+    def clauses(tests: Sequence[Test], looks: Sequence[Look]) -> list[str]:
+        held = [shown_atom(part.atoms[t.atom], relation_name, vertex_name) + (" before" if t.before else "") for t in tests]
+        return list(dict.fromkeys([*held, *(walk(look.relation, look.term, look.forward) for look in looks)]))
+
+    asked = clauses(seed.tests, seed.looks)
+    head = f"{shown_atom(part.atoms[seed.atom], relation_name, vertex_name)} changes"
+    lines = [head + (f" (if {', '.join(asked)})" if asked else "") + ":"]
+    for step in seed.steps:
+        lists = [
+            walk(part.atoms[r.atom].relation, r.bound, r.forward) + (" before" if r.before else "") for r in step.reaches
+        ]
+        origin = lists[0] if len(lists) == 1 else f"the shortest of {', '.join(lists)}"
+        asked = clauses(step.tests, step.looks)
+        lines.append(f"  {step.variable} from {origin}" + (f", if {', '.join(asked)}" if asked else ""))
+    return lines
+
+
+class Shaped(NamedTuple):
+    """A part of a pattern: its shape, and how its columns are called and which vertices its constants are there."""
+
+    part: Part
+    columns: tuple[str, ...]
+    constants: tuple[int, ...] | None
+    """None: the part has them itself."""
+
+
+def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: bool) -> list[Shaped]:
+    """The parts of a pattern, and behind them its conditions as parts without columns. Raises `QueryError`."""
+    if isomorphism:
+        plan = plan_pattern(atoms, select=select, isomorphism=True)
+        if len(plan.parts) > 1:
+            # Variables of different parts are compared where their product is formed, so all have to be there.
+            everything = [name for part in plan.parts for name in part.variables]
+            plan = plan_pattern(atoms, select=everything, isomorphism=True)
+        parts = [*plan.parts, *map(condition_part, plan.conditions)]
+        return [Shaped(part, part.columns, None) for part in parts]
+    return [_shaped(some, select) for some in connected_parts(atoms)]
+
+
+def _shaped(atoms: Sequence[Atom], select: Sequence[str]) -> Shaped:
+    terms = dict.fromkeys(term for source, _, target in atoms for term in (source, target))
+    variables = {term: f"?{number}" for number, term in enumerate(t for t in terms if isinstance(t, str))}
+    constants = tuple(term for term in terms if not isinstance(term, str))
+    shown: dict[Term, Term] = {vertex: rank for rank, vertex in enumerate(constants)}
+    shown.update(variables.items())
+    columns = tuple(name for name in select if name in variables)
+    shape = tuple(Atom(shown[source], relation, shown[target]) for source, relation, target in atoms)
+    return Shaped(_part_of(shape, tuple(variables[name] for name in columns)), columns, constants)
+
+
+@lru_cache(maxsize=1 << 14)
+def _part_of(atoms: tuple[Atom, ...], columns: tuple[str, ...]) -> Part:
+    plan = plan_pattern(atoms, select=columns)
+    return plan.parts[0] if plan.parts else condition_part(plan.conditions[0])

@@ -1,0 +1,263 @@
+"""What the kernels delivered of one chunk: runs of rows, put together by the part of a pattern that they are of.
+
+Kernels write runs as changes come: the rows that one changing edge brings to one part. A piece is a full output, or the
+last of a chunk. Here they become, for each part, runs one after the other with their values side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.arrays import reserve
+from rpq.compiled.kernel_cache import njit
+from rpq.patterns import tables
+from rpq.patterns.tables import RUN, RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, RUN_TIME, RUN_VALUES, Output
+
+
+class Place(NamedTuple):
+    """Which part of which meaning of a pattern."""
+
+    meaning: int
+    part: int
+
+
+class PartRows(NamedTuple):
+    """The rows of one part: `runs` of them in order, and their `values`, row by row; none where they were only counted."""
+
+    runs: np.ndarray  # int64 (run, RUN)
+    values: np.ndarray  # int32
+
+    @classmethod
+    def none(cls) -> PartRows:
+        """No rows."""
+        return cls(np.zeros((0, RUN), np.int64), np.zeros(0, np.int32))
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all runs."""
+        return int(self.runs[:, RUN_ROWS].sum())
+
+    def before(self, order: int) -> PartRows:
+        """Those of the events before a place in the order of the chunk."""
+        runs = self.runs[: int(np.searchsorted(self.runs[:, RUN_ORDER], order))]
+        rows = self.row_count
+        width = len(self.values) // rows if rows else 0
+        return PartRows(runs, self.values[: width * int(runs[:, RUN_ROWS].sum())])
+
+
+class Delivered:
+    """The rows of a chunk. Memory that is not given away with them is used for the next chunk."""
+
+    def __init__(self) -> None:
+        self._values = np.empty(0, np.int32)
+        self._count = 0
+        self._expected = 0  # values, as of the last chunk whose memory was given away
+        self._runs: list[np.ndarray] = []
+        self._bytes_of_runs = 0
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._values.nbytes + self._bytes_of_runs
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all pieces. O(pieces)."""
+        return sum(int(runs[:, RUN_ROWS].sum()) for runs in self._runs)
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._runs.clear()
+        self._count = self._bytes_of_runs = 0
+
+    def take(self, output: Output, *, kept: Collection[int] | None = None) -> None:
+        """Keep a copy of what is in the output; with `kept` of these parts alone, and of others how many rows there are."""
+        runs = output.runs[: output.state[tables.RUNS] * RUN].reshape(-1, RUN).copy()
+        if runs[-1, RUN_ROWS] == 0:  # the last one may have come to nothing
+            runs = runs[:-1]
+        if not len(runs):
+            return
+        found = output.values[: output.state[tables.VALUES]]
+        if kept is not None:
+            found = _of_parts(runs, found, kept)
+        end = self._count + len(found)
+        if end > len(self._values):
+            room = max(2 * end, self._expected)
+            values = reserve.rows.take(4 * room).view(np.int32)
+            values[: self._count] = self._values[: self._count]
+            self._values = values
+        self._values[self._count : end] = found
+        runs[:, RUN_VALUES] += self._count
+        self._runs.append(runs)
+        self._bytes_of_runs += runs.nbytes
+        self._count = end
+
+    def rows_of_event(
+        self, order: int, time: int, is_own: np.ndarray | None, deciding: Mapping[int, int]
+    ) -> dict[int, int]:
+        """How many rows of the last event, which is this one, there are so far of each part; those of a share alone.
+
+        `is_own` tells which vertices a row may have where its part's `deciding` value is. O(pieces of the event, and their
+        rows where there is `is_own`).
+        """
+        found: dict[int, int] = {}
+        behind = self._count
+        for runs in reversed(self._runs):
+            mine = np.flatnonzero((runs[:, RUN_ORDER] == order) & (runs[:, RUN_TIME] == time))
+            if not len(mine):
+                break
+            for run in mine.tolist():
+                part, rows = int(runs[run, RUN_QUERY]), int(runs[run, RUN_ROWS])
+                if is_own is not None:
+                    end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else behind
+                    first = int(runs[run, RUN_VALUES])
+                    if end > first:  # a part without columns belongs to every share
+                        decisive = self._values[first + deciding[part] : end : (end - first) // rows]
+                        rows = int(is_own[decisive].sum())
+                found[part] = found.get(part, 0) + rows
+            behind = int(runs[0, RUN_VALUES])
+        return found
+
+    def by_part(self) -> dict[int, PartRows]:
+        """The rows by the number of the part, to be forgotten here. O(values + runs log runs)."""
+        if not self._runs:
+            return {}
+        runs = self._runs[0] if len(self._runs) == 1 else np.concatenate(self._runs)
+        values, count = self._values, self._count
+        self.clear()
+        first = int(runs[0, RUN_QUERY])
+        if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
+            self._values, self._expected = np.empty(0, np.int32), count + count // 4
+            return {first: PartRows(runs, values[:count])}
+        # Where the values of each run end: they were written without gaps.
+        ends = np.append(runs[1:, RUN_VALUES], count)
+        order = np.argsort(runs[:, RUN_QUERY], kind="stable")
+        runs, ends = runs[order], ends[order]
+        begins = runs[:, RUN_VALUES].copy()
+        values = _gathered(values[:count], begins, ends)
+        cuts = [0, *(np.flatnonzero(np.diff(runs[:, RUN_QUERY])) + 1).tolist(), len(runs)]
+        places = np.append(0, np.cumsum(ends - begins))[cuts].tolist()
+        return {
+            int(runs[begin, RUN_QUERY]): PartRows(runs[begin:end], values[at:until])
+            for (begin, end), (at, until) in zip(pairwise(cuts), pairwise(places), strict=True)
+        }
+
+
+def _of_parts(runs: np.ndarray, values: np.ndarray, kept: Collection[int]) -> np.ndarray:
+    """The values of the runs of some parts; where those of all runs begin is changed to fit them."""
+    if not kept:
+        runs[:, RUN_VALUES] = 0
+        return values[:0]
+    begins, ends = runs[:, RUN_VALUES].copy(), np.append(runs[1:, RUN_VALUES], len(values))
+    is_left_out = np.isin(runs[:, RUN_QUERY], [*kept], invert=True)
+    ends[is_left_out] = begins[is_left_out]
+    lengths = ends - begins
+    runs[:, RUN_VALUES] = np.cumsum(lengths) - lengths
+    return _gathered(values, begins, ends)[: lengths.sum()]
+
+
+def events_of(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The last run of each event, and where the rows of each event end. Runs of one event lie side by side."""
+    if len(runs) == 1:
+        return runs, runs[:, RUN_ROWS]
+    last, ends = np.empty(len(runs), np.int64), np.empty(len(runs), np.int64)
+    count = _end_events(runs, last, ends)
+    return runs[last[:count]], ends[:count]
+
+
+@njit(cache=True, nogil=True)
+def _end_events(runs, last, ends):
+    """Write the last run of each event and where its rows end; how many there are."""
+    count = 0
+    rows = np.int64(0)
+    for i in range(len(runs)):
+        rows += runs[i, RUN_ROWS]
+        if (
+            i + 1 == len(runs)
+            or runs[i, RUN_ORDER] != runs[i + 1, RUN_ORDER]
+            or runs[i, RUN_TIME] != runs[i + 1, RUN_TIME]
+            or runs[i, RUN_SIGN] != runs[i + 1, RUN_SIGN]
+        ):
+            last[count] = i
+            ends[count] = rows
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _gathered(values, begins, ends):
+    """The values of runs, one run after the other."""
+    found = np.empty(len(values), np.int32)
+    at = 0
+    for run in range(len(begins)):
+        for i in range(begins[run], ends[run]):
+            found[at] = values[i]
+            at += 1
+    return found
+
+
+MOST_WAITING = 256
+"""From more different rows on the tables of products are the better place."""
+
+_BYTES_AN_ENTRY = 160
+
+
+class WaitingRows:
+    """The rows of the parts of one meaning: of each part, how often each row is there."""
+
+    def __init__(self, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray]) -> None:
+        self.columns = [*columns]
+        self._counts: list[dict[bytes, int]] = [{} for _ in columns]
+        for part, some in enumerate(rows):
+            self._add(part, some.astype(np.int32), [1] * len(some))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WaitingRows) and (self.columns, self._counts) == (other.columns, other._counts)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, roughly."""
+        return _BYTES_AN_ENTRY * sum(map(len, self._counts))
+
+    @property
+    def are_many(self) -> bool:
+        """Whether they should wait no longer in this form."""
+        return sum(map(len, self._counts)) > MOST_WAITING
+
+    def still_wait(self, found: Mapping[Place, PartRows]) -> bool:
+        """Whether there is a part without rows that gets none of these, whichever comes first."""
+        growing = {part for (_, part), (runs, _) in found.items() if (runs[:, tables.RUN_SIGN] > 0).any()}
+        return any(not counts and part not in growing for part, counts in enumerate(self._counts))
+
+    def take(self, found: Mapping[Place, PartRows]) -> None:
+        """Let rows of parts come or go. O(rows)."""
+        for (_, part), (runs, values) in found.items():
+            signs = np.repeat(runs[:, tables.RUN_SIGN], runs[:, tables.RUN_ROWS]).tolist()
+            self._add(part, values.reshape(len(signs), len(self.columns[part])), signs)
+
+    def _add(self, part: int, rows: np.ndarray, signs: Sequence[int]) -> None:
+        counts, width, data = self._counts[part], rows.itemsize * rows.shape[1], rows.tobytes()
+        for number, sign in enumerate(signs):
+            row = data[number * width : (number + 1) * width]
+            count = counts.get(row, 0) + sign
+            if count:
+                counts[row] = count
+            else:
+                del counts[row]
+
+    def rows(self) -> list[np.ndarray]:
+        """The rows of each part, int32 (row, column); a row that is there several times comes so often."""
+        found = []
+        for names, counts in zip(self.columns, self._counts, strict=True):
+            data = b"".join(row * count for row, count in counts.items())
+            found.append(np.frombuffer(data, np.int32).reshape(sum(counts.values()), len(names)))
+        return found

@@ -1,0 +1,262 @@
+"""From the rows of a pattern's parts to its solutions, where these differ.
+
+A part without a common variable with others, or an atom without variables, changes on its own; the solutions are the
+product of all parts. A meaning of a literal is one of several patterns whose solutions are added up. Under DISTINCT a
+solution is there while any binding gives it. Of all this what is kept is the bag of each part's rows, and under DISTINCT
+how often each solution comes: the product is formed where something is reported. Of a single part under DISTINCT, which is
+the most common case, only the solutions are counted.
+
+Under DISTINCT what is reported is net of an event, whatever the order and the signs of its changes. Without, what leaves is
+told before what enters; an event has both where an insert evicts edges of a count window, and is not netted here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rpq.compiled.views import bound, view
+from rpq.patterns import tables
+from rpq.patterns.rows import products
+from rpq.patterns.rows.delivered import MOST_WAITING, PartRows, Place, WaitingRows
+from rpq.patterns.rows.products import Products, Told
+from rpq.patterns.rows.row_bags import RowBags, add_all, empty
+
+_ready: dict[Any, Any] = {}
+"""Kernels as they are called; the types of what they are given are the same for all queries."""
+
+
+class Solutions:
+    """The solutions of a pattern with so many meanings of at most so many parts, from the rows of the parts of each.
+
+    `select` are the variables that are columns of a solution. With `differ` (isomorphism) values of different parts must be
+    different; all variables are columns of parts then.
+    """
+
+    def __init__(self, *, select: Sequence[str], meanings: int, most_parts: int, distinct: bool, differ: bool) -> None:
+        self._select = tuple(select)
+        self._meanings = meanings
+        self._most_parts = most_parts
+        self._distinct = distinct
+        self._differ = differ
+        self._held: RowBags | None = None
+        self._waiting: WaitingRows | None = None  # the rows of the only meaning, while one of its parts has none
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        waiting = 0 if self._waiting is None else self._waiting.nbytes
+        return waiting if self._held is None else self._held.nbytes
+
+    @property
+    def _bags(self) -> RowBags:
+        assert self._held is not None, "no meaning was put"
+        return self._held
+
+    def _have_parts(self, columns: Sequence[Sequence[str]]) -> None:
+        """Know the columns of the parts: a meaning has more or fewer conditions than another, where constants are equal."""
+        widths = [len(names) for names in columns] + [0] * (self._most_parts - len(columns))
+        if self._held is not None:
+            assert self._bags.bags.width[1 : 1 + len(widths)].tolist() == widths, "meanings differ in their parts"
+            return
+        place = {name: (part, at) for part, names in enumerate(columns) for at, name in enumerate(names)}
+        self._held = RowBags([len(self._select), *widths * self._meanings])
+        state = np.zeros(products.STATE, np.int64)
+        state[products.COLUMNS] = len(self._select)
+        state[products.DISTINCT], state[products.DIFFER] = self._distinct, self._differ
+        state[products.MOST_PARTS] = self._most_parts
+        state[products.KEEPS] = len(columns) > 1 or self._meanings > 1 or not self._distinct
+        self._products = Products(
+            parts=np.zeros(self._meanings, np.int32),
+            select=np.array([place[name] for name in self._select], np.int32).reshape(-1),
+            solution=np.zeros(len(self._select), np.int32),
+            at=np.full(self._most_parts, -1, np.int32),
+            state=state,
+        )
+        self._products_view = view(self._products)
+
+    def _bag(self, meaning: int, part: int) -> int:
+        return 1 + meaning * int(self._products.state[products.MOST_PARTS]) + part
+
+    # --- meanings --------------------------------------------------------------------------------------------
+
+    def put(
+        self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], *, most: int | None = None
+    ) -> None:
+        """Have a meaning, with the rows that its parts have: (row, column) of int32 for each.
+
+        Where these make more than `most` solutions, under DISTINCT only some more than that are counted, and what is held is
+        of no use but to tell `answers` that there are so many, and for `clear`.
+        """
+        self.drop(meaning)
+        if self._held is None and self._meanings == 1 and not all(map(len, rows)) and sum(map(len, rows)) <= MOST_WAITING:
+            self._waiting = WaitingRows(columns, rows)
+            return
+        self._put(meaning, columns, rows, most)
+
+    def _put(
+        self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], most: int | None = None
+    ) -> None:
+        self._waiting = None
+        self._have_parts(columns)
+        self._products.parts[meaning] = len(columns)
+        for part, some in enumerate(rows[:-1]):
+            at = np.zeros(1, np.int64)
+            values = np.ascontiguousarray(some).reshape(-1)
+            while not self._call(add_all, self._bag(meaning, part), values, at, len(some)):
+                self._bags.have_room(1)
+        self._change_silently(meaning, len(columns) - 1, rows[-1], 1, most=most)
+
+    def clear(self) -> None:
+        """Have no meaning any more. O(1)."""
+        self._waiting = None
+        if self._held is not None:
+            self._held = None
+            self._products.parts[:] = 0
+
+    def drop(self, meaning: int) -> None:
+        """Have it no more."""
+        self._waiting = None
+        if self._held is None or not self._products.parts[meaning]:
+            return
+        if np.count_nonzero(self._products.parts) == 1:
+            self.clear()
+            return
+        last = int(self._products.parts[meaning]) - 1
+        rows, counts = self._bags.rows(self._bag(meaning, last))
+        self._change_silently(meaning, last, np.repeat(rows, counts, axis=0), -1)
+        for part in range(last + 1):
+            self._call(empty, self._bag(meaning, part))
+        self._products.parts[meaning] = 0
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def change(
+        self, found: Mapping[Place, PartRows], *, explicit: bool, most: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Let rows of parts (by meaning and part) come or go; the solutions that do, and their events.
+
+        An event is (order, time, sign, end of its rows). Where not `explicit` what leaves at a boundary does so in
+        silence. With `most` all rows of an event are of one sign: of one with more solutions only some more than that
+        are told, and nothing behind it; what is held is of no use any more then. O(rows + solutions).
+        """
+        if self._waiting is not None:
+            if self._waiting.still_wait(found):
+                self._waiting.take(found)
+                if self._waiting.are_many:
+                    self._wait_no_more()
+                return self._nothing
+            self._wait_no_more()
+        runs, begin = [], 0
+        for (meaning, part), (changed, values) in found.items():
+            rows = changed[:, tables.RUN_ROWS]
+            widths = rows * int(self._bags.bags.width[self._bag(meaning, part)])
+            run = np.empty((len(changed), products.RUN), np.int64)
+            run[:, : products.MEANING] = changed[:, [tables.RUN_ORDER, tables.RUN_TIME, tables.RUN_SIGN]]
+            run[:, products.MEANING], run[:, products.PART] = meaning, part
+            run[:, products.BEGIN], run[:, products.ROWS] = begin + np.cumsum(widths) - widths, rows
+            runs.append(run)
+            begin += len(values)
+        table = np.concatenate(runs)
+        if len(runs) > 1:
+            # In an event of both kinds what leaves comes first.
+            table = table[np.lexsort((table[:, products.SIGN], table[:, products.TIME], table[:, products.ORDER]))]
+        values = np.concatenate([values for _, values in found.values()]) if len(found) > 1 else values
+        state = self._products.state
+        state[products.MOST] = -1 if most is None else most
+        told = self._change(table, values, tells=True, explicit=explicit)
+        rows = told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
+        return rows, told.events.reshape(-1, products.EVENT)[: state[products.EVENTS_TOLD]]
+
+    @property
+    def _nothing(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((0, len(self._select)), np.int32), np.zeros((0, products.EVENT), np.int64)
+
+    def _wait_no_more(self) -> None:
+        """Have the rows that waited in bags."""
+        if self._waiting is not None:
+            self._put(0, self._waiting.columns, self._waiting.rows())
+
+    def _change_silently(
+        self, meaning: int, part: int, rows: np.ndarray, sign: int, *, most: int | None = None
+    ) -> None:
+        """Let rows of a part come, which are there already, or go with their meaning."""
+        self._products.state[products.MOST] = -1 if most is None else most
+        run = np.array([[1, 0, sign, meaning, part, 0, len(rows)]], np.int64)
+        self._change(run, np.ascontiguousarray(rows).reshape(-1), tells=False, explicit=True)
+
+    def _change(self, runs: np.ndarray, values: np.ndarray, *, tells: bool, explicit: bool) -> Told:
+        state = self._products.state
+        state[[products.AT_RUN, products.AT_ROW, products.ROWS_TOLD, products.EVENTS_TOLD, products.STOPPED]] = 0
+        state[products.TELLS], state[products.EXPLICIT] = tells, explicit
+        told = self._room(int(runs[:, products.ROWS].sum()) if tells else 0, 2 * len(runs) if tells else 0)
+        while True:
+            code = self._call(products.change_parts, told, runs.reshape(-1), len(runs), values, self._rows_of(told))
+            if code == products.DONE:
+                return told
+            needed = int(state[products.NEEDED])
+            if code == products.NEED_ENTRIES:
+                self._bags.have_room(needed)
+            else:
+                more = self._room(2 * int(state[products.ROWS_TOLD]) + needed, 0)
+                more.rows[: len(told.rows)] = told.rows
+                told = more._replace(events=told.events)
+
+    def answers(self, *, most: int | None = None) -> np.ndarray:
+        """The answer, a bag: a row may be there several times. Of more than `most` some more than that. O(answer)."""
+        if self._held is None:
+            return np.zeros((0, len(self._select)), np.int32)
+        if self._distinct:
+            return self._held.rows(0)[0]
+        state = self._products.state
+        present = [meaning for meaning in range(self._meanings) if self._products.parts[meaning]]
+        room = sum(int(self._call(products.count_all, meaning)) for meaning in present)
+        room = room if most is None else min(room, most + 1)
+        state[products.ENOUGH] = room
+        told = self._room(room, 0)
+        state[products.ROWS_TOLD] = 0
+        for meaning in present:
+            self._call(products.tell_all, told, meaning)
+        return told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
+
+    def _room(self, rows: int, events: int) -> Told:
+        return Told(np.empty(rows * len(self._select), np.int32), np.empty(events * products.EVENT, np.int64))
+
+    def _rows_of(self, told: Told) -> int:
+        return len(told.rows) // len(self._select)
+
+    def _call(self, kernel: Any, *arguments: Any) -> Any:
+        own = (self._bags.view,) if kernel in (add_all, empty) else (self._bags.view, self._products_view)
+        ready = _ready.get(kernel)
+        if ready is None:
+            ready = _ready[kernel] = bound(kernel, *own, *arguments)
+        return ready(*own, *arguments)
+
+    def check(self, columns: Mapping[int, Sequence[Sequence[str]]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
+        """Assert that what was counted are these rows, for each meaning those of each part. O(answers)."""
+        again = Solutions(
+            select=self._select,
+            meanings=self._meanings,
+            most_parts=self._most_parts,
+            distinct=self._distinct,
+            differ=self._differ,
+        )
+        for meaning, parts in rows.items():
+            again.put(meaning, columns[meaning], parts)
+        if self._waiting is not None:
+            assert self._waiting == WaitingRows(columns[0], rows[0]), "other rows wait than there are"
+            assert not all(map(len, rows[0])), "rows wait though no part is without"
+            return
+        again._wait_no_more()
+        assert (self._held is None) == (again._held is None), "a meaning was forgotten"
+        if self._held is not None:
+            self._held.check()
+            for bag in range(len(self._bags.bags.width)):
+                held, wanted = (
+                    Counter(dict(zip(map(tuple, found.tolist()), counts.tolist(), strict=True)))
+                    for found, counts in (bags.rows(bag) for bags in (self._bags, again._bags))
+                )
+                assert held == wanted, f"bag {bag} has other rows than were counted"
