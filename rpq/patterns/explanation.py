@@ -1,7 +1,7 @@
-"""What a pattern means to the engine: its atoms, the relations that they read, and the order in which they are joined.
+"""The explanation of a pattern: its atoms, the relations that they read, and the order in which they are joined.
 
-Of a pattern that runs it also says what that took: the values looked at and the rows written for each seed, how large the
-relations are and who reads them too, and whether support lists are kept, and why.
+For a running pattern it has measurements too: the values looked at and the rows written for each seed, the sizes of the
+relations and the other queries that read them, and whether support lists are kept, and why.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rpq.queries.query import PatternQuery, Query
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedAtom:
-    """An atom, and what it reads: an edge of one label, or a path."""
+    """An atom, and what it reads: edges of one label, or the pairs of a path."""
 
     text: str
     subject: str
@@ -36,7 +36,10 @@ class ExplainedAtom:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedRelation:
-    """What atoms read, of a running pattern with its size, and which other queries read it too.
+    """A relation that atoms read; for a running pattern with its size and the other queries that read it.
+
+    For a path, `edges` counts its pairs, which `trees` with `cells` in total find: a cell is a vertex of a tree in a state
+    of the expression.
 
     Of a path the `edges` are its pairs, which are found by `trees` of so many `cells`: a cell is a vertex of a tree, in a
     state of the expression.
@@ -53,7 +56,10 @@ class ExplainedRelation:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedSeed:
-    """What follows when the relation of an atom changes: a line for what has to be there, then one for each variable bound.
+    """The join order after a change of an atom's relation: a line for the conditions, then one for each variable bound.
+
+    `looked_at` counts the candidate values that gave no row by themselves, `rows` the rows written so far; None before it
+    runs.
 
     `looked_at` are the values that were no rows by themselves and `rows` those written so far, None before it runs.
     """
@@ -123,7 +129,7 @@ class Explanation:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values.
+        """Return the explanation as JSON values.
 
         >>> from rpq import Query, Window
         >>> explain(Query("?x a ?y", window=Window(size=10, slide=1))).to_dict()["relations"]
@@ -133,7 +139,8 @@ class Explanation:
         return plain
 
     def to_dot(self) -> str:
-        """The pattern in Graphviz's language: atoms are arrows, dashed for paths; constants boxes, blank nodes dotted.
+        """Return the pattern in Graphviz's language: atoms are arrows, dashed for paths; constants boxes, blank nodes
+        dotted.
 
         >>> from rpq import Query, Window
         >>> print(explain(Query("?x a ?y", window=Window(size=10, slide=1))).to_dot())
@@ -193,7 +200,8 @@ _WHERE_WORTH_IT = "where the query looks at many values in vain; decided while i
 
 
 def explain(query: Query) -> Explanation:
-    """How a pattern is understood and evaluated, before it runs. Raises `QueryError` for a path query: see its `dfa`.
+    """Explain how a pattern is understood and evaluated, before it runs. Raises `QueryError` for a path query: see its
+    `dfa`.
 
     >>> from rpq import Window
     >>> explain(Query("?x a ?y . ?y b ?z", window=Window(size=10, slide=1))).atoms[1].text
@@ -208,7 +216,7 @@ def explain(query: Query) -> Explanation:
 def explain_pattern(
     pattern: Pattern, text: str, *, distinct: bool = False, matching: str = "homomorphism"
 ) -> Explanation:
-    """The same of a pattern and its text, without a window."""
+    """Explain a pattern and its text, without a window."""
     isomorphism = matching == "isomorphism"
     meanings = []
     for meaning in meanings_of(directed(pattern.atoms), isomorphism=isomorphism):
@@ -241,7 +249,10 @@ def explanation_of(
     further: Sequence[ExplainedRelation] = (),
     warnings: tuple[str, ...] = (),
 ) -> Explanation:
-    """Put together; `relation` says what is known of the one with a name, which these atoms read; `further` ones follow."""
+    """Return an explanation made of its parts.
+
+    `relation` explains the relation with a name, which these atoms read; the `further` relations follow.
+    """
     atoms = tuple(_explained_atom(atom) for atom in pattern.atoms)
     reading: dict[str, list[int]] = {}
     for number, atom in enumerate(atoms, 1):
@@ -269,7 +280,7 @@ def explained_meaning(
     supports: Sequence[str],
     work: Callable[[int, int], tuple[int, int]] | None = None,
 ) -> ExplainedMeaning:
-    """A meaning with its parts; `work` gives what (part, atom) looked at and wrote."""
+    """Explain a meaning with its parts; `work` returns the values looked at and the rows written for (part, atom)."""
 
     def seeds(number: int, part: Part) -> list[ExplainedSeed]:
         found = []
@@ -295,17 +306,17 @@ def explained_meaning(
 
 
 def _texts_of(names: Sequence[str]) -> Callable[[int], str]:
-    """Constants by number, as the pattern could have them."""
+    """Return a function from the number of a constant to its text as a pattern has it."""
     return [str(Constant(name)) for name in names].__getitem__
 
 
 def _written(text: str) -> str:
-    """Blank nodes as the pattern has them; to a plan they are variables."""
+    """Return a term with blank nodes written as in the pattern; a plan has them as variables."""
     return text.replace("?_:", "_:")
 
 
 def why_no_supports(part: Part) -> str | None:
-    """Why a part never has support lists; None if it may."""
+    """Return why a part never has support lists, or None if it may have them."""
     if len(part.atoms) < 2:
         return "none: one atom has nothing further on"
     if can_have_supports(part):
@@ -319,7 +330,7 @@ def _names(meaning: Meaning) -> list[str]:
 
 
 def _explained_atom(atom: Any) -> ExplainedAtom:
-    """An atom; of an edge atom the ends are those of its edges."""
+    """Explain an atom; the ends of an edge atom are those of its edges."""
     edge = atom.edge
     subject, reads, object_ = edge if edge is not None else (atom.subject, str(atom.expression), atom.object)
     return ExplainedAtom(
@@ -372,7 +383,7 @@ def _shape(node: str) -> str:
 
 
 def _quote(text: str) -> str:
-    """A DOT string: backslashes begin escapes there, and & begins an HTML entity."""
+    """Return a DOT string: backslashes begin escapes there, and & begins an HTML entity."""
     return '"' + text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -389,7 +400,11 @@ def explain_running(
     contents: Mapping[str, Content | PathContent],
     of_atoms: Sequence[Content | PathContent],
 ) -> Explanation:
-    """`meanings` come with their parts and the numbers that the host gave these; None while a constant has no vertex.
+    """Explain a running pattern.
+
+    `meanings` has for each meaning its parts with the numbers that the host gave them, or None while a constant has no
+    vertex. `contents` has by name what is read, `of_atoms` what each atom of the question reads; it is empty where several
+    atoms are evaluated as one path.
 
     `contents` are what is read, by its name; `of_atoms` what each atom of the question reads, nothing where some of them
     are evaluated as one path.

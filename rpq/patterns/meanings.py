@@ -1,15 +1,19 @@
-"""Which way the atoms of a pattern are read, and from where its paths begin.
+"""Patterns in terms of relations and vertices: the directions of atoms, the roots of paths, the meanings of literals.
 
-An edge atom is read along its edge. A path atom is read forward, or against its direction by the reversed expression:
-its pairs are found by growing trees from *roots*, and the end of which there are fewer is where they begin. A constant is
-one root. A variable at which another edge atom has a constant (`?x role moderator`) can only be a vertex with such an
-edge: these are the roots. So it is for the subject of a path at which another edge atom stands (`?x role ?what`), unless
-its paths begin with such edges themselves, when hardly a tree would be spared. Otherwise every vertex is a root.
+**Directions.** An edge atom is read along its edge. A path atom is read forward, or against its direction by the reversed
+expression: its pairs are found by growing trees from *roots*, and the end with fewer roots is where they begin. A constant
+is one root. A variable at which another edge atom has a constant (`?x role moderator`) can only be a vertex with such an
+edge: these are the roots. The same holds for the subject of a path at which another edge atom stands (`?x role ?what`),
+unless its paths begin with such edges themselves, when hardly a tree would be spared. Otherwise every vertex is a root.
 
-That pays however many vertices are bound, so nothing decides it while a query runs. `?x role ?m . ?x a2q/c2a* ?y` on
+This pays however many vertices are bound, so nothing is decided at run time. `?x role ?m . ?x a2q/c2a* ?y` on
 MathOverflow, with static edges: 0.5 s in place of 4.0 where 1 % of the vertices are bound, 1.5 for 5.7 at 30 %, 6.5 for 5.8
-at 100 %. By edges that come and go, `?x c2q ?z . ?x a2q/c2a* ?y`, 7.4 s for 7.2, and tuple by tuple 12.2 for 11.1; where
+at 100 %. With edges that come and go, `?x c2q ?z . ?x a2q/c2a* ?y`, 7.4 s for 7.2, and tuple by tuple 12.2 for 11.1; where
 these bind fewer, `?z c2q ?x`, 3.2 for 6.0.
+
+**Meanings.** A literal constant means two vertices: the one with its text, and the one whose whole text is its lexical
+form. Both match, as a union, and two places with one literal choose each for themselves. So a pattern with literals has
+several *meanings*, whose solutions are added up; others have one.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ from rpq.queries.query import compiled
 class Neighbours(NamedTuple):
     """The vertices with an edge of a label to a vertex that has one of these names, or (`inward`) from one.
 
-    None: to or from any vertex.
+    Without `names` the edges may lead to or from any vertex.
     """
 
     label: str
@@ -45,7 +49,7 @@ Roots = frozenset[str] | Neighbours | None
 
 
 class PathRead(NamedTuple):
-    """What a path atom reads: the pairs that a non-empty path of an expression joins, from some roots."""
+    """The pairs that a path atom reads: those that a non-empty path of an expression joins, from some roots."""
 
     expression: str
     roots: Roots
@@ -62,20 +66,20 @@ class DirectedAtom(NamedTuple):
 
 
 def vertices_of(constant: Constant) -> list[str]:
-    """The names of the vertices that a constant means: of a literal also that of its lexical form."""
+    """Return the names of the vertices that a constant means; those of a literal include its lexical form."""
     name = constant.name
     return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
 
 
 def directed(atoms: Sequence[Atom]) -> list[DirectedAtom]:
-    """The atoms of a pattern, each in its direction. O(atoms²)."""
+    """Return the atoms of a pattern, each in the direction in which it is read. O(atoms²)."""
     found: list[DirectedAtom | Atom] = [_edge(atom) or atom for atom in atoms]
     edges = [atom for atom in found if isinstance(atom, DirectedAtom)]
     return [atom if isinstance(atom, DirectedAtom) else _path(atom, edges) for atom in found]
 
 
 def edge_step(expression: Expression) -> Symbol | None:
-    """The step of an expression whose paths are single edges of one label, walked one way; None for others.
+    """Return the step of an expression whose paths are single edges of one label, walked one way, or None for others.
 
     The empty path joins nothing, so `a?` is `a` and `(^a)?` is `^a`.
     """
@@ -85,7 +89,7 @@ def edge_step(expression: Expression) -> Symbol | None:
 
 
 def _edge(atom: Atom) -> DirectedAtom | None:
-    """An atom that reads the edges of one label; None for others."""
+    """Return the directed atom of an atom that reads the edges of one label, or None for others."""
     step = edge_step(atom.expression)
     if step is None or step.label is None:
         return None
@@ -121,7 +125,8 @@ def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
 
 
 def _bound(term: Term, edges: Sequence[DirectedAtom], expression: Expression) -> Neighbours | None:
-    """The vertices with an edge that some atom asks for at a variable; None where a path begins with one as a rule."""
+    """Return the vertices with an edge that some atom requires at a variable, or None where most paths begin with such an
+    edge."""
     dfa = compiled(str(expression))
     for source, label, target in edges:
         assert isinstance(label, str)
@@ -139,7 +144,7 @@ def _fewness(roots: Roots) -> int:
 
 
 def _without_empty_word(expression: Expression) -> Expression:
-    """The same pairs, by an expression that is the same for `a*` and `a+`."""
+    """Return an expression with the same pairs, which is the same for `a*` and `a+`."""
     if isinstance(expression, Label) or (isinstance(expression, Inverse) and isinstance(expression.inner, Label)):
         return expression
     try:
@@ -160,7 +165,10 @@ class Named(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What is read between terms: variables as `plan` has them (a blank node is one that is not selected), and names."""
+    """The relations and paths that are read between terms.
+
+    Variables are written as `plan` has them (a blank node is a variable that is not selected), constants as names.
+    """
 
     edges: tuple[tuple[str | Named, str | PathRead, str | Named], ...]
 
@@ -170,12 +178,12 @@ class Meaning(NamedTuple):
         return {term.name for source, _, target in self.edges for term in (source, target) if isinstance(term, Named)}
 
     def shown_by(self, columns: Sequence[str]) -> bool:
-        """Whether columns have every variable, so that no two bindings give the same row."""
+        """Return whether columns have every variable, so that no two bindings give the same row."""
         ends = {term for source, _, target in self.edges for term in (source, target) if isinstance(term, str)}
         return ends <= {variable(name) for name in columns}
 
     def atoms(self, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> list[PlanAtom]:
-        """The atoms, by relations and ids of vertices."""
+        """Return the atoms, with relations and vertices as numbers."""
 
         def known(term: str | Named) -> str | int:
             return id_of(term.name) if isinstance(term, Named) else term
@@ -184,20 +192,20 @@ class Meaning(NamedTuple):
 
 
 def name_of_read(reads: str | PathRead) -> str:
-    """What is read, as a text: a label, or the expression of a path."""
+    """Return the text of what is read: a label, or the expression of a path."""
     return reads if isinstance(reads, str) else reads.expression
 
 
 def variable(name: str) -> str:
-    """A variable as `plan` has it."""
+    """Return the name of a variable as `plan` has it."""
     return f"?{name}"
 
 
 def meanings_of(atoms: Sequence[DirectedAtom], *, isomorphism: bool) -> list[Meaning]:
-    """All meanings of a pattern of these atoms: one for each choice of a vertex for each place with a literal.
+    """Return all meanings of a pattern: one for each choice of a vertex for each place with a literal.
 
-    With `isomorphism` different terms stand for different vertices, so choices where they do not are none. Raises
-    `QueryError` where there are too many.
+    With `isomorphism` different terms stand for different vertices, so choices that give two terms one vertex are left out.
+    Raises `QueryError` where there are too many meanings.
     """
     constants = [term for source, _, target in atoms for term in (source, target) if isinstance(term, Constant)]
     choices = [vertices_of(constant) for constant in constants]

@@ -1,4 +1,4 @@
-"""What all pattern queries of an engine share: the relations, the plans, and the kernels that run over them."""
+"""The host of all pattern queries of an engine: shared relations and plans, and the kernels that run over them."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class Member(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by it alone."""
+        """The bytes held by this query alone."""
 
     @property
     def contents(self) -> Collection[Content]:
-        """What its relations hold."""
+        """The contents of its relations."""
 
     def leave_changed(self) -> None:
-        """Constants have other ids: leave the parts that others may have too, before any query joins them again."""
+        """Leave the parts whose constants have other ids now, before any query joins them again: equal parts are shared."""
 
     def resolve(self, *, fresh: Container[str] = ()) -> None:
-        """Constants have other ids: put plans in, or take them out. Those that are `fresh` have no edges yet."""
+        """Link plans whose constants have ids now, and unlink others. Constants that are `fresh` have no edges yet."""
 
     def delta(self, found: dict[Place, PartRows]) -> Delta:
-        """The rows that changes of its parts make."""
+        """Return the rows that changes of its parts make."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -66,7 +66,10 @@ class _EnoughError(Exception):
 
 
 class PatternHost:
-    """Relations and plans of all pattern queries. A job of the crew, like a worker; not thread-safe."""
+    """The relations and plans of all pattern queries of an engine.
+
+    It runs like a worker of the crew and is not thread-safe.
+    """
 
     def __init__(self, resources: Resources) -> None:
         capacity = resources.capacity
@@ -122,14 +125,15 @@ class PatternHost:
 
     @property
     def latency(self) -> np.ndarray:
-        """Tuples that some pattern reads, by the ticks that they took all patterns together: int64[LATENCY_BUCKETS].
+        """The histogram int64[LATENCY_BUCKETS] of the ticks that a tuple which some pattern reads took in all patterns
+        together.
 
-        Those that they took in the indexes of paths included.
+        The time in the indexes of paths is included.
         """
         return self.tables.plans.latency
 
     def latency_now(self) -> np.ndarray:
-        """What it is now, one copy for all that ask before the next tuple."""
+        """Return a copy of `latency`, which all callers before the next tuple share."""
         if self._latency_copy is None or self._latency_copy[0] != self.tuples:
             self._latency_copy = self.tuples, self.latency.copy()
         return self._latency_copy[1]
@@ -137,16 +141,19 @@ class PatternHost:
     # --- queries ---------------------------------------------------------------------------------------------
 
     def new_origin(self) -> int:
-        """The number of a query that starts with an empty window in mid-stream, whose relations hold less than others."""
+        """Return a number for a query that starts with an empty window in mid-stream: its relations hold fewer edges."""
         self._origins += 1
         return self._origins
 
     def know_origin(self, origin: int) -> None:
-        """That number was given in a saved engine."""
+        """Reserve an origin that a saved engine used."""
         self._origins = max(self._origins, origin)
 
     def tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int) -> Tally:
-        """What counts for the patterns with path atoms over a window, of count over the labels that it numbers."""
+        """Return the tally of patterns with path atoms over a window.
+
+        `numbered` are the labels whose inserts a count window numbers.
+        """
         tally = self._tallies.get((window, numbered, origin))
         if tally is None:
             tally = self._tallies[window, numbered, origin] = Tally(window)
@@ -155,7 +162,10 @@ class PatternHost:
         return tally
 
     def release_tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int, reader: Hashable) -> None:
-        """Let a query less need what counts for a reader; what only that read is forgotten, as another may read it later."""
+        """Release a query's use of a tally for a reader.
+
+        What only that reader read is forgotten, as another may read it later.
+        """
         tally = self._tallies[window, numbered, origin]
         tally.release(reader)
         if not tally.is_used:
@@ -164,7 +174,7 @@ class PatternHost:
             tally.sweep(self._graph.edges.label)
 
     def take_verdicts(self, key: Hashable, readings: Sequence[Reading]) -> Verdicts:
-        """What becomes of the tuples of a query with these readings, from now on; queries with equal keys share it."""
+        """Return the verdicts on the tuples of a query with these readings, shared by queries with equal keys."""
         self._judged[key] += 1
         verdicts = self._verdicts.get(key)
         if verdicts is None:
@@ -175,18 +185,18 @@ class PatternHost:
         return verdicts
 
     def release_verdicts(self, key: Hashable) -> None:
-        """Let a query less need them."""
+        """Release a query's use of verdicts."""
         self._judged[key] -= 1
         if not self._judged[key]:
             del self._judged[key], self._verdicts[key]
 
     def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> None:
-        """Have the vertices of constants that are watched since just now."""
+        """Look up the vertices of constants that have been watched since just now, and bind them in the plans."""
         for constant, vertex in self.constants.look_up(vertices, names).items():
             self.tables.bind(constant, vertex)
 
     def release_constants(self, query: str, names: Iterable[str]) -> None:
-        """Watch constants no more for a query, none of whose parts is there any more."""
+        """Stop watching constants for a query whose parts have all been released."""
         for constant in self.constants.release(query, names):
             self.tables.bind(constant, None)
 
@@ -199,11 +209,12 @@ class PatternHost:
         deciding: int = 0,
         constants: tuple[int, ...] | None = None,
     ) -> int:
-        """Have a part of a query's pattern, which `join_part` lets be enumerated; its number, which equal parts share.
+        """Add a part of a query's pattern; return its number, which equal parts share.
 
-        `told`: its rows are those that the query tells, so the guard on rows counts them as they are found, and where no
-        rows are kept they are only counted; the `deciding` one of their values tells whose they are. `constants` are the
-        numbers of the part's constants, or their vertices, where these are ranks.
+        Its changes are enumerated once `join_part` is called. With `is_reported` its rows are rows of the query's result:
+        the guard on rows counts them as they are found, and where no rows are kept they are only counted; the value at
+        `share_column` tells whose they are. `constants` are the numbers of the part's constants, or their vertices, where
+        these are ranks.
         """
         self._bytes_of_members = None
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
@@ -223,11 +234,11 @@ class PatternHost:
 
     @property
     def shares_parts(self) -> bool:
-        """Whether equal parts of queries are one."""
+        """Whether equal parts of queries share one number."""
         return self.tables.sharing != "never"
 
     def sharing_of(self, number: int) -> str:
-        """What a part has in common with others, in words; nothing where there are few."""
+        """Return what a part has in common with others, in words; the text is empty where there are few queries."""
         others = len({name for name, _ in self._parts[number]}) - 1
         told = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
         needed, known = self.tables.shared_conditions(number)
@@ -236,25 +247,25 @@ class PatternHost:
         return "; ".join(told)
 
     def number_of(self, content: Content | PathContent) -> int:
-        """The number of a relation in the store."""
+        """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
     def join_part(self, number: int, name: str, place: Place) -> None:
-        """Let changes of a part, whose constants are bound, be enumerated for a query that has it at this place."""
+        """Enumerate changes of a part, whose constants are bound, for a query that has it at this place."""
         users = self._parts[number]
         if not users:
             self.tables.link(number)
         users.append((name, place))
 
     def leave_part(self, number: int, name: str, place: Place) -> None:
-        """Enumerate changes of a part no more for a query. O(queries that have it)."""
+        """Stop enumerating changes of a part for a query. O(queries that have it)."""
         users = self._parts[number]
         users.remove((name, place))
         if not users:
             self.tables.unlink(number)
 
     def release_part(self, number: int) -> None:
-        """Let go of a part that a query had, and has left."""
+        """Release a part that a query has added and left; the last user removes it."""
         self._bytes_of_members = None
         self._holders[number] -= 1
         if self._holders[number]:
@@ -268,16 +279,16 @@ class PatternHost:
         self._untold.discard(number)
 
     def rows_of_part(self, number: int, *, most: int | None = None) -> PartRows:
-        """All rows of a part that there are now; where they are more than `most`, only some more than that.
+        """Return all current rows of a part; where they are more than `most`, only somewhat more than `most`.
 
-        O(edges, and what joining them costs).
+        O(edges, and the cost of joining them).
         """
         if self.tables.has_no_solution(number):
             return PartRows.none()
         return self._aside(lambda: self._live.answers(number), most=most).by_part().get(number, PartRows.none())
 
     def _aside(self, call: Callable[[], None], *, most: int | None = None) -> Delivered:
-        """What a call delivers, beside what is delivered of the stream, and without asking the guard."""
+        """Collect what a call delivers, apart from the rows of the stream, and without asking the guard."""
         sink, self._sink, self._live.guard = self._sink, Delivered(), None
         self._most_answers = most
         try:
@@ -289,11 +300,14 @@ class PatternHost:
             self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
 
     def why_supports(self, number: int) -> str:
-        """Whether support lists are kept for a part, and why."""
+        """Return whether support lists are kept for a part, and why, in words."""
         return self._live.choice.why(number)
 
     def rows_without_plans(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
-        """All rows of a part that no query has, or the `first` that is found. O(edges, and what joining them costs)."""
+        """Return all rows of a part that no query has, or the `first` one found. O(edges, and the cost of joining them).
+
+        O(edges, and what joining them costs).
+        """
         number = self._numbers = self._numbers + 1
         self.tables.add(number, part, explicit=False)
         state = self._live.output.state
@@ -308,7 +322,7 @@ class PatternHost:
             self.tables.remove(number)
 
     def _take(self, live: LivePatterns) -> None:
-        """Keep what was delivered. Raises `RowLimitError` where one event has brought too many rows already."""
+        """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
         is_of_stream = self._sink is self._delivered
         # Which rows are a share's own, their values tell.
@@ -336,17 +350,17 @@ class PatternHost:
             raise self._rows.error(self._parts[part][0][0], told[part], place=order // 2)
 
     def settle(self, content: PathContent) -> None:
-        """Let a derived relation have the pairs of the roots that are needed by now. Raises `MemoryLimitError`."""
+        """Add the pairs of all roots that are needed by now to a derived relation. Raises `MemoryLimitError`."""
         self._change_quietly(self.paths.settle(content))
 
     def _change_quietly(self, changes: Changes) -> None:
-        """Let derived relations change by pairs that no atom can use yet, or any more."""
+        """Apply changes of derived relations by pairs that no atom can use yet, or can use any more."""
         if len(changes.order):
             time = int(self.store.relations.state[tables.STREAM_TIME])
             self._aside(lambda: self._live.advance(time, changes))
 
     def restore_root(self, contents: Collection[PathContent], root: int) -> list[tuple[str, Delta]]:
-        """Let a root that is set aside have its pairs in derived relations again; the rows by the name of the query."""
+        """Restore the pairs of a root that is set aside in derived relations; return the rows by the name of the query."""
         self.first = None
         changes = self.paths.restore_root(contents, root)
         if not len(changes.order):
@@ -357,14 +371,14 @@ class PatternHost:
     # --- as a job of the crew --------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names."""
+        """Register label ids with their names."""
         self.relations.set_labels(labels, names)
         self.paths.set_labels(labels, names)
         for verdicts in self._verdicts.values():
             verdicts.set_labels(labels, names)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
         self._graph = graph
         if vertices.count > self.vertex_room:
             self.store.have_vertices(vertices.count)
@@ -388,7 +402,7 @@ class PatternHost:
             verdicts.make_room(graph.capacity)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `LimitError`."""
+        """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
         self._is_by_tuple = details.first is None
@@ -411,11 +425,14 @@ class PatternHost:
 
     @property
     def has_rows(self) -> bool:
-        """Whether parts have changed."""
+        """Whether the last chunk changed rows of parts."""
         return bool(len(self._delivered))
 
     def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        """The rows of the last chunk by the name of the query, or those `before` a tuple of it; once a chunk."""
+        """Return the rows of the last chunk by the name of the query, only those `before` a tuple of it if given.
+
+        To be called once a chunk.
+        """
         deltas = self._deltas_of(self._delivered, before=before)
         self._delivered.clear()
         return deltas
@@ -434,7 +451,7 @@ class PatternHost:
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> list[tuple[str, Delta]]:
-        """Move the stream time without a tuple; the rows. Raises `LimitError`."""
+        """Move the stream time without a tuple; return the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
         self._is_by_tuple, self.first = True, None
@@ -446,7 +463,11 @@ class PatternHost:
         return self.deltas()
 
     def sweep(self) -> None:
-        """Let go of what has left the windows. Relations have done so: they move their time together."""
+        """Collect what has left the windows of paths and tallies. Relations move their time together and do so by
+        themselves.
+
+        Relations do so by themselves: they move their time together.
+        """
         self._change_quietly(self.paths.sweep())
         for tally in self._tallies.values():
             assert self._graph is not None
@@ -464,22 +485,22 @@ class PatternHost:
 
     @contextmanager
     def _weighed(self, member: Member) -> Iterator[None]:
-        """Know what a member holds after it changes; to ask all of them takes long where there are thousands."""
+        """Keep the total size of members up to date while one of them changes; asking all of thousands would be slow."""
         before = member.nbytes
         yield
         if self._bytes_of_members is not None:
             self._bytes_of_members += member.nbytes - before
 
     def forget_sizes(self) -> None:
-        """Queries may hold more or less for themselves than when rows were last told."""
+        """Forget the sizes of queries, which may have changed since rows were last reported."""
         self._bytes_of_members = None
 
     def ask_for(self, size: int) -> None:
-        """Tell the guard that `size` bytes more are about to be taken, without a tuple; it may refuse."""
+        """Ask the guard for `size` bytes more, without a tuple; it may refuse."""
         self._guard(5 * size, 0)  # of what a guard is asked for, four fifths are thought to be there
 
     def _ask_for_memory(self, need: int) -> None:
-        """Tell the guard that more memory is about to be taken, where it does not know of it; it may refuse.
+        """Ask the guard for more memory, where it does not know of it; it may refuse.
 
         `need` is what a kernel returned.
         """

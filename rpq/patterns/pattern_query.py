@@ -1,7 +1,7 @@
-"""A graph pattern while it runs: its plans in the host, and its rows.
+"""A running graph pattern: its plans in the host, and its rows.
 
 Most patterns are one part, and the rows of the kernels are its rows. Where a pattern has several parts, atoms without
-variables, literals or DISTINCT, `Solutions` makes its rows from theirs.
+variables, literals or DISTINCT, `Solutions` forms its rows from theirs.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ class RunningPattern(RunningQuery):
 
     @property
     def _is_netted(self) -> bool:
-        """Whether a solution may leave and come back in one event, the first in silence: of a count window that moves.
+        """Whether a solution may leave silently and come back in one event, as in a count window that moves.
 
-        Where there are paths it is the rows that are told whether what they lose is lost by an eviction alone.
+        Where there are paths, the rows themselves tell whether a pair is lost by an eviction alone.
         """
         return self._is_counted and (self._repeats or not self._is_direct or self._has_paths or self._has_events)
 
@@ -140,11 +140,11 @@ class RunningPattern(RunningQuery):
 
     @property
     def contents(self) -> set[Content | PathContent]:
-        """What its relations hold."""
+        """The contents of its relations."""
         return self._relations.contents
 
     def _enter(self, *, most: int | None = None) -> None:
-        """Take relations and put plans in; `most` as `resolve`."""
+        """Take relations and put plans in; `most` is that of `resolve`."""
         self._relations.take()
         if not self._is_isomorphism:  # so that nothing is left to do but joining them when its constants are there
             for number in range(len(self._meanings)):
@@ -154,7 +154,7 @@ class RunningPattern(RunningQuery):
         self.resolve(most=most)
 
     def leave(self) -> None:
-        """Let go of relations and plans."""
+        """Release relations and plans."""
         self._withdraw()
         self._host.release_constants(self.question.name, self._names)
         del self._host.members[self.question.name]
@@ -169,7 +169,7 @@ class RunningPattern(RunningQuery):
         self._relations.release()
 
     def leave_changed(self) -> None:
-        """Leave the parts of meanings of which a constant has no id any more, or another one.
+        """Leave the parts of meanings in which a constant has lost its id or has another one.
 
         A part takes the vertices of its constants when it is linked, and that is when the first query joins it.
         """
@@ -178,10 +178,10 @@ class RunningPattern(RunningQuery):
                 self._take_out(number)
 
     def resolve(self, *, most: int | None = None, fresh: Container[str] = ()) -> None:
-        """Put in the plans of meanings all of whose constants are vertices now; take out those of others.
+        """Link the plans of meanings all of whose constants are vertices now; unlink those of others.
 
-        A meaning of which a constant has no id or another one has no solutions: the vertex it was had no edge left.
-        Where there are more than `most` solutions not all are counted, and they have to be before anything changes.
+        A meaning in which a constant has lost its id or has another one has no solutions: the former vertex had no edge
+        left. Where there are more than `most` solutions not all are counted; they must be counted before anything changes.
         Constants that are `fresh` have no edges yet.
         """
         for number, names in enumerate(self._names_of):
@@ -193,7 +193,7 @@ class RunningPattern(RunningQuery):
                     self._put_in(number, most, fresh)
 
     def _prepare(self, number: int) -> None:
-        """Have the parts of a meaning; where different terms are different vertices these have to be known."""
+        """Add the parts of a meaning to the host; under isomorphism its constants must have ids."""
         ids = self._id_of(number) if self._is_isomorphism else self._names.index
         atoms = self._meanings[number].atoms(self._relations.numbers().__getitem__, ids)
         select = [variable(name) for name in self.question.columns]
@@ -226,7 +226,7 @@ class RunningPattern(RunningQuery):
         self._count_solutions(number, most=most, fresh=fresh)
 
     def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
-        """The parts of a meaning with its own names of variables, and the ids of its constants."""
+        """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
         plan = self._plan(self._meanings[number], self._relations.numbers().__getitem__, self._id_of(number))
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
         return [(held.number, part) for held, part in zip(self._held[number], parts, strict=True)]
@@ -252,7 +252,7 @@ class RunningPattern(RunningQuery):
         self._solutions.drop(number)
 
     def _count_solutions(self, number: int, *, most: int | None, fresh: Container[str] = ()) -> None:
-        """Have the solutions of a meaning as the relations have them now; of more than `most` not all."""
+        """Count the current solutions of a meaning; where they are more than `most`, not all of them."""
         if self._is_direct:
             return
         self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, fresh), most=most)
@@ -261,7 +261,7 @@ class RunningPattern(RunningQuery):
         return [held.columns for held in self._held[meaning]]
 
     def _rows_of_parts(self, meaning: int, fresh: Container[str] = ()) -> list[np.ndarray]:
-        """The rows of each part of a meaning now: (row, column). O(edges, and what joining them costs)."""
+        """Return the current rows of each part of a meaning: (row, column). O(edges, and the cost of joining them)."""
         found = []
         for held in self._held[meaning]:
             # With paths a vertex without edges may have rows, those of no step.
@@ -313,7 +313,7 @@ class RunningPattern(RunningQuery):
     # --- what it tells ---------------------------------------------------------------------------------------
 
     def delta(self, found: dict[Place, PartRows]) -> Delta:
-        """The rows that changes of its parts make."""
+        """Return the rows that changes of its parts make."""
         if not self._is_direct:
             return self._delta_of_solutions(found)
         ((runs, values),) = found.values()
@@ -331,7 +331,8 @@ class RunningPattern(RunningQuery):
     def _net(
         self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The rows of events without those that leave and come back in one, nor those that an eviction takes in silence."""
+        """Return the rows of events without those that leave and come back in one, nor those that an eviction takes
+        silently."""
         first = self._host.first
         is_delete: np.ndarray = self._host.is_delete
         if first is None:
@@ -365,7 +366,7 @@ class RunningPattern(RunningQuery):
         return self._told(*(self._net(*told) if self._is_netted else told))
 
     def _own_of(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(rows, ends, events): the rows of this share, and where those of events end, of which some have none."""
+        """Return (rows, ends, events): the rows of this share, where those of events end, and which events have any."""
         own = self._host.is_own[ids[:, self._deciding]]
         ends = np.append(0, np.cumsum(own))[ends]
         some = np.diff(ends, prepend=0) > 0
@@ -375,13 +376,13 @@ class RunningPattern(RunningQuery):
         return self._note(Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True))
 
     def _counted_alone(self, last: np.ndarray, ends: np.ndarray) -> Delta:
-        """As many rows as runs say, which nobody wants to see; `last` is the last run of each event."""
+        """Return a delta with counts but no rows; `last` is the last run of each event."""
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
         orders = last[:, tables.RUN_ORDER]
         return self._note(Delta(ids=None, times=last[:, tables.RUN_TIME], ends=ends, kinds=kinds, orders=orders))
 
     def _note(self, delta: Delta) -> Delta:
-        """A delta that is told, its rows counted."""
+        """Add a reported delta to the counts of rows, and return it."""
         if len(delta.ends) == 1:
             self._rows[0 if delta.kinds[0] > 0 else 1] += delta.ends[0]
         else:
@@ -398,7 +399,7 @@ class RunningPattern(RunningQuery):
         return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, self._deciding]]]
 
     def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
-        """The answer; where it has more than `most` rows, only some more than that."""
+        """Return the answer; where it has more than `most` rows, only somewhat more than `most`."""
         if not self._is_direct:
             return self._solutions.answers(most=most)
         if not self._joined:
@@ -462,13 +463,16 @@ class RunningPattern(RunningQuery):
         return counts
 
     def _latency(self) -> np.ndarray:
-        """Tuples since it was registered that some pattern reads, by ticks: the work of a tuple is that of all patterns."""
+        """Return the histogram of ticks of tuples since the query was registered.
+
+        It covers tuples that any pattern reads: the work of a tuple is that of all patterns.
+        """
         latency: np.ndarray = self._host.latency - self._latency_before
         return latency
 
     @property
     def nbytes(self) -> int:
-        """Bytes held beside what the host holds for all."""
+        """The bytes held by this query alone."""
         return self._solutions.nbytes
 
     def figures(self) -> Figures:
@@ -541,13 +545,13 @@ class RunningPattern(RunningQuery):
         self._rows[:] = rows
 
     def _read_aside(self, saved: Described, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
-        """Of each path the roots that were set aside, with the size at which each was. Raises `Damage`."""
+        """Read for each path the roots that were set aside, with the size of each. Raises `Damage`."""
         if "set_aside" not in saved:
             return [{} for _ in self._relations.paths]
         return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.paths]))]
 
     def _check(self) -> None:
-        """Assert that what is counted of parts is what the relations hold. O(answers)."""
+        """Assert that the counted solutions are those of the relations. O(answers)."""
         if not self._is_direct:
             rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)

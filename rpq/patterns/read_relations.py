@@ -1,4 +1,8 @@
-"""How a relation comes by the edges of a window that it is to hold, or is seen to hold them already."""
+"""Relations that a running query reads: filling them, counting its tuples, and giving them back.
+
+`ReadRelations` serves a pattern, with one window and no streams, `WindowedReads` a query that reads several windows or named
+streams. Both take relations of labels and of paths from the host and fill them with the edges of a window.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +34,10 @@ BYTES_AN_EDGE = 100
 def fill(
     host: PatternHost, content: Content, chunk: Chunk, mine: np.ndarray, slides: np.ndarray, *, is_checked: bool, query: str
 ) -> None:
-    """Let a relation have those edges of a chunk that are `mine` and of its label; one that has edges keeps them.
+    """Fill an empty relation with those edges of a chunk that have its label and are selected by `mine`.
 
-    `slides` are those at which the edges leave. With `is_checked` an other content is an error. Raises `MemoryLimitError`,
-    `Damage`. O(edges).
+    A relation that has edges keeps them; with `is_checked` other edges than these are an error. `slides` are those at which
+    the edges leave. Raises `MemoryLimitError`, `Damage`. O(edges).
     """
     store, number = host.store, host.relations[content]
     is_empty = not store.edges_held(number)
@@ -51,7 +55,7 @@ def fill(
 
 
 class Derived(NamedTuple):
-    """A path of a pattern: what is read for it, from where, and the roots that it needs there."""
+    """A path of a pattern: what it reads, the content of its relation, and the roots that it needs there."""
 
     read: PathRead
     content: PathContent
@@ -59,7 +63,11 @@ class Derived(NamedTuple):
 
 
 class ReadRelations:
-    """What the atoms of one pattern read from the host. `origin`: the host's number of the edges that it may count from."""
+    """The relations that the atoms of one pattern read.
+
+    `RunningPattern` says what is joined and reported; this class takes the relations from the host, fills them and counts
+    tuples. `origin` is the host's number for queries that count edges from the same moment.
+    """
 
     def __init__(self, question: PatternQuery, atoms: Sequence[DirectedAtom], host: PatternHost, *, origin: int) -> None:
         self._question = question
@@ -73,7 +81,7 @@ class ReadRelations:
     # --- which they are --------------------------------------------------------------------------------------
 
     def begin_at(self, origin: int) -> None:
-        """Read what holds the edges that are counted from this number on; before anything is taken."""
+        """Choose the relations with the edges that are counted since an origin; to be called before anything is taken."""
         self.origin = origin
         is_loopless = self._question.paths == "simple"
         self._joined = [self._content(label, loopless=is_loopless) for label in self._labels]
@@ -87,22 +95,22 @@ class ReadRelations:
 
     @property
     def _numbered(self) -> LabelSet | None:
-        """Of a count window: the labels whose inserts it numbers."""
+        """The labels whose inserts a count window numbers; None for other windows."""
         return self._question.label_set if self._is_counted else None
 
     @property
     def contents(self) -> set[Content | PathContent]:
-        """What the relations hold."""
+        """The contents of all relations."""
         return {*self._of_edges, *self.of_paths}
 
     @property
     def of_paths(self) -> set[PathContent]:
-        """What those of paths hold."""
+        """The contents of the relations of paths."""
         return {derived.content for derived in self._derived}
 
     @property
     def by_read(self) -> dict[str | PathRead, Content | PathContent]:
-        """Of what an atom reads: the content of its relation."""
+        """The content of the relation for each label or path that an atom reads."""
         contents: dict[str | PathRead, Content | PathContent] = {content.label: content for content in self._joined}
         return contents | {derived.read: derived.content for derived in self._derived}
 
@@ -113,11 +121,11 @@ class ReadRelations:
 
     @property
     def by_path(self) -> dict[PathRead, PathRelation]:
-        """Of each path that is read: its relation."""
+        """The relation of each path that is read."""
         return {derived.read: self._host.paths[derived.content] for derived in self._derived}
 
     def numbers(self) -> dict[str | PathRead, int]:
-        """Of what an atom reads: the number of its relation in the host."""
+        """Return the number of the relation in the host for each label or path that an atom reads."""
         relation: dict[str | PathRead, int] = {content.label: self._host.relations[content] for content in self._joined}
         return relation | {read: relation.number for read, relation in self.by_path.items()}
 
@@ -129,18 +137,18 @@ class ReadRelations:
 
     @property
     def _tally(self) -> Tally:
-        """What counts where there are path atoms."""
+        """The tally that counts tuples where there are path atoms."""
         return self._host.tally(self._question.window, self._numbered, self.origin)
 
     @property
     def _reader(self) -> tuple[object, ...]:
-        """Its labels, to the tally."""
+        """The key of its labels in the tally."""
         return (*self._labels, *(derived.content.words for derived in self._derived))
 
     # --- taken and let go ------------------------------------------------------------------------------------
 
     def take(self) -> None:
-        """Have the host hold them."""
+        """Take the relations from the host."""
         for content in self._of_edges:
             self._host.relations.take(content)
         self._derived = [
@@ -154,7 +162,7 @@ class ReadRelations:
             self.set_labels(self._host.relations.labels()[0])
 
     def release(self) -> None:
-        """Let go of them."""
+        """Give the relations back to the host."""
         if self._paths:
             self._host.release_tally(self._question.window, self._numbered, self.origin, self._reader)
         for _, pairs, need in self._derived:
@@ -165,12 +173,12 @@ class ReadRelations:
     # --- what comes into them --------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray) -> None:
-        """Know the ids that labels have now."""
+        """Register the ids that labels have now."""
         if self._paths:
             self._tally.read(self._reader, labels, self.reads(labels))
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Of each label, by its id, whether some atom reads it."""
+        """Return for each label id whether some atom reads the label."""
         read = np.zeros(len(labels), bool)
         for label in self._labels:
             read |= labels == self._host.relations.label_id(label)
@@ -179,7 +187,7 @@ class ReadRelations:
         return read
 
     def count_from(self, number: int) -> None:
-        """Of a count window: the number that the next insert has."""
+        """Set the number of inserts that a count window has numbered."""
         if self._is_counted:
             for content in self._of_edges:
                 self._host.relations.set_number(content, number)
@@ -189,7 +197,7 @@ class ReadRelations:
                 self._tally.count_from(number)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let static edges in."""
+        """Load static edges."""
         self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
         for content in self._of_edges:
             mine = chunk.label == self._host.relations.label_id(content.name)
@@ -199,12 +207,12 @@ class ReadRelations:
 
     @property
     def has_content(self) -> bool:
-        """Whether all hold edges already, which another pattern had loaded."""
+        """Whether all relations hold edges already, which another pattern loaded."""
         held = self._host.store.edges_held
         return not self._paths and all(held(self._host.relations[content]) for content in self._of_edges)
 
     def fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
-        """Let those that are empty have the edges that are theirs; others have them, which is looked at if `is_checked`.
+        """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.
 
         Raises `Damage`.
         """
@@ -220,7 +228,8 @@ class ReadRelations:
     # --- what is in them -------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray, held: Edges) -> np.ndarray:
-        """Of edges of the snapshot graph: the slide at which each leaves the window, the least number if not in it."""
+        """Return the slide at which each edge of the snapshot graph leaves the window; the smallest int64 if it is not in
+        it."""
         if self._paths:
             return self._tally.slides(self._reader, edges, held.label[edges])
         found = np.full(len(edges), NOT_HELD, np.int64)
@@ -231,11 +240,11 @@ class ReadRelations:
         return found
 
     def time_of(self, edge: int, edges: Edges) -> int | None:
-        """When an edge came, as the tally has it; None where the window does not hold it."""
+        """Return the timestamp of an edge in the tally, or None where the window does not hold it."""
         return self._tally.time_of(edge, int(edges.timestamp[edge]))
 
     def counted(self) -> np.ndarray:
-        """What has been counted, in the order of `COUNTS`."""
+        """Return the counts of tuples, in the order of `COUNTS`."""
         store, relations = self._host.store, self._host.relations
         if self._paths:
             relevant = self._tally.counted(self._reader)
@@ -245,7 +254,7 @@ class ReadRelations:
         return np.append(relevant, self._host.tuples - relevant.sum())
 
     def sizes(self, edges: Edges | None) -> tuple[int, int]:
-        """(edges, cells): the edges in the window that some atom reads, and the cells of the indexes that hold them."""
+        """Return how many edges in the window some atom reads, and how many cells the indexes have that hold them."""
         cells = sum(self._host.store.edges_held(self._host.relations[content]) for content in self._held or self._joined)
         if not self._paths:
             return cells, cells
@@ -256,7 +265,10 @@ class ReadRelations:
 
 
 class WindowedEdge(NamedTuple):
-    """The edges of a label over one of the query's readings, by its number; None: the static edges, without a window."""
+    """The edges of a label over one of the query's readings, by its number.
+
+    Without a reading: the static edges, which have no window.
+    """
 
     label: str
     reading: int | None
@@ -265,7 +277,7 @@ class WindowedEdge(NamedTuple):
 class WindowedPath(NamedTuple):
     """The pairs that a non-empty path of an expression joins over one of the query's readings, and the roots needed.
 
-    None in place of a reading: over the static edges, without a window.
+    Without a reading: the pairs over the static edges, which have no window.
     """
 
     expression: str
@@ -274,13 +286,17 @@ class WindowedPath(NamedTuple):
 
 
 class WindowedReads:
-    """The relations of one query, each over one of its `readings`, and what becomes of its tuples.
+    """The relations of one query that reads several windows or named streams, and the verdicts on its tuples.
 
-    `question` has a name and says how paths are meant (`paths`, `simple_budget`); with simple paths no relation of edges
-    has loops. `origin` is 0, or what `PatternHost.new_origin` gave for a query that starts empty in mid-stream. `static`
-    are the readings that are read beside the static edges: the default graph; others read their window alone.
+    A running query that is evaluated over `PatternHost` has one of these. It says which edges and paths its atoms read, each
+    over one of its `readings`, and forwards what the protocol of a running query requires: `reads`, `slides`, `count_from`,
+    `load_static`, `fill`, counts and figures. Its plans are its own business: `relation` returns the numbers of relations.
 
-    `enter` takes the relations, before plans are put in; `leave` gives them back, when plans are out.
+    `question` has a name and says how paths are meant (`paths`, `simple_budget`); with simple paths no relation of edges has
+    loops. `origin` is 0, or what `PatternHost.new_origin` returned for a query that starts empty in mid-stream. `static` are
+    the readings that include the static edges: the default graph; others read their window alone.
+
+    `enter` takes the relations, before plans are put in; `leave` gives them back, when plans have been removed.
     """
 
     def __init__(
@@ -344,22 +360,22 @@ class WindowedReads:
             self._host.relations.release(content)
 
     def relation(self, read: WindowedEdge | WindowedPath) -> int:
-        """The number of a relation in the store: what an atom of a plan reads."""
+        """Return the number of a relation in the store, as atoms of plans refer to it."""
         return self._host.number_of(self._contents[read])
 
     @property
     def contents(self) -> set[Content | PathContent]:
-        """What the relations hold."""
+        """The contents of its relations."""
         return {*self._contents.values()}
 
     @property
     def path_relations(self) -> list[PathRelation]:
-        """The relations of paths, in the order in which they were asked for, each once."""
+        """The relations of paths, each once, in the order of the reads."""
         return [self._host.paths[content] for content in dict.fromkeys(content for _, content in self._paths)]
 
     @property
     def _edge_contents(self) -> dict[Content, int | None]:
-        """The relations of edges, each with one of the readings that it is over."""
+        """The contents of relations of edges, each with one of the readings that it is over."""
         found: dict[Content, int | None] = {}
         for read, content in self._contents.items():
             if isinstance(content, Content):
@@ -377,11 +393,14 @@ class WindowedReads:
     # --- what it reads ---------------------------------------------------------------------------------------
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which edges are read: (label id, reading), boolean. It is the host that is told of labels, and tells this."""
+        """Return which edges are read, as booleans (label id, reading). The labels are registered with the host.
+
+        (label id, reading), boolean. It is the host that is told of labels, and tells this.
+        """
         return self._verdicts.reads(labels)
 
     def count_from(self, numbers: Sequence[int]) -> None:
-        """Let windows of count go on from these inserts, a number for each reading; comes before `fill`."""
+        """Set the number of inserts that each reading's count window has numbered; to be called before `fill`."""
         self._verdicts.count_from(numbers)
         for content, place in self._edge_contents.items():
             if place is not None and content.window.kind == "count":
@@ -391,7 +410,7 @@ class WindowedReads:
                 self._host.paths.count_from(path, numbers[read.reading])
 
     def load_static(self, chunk: Chunk) -> None:
-        """Let edges be there that never leave, in the relations of the default graph.
+        """Load edges that never leave into the relations of the default graph.
 
         Raises `QueryError` where a path would run across them and the window of a named stream.
         """
@@ -410,10 +429,10 @@ class WindowedReads:
                 self._host.paths.load_static(path, chunk)
 
     def fill(self, chunk: Chunk, slides: Sequence[np.ndarray], *, is_checked: bool) -> None:
-        """Let the relations that are empty have the edges that are theirs; others have them, as `is_checked`.
+        """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.
 
-        `slides` are those at which the edges leave the window of each reading. The host's time is that of the stream already
-        (`PatternHost.advance`). Nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
+        `slides` are those at which the edges leave the window of each reading. The host's time must be that of the stream
+        already (`PatternHost.advance`). Nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
         """
         now = self._verdicts.current_slides()
         for content, place in self._edge_contents.items():
@@ -430,26 +449,26 @@ class WindowedReads:
     # --- what it tells ---------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
-        """For each reading the slides at which edges leave its window; one that has come where it does not hold them."""
+        """Return for each reading the slides at which edges leave its window; a past slide where it does not hold them."""
         return self._verdicts.slides(edges)
 
     @property
     def counts(self) -> list[int]:
-        """What became of the tuples since `enter`, in the order of `rpq.queries.protocol.COUNTS`: once a tuple."""
+        """The counts of tuples since `enter`, in the order of `rpq.queries.protocol.COUNTS`: each tuple is counted once."""
         counts: list[int] = (self._verdicts.counts - self._counted_before).tolist()
         return counts
 
     def set_counts(self, counts: Sequence[int]) -> None:
-        """Go on counting from these, as a saved engine had them."""
+        """Continue counting from the counts of a saved engine."""
         self._counted_before = self._verdicts.counts - np.array(counts, np.int64)
 
     @property
     def edges_live(self) -> int:
-        """Edges that any of its windows holds, those of each stream apart. O(edges)."""
+        """The number of edges that any of its windows holds; edges of different streams are different. O(edges)."""
         return self._verdicts.edges_live()
 
     @property
     def cells(self) -> int:
-        """Edges in its relations, and cells of the indexes of its paths."""
+        """The number of edges in its relations, and of cells of the indexes of its paths."""
         edges = sum(self._host.store.edges_held(self._host.relations[content]) for content in self._edge_contents)
         return edges + sum(relation.index.live()[0] for relation in self.path_relations)

@@ -293,7 +293,7 @@ class Relations(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """All plans, and where the enumeration stands."""
+    """All plans, and the state of the enumeration."""
 
     seed: np.ndarray  # int64, SEED_FIELDS a seed
     step: np.ndarray  # int64, STEP_FIELDS a step
@@ -309,7 +309,7 @@ class Plans(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Rows, as they are found: the values of a run's rows lie side by side, row by row."""
+    """Rows found so far: the values of a run's rows are adjacent, row by row."""
 
     values: np.ndarray  # int32; behind the last value room for a whole vector to be written
     runs: np.ndarray  # int64, RUN a run
@@ -317,7 +317,7 @@ class Output(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """How derived relations change in a chunk: events in order, each of which takes edges into a relation or out of it."""
+    """Changes of derived relations in a chunk: ordered events, each of which adds edges to a relation or removes them."""
 
     order: np.ndarray  # int64 an event: 2 * tuple + 1, or 2 * tuple for a boundary before it
     time: np.ndarray  # int64
@@ -463,12 +463,12 @@ CONDITION_STATE = 35
 
 
 def parent_bit(relation: int, side: int) -> int:
-    """The bit of a relation and a side in PARENTS_READ; others may have the same."""
+    """Return the bit of a relation and a side in PARENTS_READ; others may have the same bit."""
     return 1 << (2 * relation + side) % 31
 
 
 def group_bit(relation: int) -> int:
-    """The bit of a relation in GROUPS_READ; others may have the same."""
+    """Return the bit of a relation in GROUPS_READ; others may have the same bit."""
     return 1 << relation % 31
 
 

@@ -1,4 +1,9 @@
-"""The witness of a solution as users see it: a binding, and the edges and paths that make each atom hold."""
+"""The witness of a solution: a binding, and the edges and paths that make each atom hold.
+
+A chain of atoms that is evaluated as one path has one walk, which spells a word of the concatenation of the atoms' non-empty
+words. Wherever it can be cut into such words, there is a path for each atom, and the vertices between them are values of the
+variables that no column shows.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +49,7 @@ class Step:
 
     @property
     def ends(self) -> tuple[Vertex, Vertex]:
-        """From where to where it is walked.
+        """The vertices from which and to which it is walked.
 
         >>> Step(source="x", label="knows", target="y", timestamp=7, against=True).ends
         ('y', 'x')
@@ -103,7 +108,7 @@ class Witness:
     atoms: tuple[AtomWitness, ...]
 
     def __getitem__(self, name: str) -> Vertex:
-        """The value of a variable, or of a blank node (`_:name`).
+        """Return the value of a variable, or of a blank node (`_:name`).
 
         >>> Witness(binding=(("?x", "ann"), ("_:b", "bob")), atoms=())["x"]
         'ann'
@@ -116,7 +121,7 @@ class Witness:
         return "\n".join([*([values] if values else []), *map(str, self.atoms)])
 
     def told(self, time: Callable[[Any], Any]) -> Witness:
-        """The same with other words for times.
+        """Return the witness with `time` applied to each timestamp.
 
         >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
         >>> witness = Witness(binding=(), atoms=(AtomWitness(atom="ann knows bob", steps=(step,)),))
@@ -132,7 +137,9 @@ class Witness:
         )
 
     def to_json(self) -> str:
-        """For each atom, in the order of the pattern, a list v0, label, time, v1, …, `^label` for an edge walked against.
+        """Return a JSON list for each atom, in the order of the pattern: v0, label, time, v1 and so on.
+
+        An edge that is walked against its direction has `^label`.
 
         >>> step = Step(source="ann", label="knows", target="bob", timestamp=7, against=True)
         >>> Witness(binding=(), atoms=(AtomWitness(atom="?x ^knows ann", steps=(step,)),)).to_json()
@@ -152,7 +159,7 @@ _State = tuple[int, int]
 
 
 def cut(chain: Chain, walk: Sequence[Step]) -> list[tuple[Step, ...]]:
-    """The steps of a walk of a chain, for each of its atoms in the order of the walk, told from subject to object.
+    """Split a walk of a chain into the steps of each of its atoms, in the order of the walk, each from subject to object.
 
     O(steps · states of all automata).
     """
@@ -166,7 +173,7 @@ def cut(chain: Chain, walk: Sequence[Step]) -> list[tuple[Step, ...]]:
 
 
 def _ends(automatons: Sequence[DFA], walk: Sequence[Step]) -> list[int]:
-    """How many steps of the walk there are when each automaton has read its word."""
+    """Return how many steps of the walk each automaton and those before it have read."""
     # For each number of steps, the states that these can lead to, and from which each was first reached.
     reached: list[dict[_State, _State]] = [{(0, 0): (0, 0)}]
     for step in walk:
@@ -202,7 +209,7 @@ def witness_of(
     index_of: Callable[[PathRead], DeltaIndex],
     graph: Held,
 ) -> Witness | None:
-    """Why the values of the columns are an answer, None if they are none.
+    """Return why the values of the columns are an answer, or None if they are not.
 
     `meanings` come with the parts of their plans, one edge for each of the `chains` of atoms of the question that are
     evaluated. O(atoms), and O(edges) where the columns leave variables out.
@@ -229,7 +236,7 @@ def witness_of(
 
 
 def _written(variable: str) -> str:
-    """A variable or blank node of a plan as the pattern has it."""
+    """Return a variable or blank node of a plan as the pattern has it."""
     return variable.removeprefix("?") if variable.startswith("?_:") else variable
 
 
@@ -242,7 +249,7 @@ def _steps(
     index_of: Callable[[PathRead], DeltaIndex],
     graph: Held,
 ) -> tuple[Step, ...]:
-    """The edge behind an atom, or those of a path from its subject to its object."""
+    """Return the edge behind an atom, or those of a path from its subject to its object."""
     ends = [host.constants.id_of(end.name) if isinstance(end, Named) else binding[end] for end in (edge[0], edge[2])]
     first, last = ends
     assert first is not None and last is not None, "a meaning without one of its constants has no plan"
@@ -263,7 +270,7 @@ def _steps(
 
 
 def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool) -> tuple[Step, ...]:
-    """The edges of a path of an index; `turned`: it is told from its last vertex to its first."""
+    """Return the edges of a path of an index; with `turned`, from its last vertex to its first."""
     found = index.witness(first, last, graph.edges)
     assert found is not None, "a pair that holds has a path"
     steps = found[::-1] ^ 1 if turned else found
@@ -282,7 +289,7 @@ def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool
 
 @dataclass(frozen=True)
 class Held:
-    """The edges of the window by id, the names of what they join, and the times of those behind paths."""
+    """The edges of the window by id, the names of their vertices and labels, and the times of edges behind paths."""
 
     edges: Edges
     vertices: VertexDictionary
@@ -292,7 +299,7 @@ class Held:
 
 @dataclass(frozen=True)
 class _Held:
-    """The relations of a host, as the search for a binding asks them."""
+    """The relations of a host, as the search for a binding needs them."""
 
     host: PatternHost
 

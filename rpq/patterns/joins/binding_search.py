@@ -1,7 +1,7 @@
-"""One binding for an answer: where columns were left out, values for the variables that are none.
+"""The search for one binding of an answer: values for the variables that are no columns.
 
-The variables that are known become constants. What is left of a part is enumerated by the kernels as far as its first row,
-in the order of one of its plans, so that no list is walked that is not kept anyway.
+Variables with known values become constants. The kernels enumerate the rest of a part up to its first row, in the order of
+one of its plans, so that every list that is walked is kept anyway.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Binding = dict[str, int]
 
 
 class Relations(Protocol):
-    """What can be asked of the relations."""
+    """The queries about relations that the search needs."""
 
     def holds(self, relation: int, source: int, target: int) -> bool:
-        """Whether an edge is in a relation."""
+        """Return whether an edge is in a relation."""
 
     def edges_held(self, relation: int) -> int:
-        """Edges of a relation."""
+        """Return the number of edges of a relation."""
 
     def rows(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
-        """The rows of a part that has no plans, or the first of them."""
+        """Return all rows of a part that has no plans, or only the first row."""
 
 
 def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *, differ: bool) -> Binding | None:
-    """Values for all variables of a pattern's parts where some are known; None if there are none.
+    """Find values for all variables of a pattern's parts, given some of them. Returns None if there are none.
 
     With `differ` different terms have different values. O(edges) where not all variables are known, and what it takes to
     find a row; else O(atoms).
@@ -64,7 +64,7 @@ def _put(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
 
 
 def _reduced(part: Part, known: Binding, apart: tuple[Term, ...] | None, relations: Relations) -> Part:
-    """A part with one seed, of which known variables are constants; its columns are the others.
+    """Return a part with one seed in which the known variables are constants; its columns are the other variables.
 
     `apart` are all constants that values must differ from, beside each other.
     """

@@ -1,7 +1,11 @@
-"""Which nodes a part needs, as far as its shape tells: how to make them from those of its constants.
+"""The nodes and branches of all patterns, each stored once, and their users (`conditions.py` explains them).
 
-Thousands of parts have one shape, so what follows from it alone is found once: which of the variables are behind which
-atom, and which nodes hold everywhere.
+Nodes are hash-consed: a constant is identified by its vertex, another node by its branches; a branch by its relation, its
+side and its child. Each counts its users, and is removed when there are none: the parents before the children, so that
+what is removed is found through the child. What is new while there are edges is filled from them.
+
+Thousands of parts have one shape, so `NeedShape`, which follows from the shape alone, is computed once: which of the
+variables are behind which atom, and which nodes hold everywhere.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ _NOWHERE = -1
 
 
 class Behind(NamedTuple):
-    """A branch to make: the relation, the side at which its vertices stand, and the place of its child."""
+    """A branch to create: the relation, the side at which its vertices stand, and the place of its child."""
 
     relation: int
     side: int
@@ -34,7 +38,7 @@ class Behind(NamedTuple):
 
 
 class NeedShape(NamedTuple):
-    """How the nodes that parts of a shape need are made, each at a place behind `ALWAYS`.
+    """The recipe for the nodes that parts of one shape need; each node has a place after `ALWAYS`.
 
     - `made`: for each place from 1 on a constant as the part has it, or the branches that make a node together
     - `ends`: of each seed's atom, the places of the nodes at its source and its target
@@ -47,7 +51,7 @@ class NeedShape(NamedTuple):
 
 
 def need_shape(part: Part) -> NeedShape:
-    """The shape of what a part needs. O(its atoms²)."""
+    """Return the shape of the conditions that a part needs. O(its atoms²)."""
     tree = {*spanning_tree(part)}
     at: dict[str, list[int]] = {}
     for number, (source, _, target) in enumerate(part.atoms):
@@ -66,7 +70,7 @@ def need_shape(part: Part) -> NeedShape:
         return places[what]
 
     def away(term: Term, atom: int) -> int:
-        """The place of what is behind a term, seen from an atom."""
+        """Return the place of the node for everything behind a term, seen from an atom."""
         if not isinstance(term, str):
             return place_of(term)
         if (term, atom) not in known:
@@ -99,20 +103,20 @@ _MOST_SHAPES = 1 << 14
 
 
 class Needs(NamedTuple):
-    """The nodes that a part needs: of each seed's atom at its source and its target; of each seed's steps in order."""
+    """The nodes that a part needs: for each seed's atom at its source and its target, and for each seed's steps in order."""
 
     ends: tuple[tuple[int, int], ...]
     steps: tuple[tuple[int, ...], ...]
 
     @property
     def nodes(self) -> list[int]:
-        """All of them, as often as they are needed."""
+        """All needed nodes, repeated as often as they are needed."""
         found = [node for pair in self.ends for node in pair] + [node for some in self.steps for node in some]
         return [node for node in found if node != ALWAYS]
 
 
 class ConditionGraph:
-    """Gives nodes to parts, and takes them back. `conditions` are the arrays, which any call may replace."""
+    """The owner of all nodes: it assigns them to parts and takes them back. Any call may replace the arrays `conditions`."""
 
     def __init__(self, store: RelationStore, bound: Mapping[int, int]) -> None:
         self.store = store
@@ -156,16 +160,16 @@ class ConditionGraph:
 
     @property
     def is_on(self) -> bool:
-        """Whether seeds are found by what they need."""
+        """Whether seeds are looked up by the nodes that they need."""
         return bool(self.conditions.state[tables.ON])
 
     @property
     def is_stale(self) -> bool:
-        """Whether edges came to relations without a kernel's telling the conditions."""
+        """Whether relations got edges that the kernels for conditions have not processed."""
         return self._fills != self.store.fills
 
     def turn(self, on: bool) -> None:
-        """Let seeds be found by what they need, or no more; no part has nodes, and no seed is linked."""
+        """Switch the lookup of seeds by nodes on or off. No part may have nodes, and no seed may be linked."""
         assert not self._users and not self.conditions.entries[1::2].any(), "there are parts that need nodes"
         self.conditions.state[tables.ON] = int(on)
         self._fills = -1 if on else self.store.fills
@@ -177,15 +181,15 @@ class ConditionGraph:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many nodes and branches there are."""
+        """The numbers of nodes and branches."""
         return len(self._nodes), len(self._branches)
 
     def users(self, node: int) -> int:
-        """How many parts and branches use a node."""
+        """Return how many parts and branches use a node."""
         return self._users.get(node, 0)
 
     def parents_of(self, node: int, nodes: Collection[int]) -> int:
-        """How many branches to a node only some of these nodes have."""
+        """Return how many of the branches to a node belong to these nodes alone."""
         count = 0
         branch = int(self.conditions.node[node * tables.NODE + tables.FIRST_PARENT])
         while branch:
@@ -201,7 +205,7 @@ class ConditionGraph:
     # --- parts come and go -----------------------------------------------------------------------------------
 
     def add(self, part: Part, constants: Sequence[int] | None = None) -> Needs:
-        """The nodes that a part needs, made where there are none. O(its atoms²), and what filling new ones takes.
+        """Return the nodes that a part needs, and create missing ones. O(its atoms²), and the cost of filling new nodes.
 
         `constants` are the vertices of its constants, or their numbers, where these are ranks.
         """
@@ -214,30 +218,30 @@ class ConditionGraph:
         return needs
 
     def bind(self, constant: int) -> None:
-        """Let the node of a constant, if there is one, hold at the vertex that it is now."""
+        """Make the node of a constant, if there is one, hold at the vertex that the constant is bound to now."""
         node = self._nodes.get(constant)
         if node is not None and not self.is_stale:
             conditions.clear_node(self._ready()[1], node)
             self._let_hold(node)
 
     def release(self, needs: Needs) -> None:
-        """A part goes that needed these."""
+        """Release the nodes of a part that is removed."""
         for node in needs.nodes:
             self._use_less(node)
 
     def holds_nowhere(self, needs: Needs) -> bool:
-        """Whether it is known that a part that needs these has no solution now. O(its atoms)."""
+        """Return whether some needed node holds nowhere, so that the part has no solution now. O(its atoms)."""
         if self.is_stale:
             return False
         firsts = self.conditions.node[tables.FIRST_HELD :: tables.NODE]
         return any(node != ALWAYS and not firsts[node] for pair in needs.ends for node in pair)
 
     def first_held(self, node: int) -> int:
-        """The first record of a vertex at which a node holds; 0 where there is none."""
+        """Return the first record of a vertex at which a node holds, or 0 if there is none."""
         return int(self.conditions.node[node * tables.NODE + tables.FIRST_HELD])
 
     def is_constant(self, node: int) -> bool:
-        """Whether a node is that of a constant."""
+        """Return whether a node stands for a constant."""
         return isinstance(self._keys.get(node), int)
 
     def _needs(self, part: Part, constants: Sequence[int] | None) -> Needs:
@@ -255,7 +259,7 @@ class ConditionGraph:
         )
 
     def _shape(self, part: Part) -> NeedShape:
-        """What parts need that are one object."""
+        """Return the shape of a part's needs, cached for parts that are the same object."""
         known = self._shapes.get(id(part))
         if known is None:
             if len(self._shapes) >= _MOST_SHAPES:
@@ -264,7 +268,7 @@ class ConditionGraph:
         return known[1]
 
     def _node(self, key: int | tuple[int, ...]) -> int:
-        """That of a constant's vertex, or of branches."""
+        """Return the node for a constant's vertex or for a tuple of branches."""
         return self._nodes[key] if key in self._nodes else self._make_node(key)
 
     def _make_node(self, key: int | tuple[int, ...]) -> int:
@@ -306,7 +310,7 @@ class ConditionGraph:
         return branch
 
     def _fill(self) -> None:
-        """Let what is new have what follows from the edges that there are."""
+        """Fill new nodes and branches from the edges that are present."""
         new_nodes, new_branches = {*self._new_nodes}, {*self._new_branches}
         state = self.conditions.state
         for node in self._new_nodes:
@@ -326,7 +330,7 @@ class ConditionGraph:
                     self._call(conditions.fill_node, node)
 
     def _use_less(self, node: int) -> None:
-        """A user less; without any the node goes, and the branches that no node has, and so on."""
+        """Remove one user of a node. A node without users is removed, and so are branches that no node has, recursively."""
         waiting = [node]
         while waiting:
             node = waiting.pop()
@@ -363,7 +367,7 @@ class ConditionGraph:
         self.conditions.branch[branch * tables.BRANCH + tables.USES] -= 1
 
     def _drop_branch(self, branch: int) -> int:
-        """Take a branch out; its child."""
+        """Remove a branch and return its child."""
         key = self._of_branch.pop(branch)
         del self._branches[key], self._nodes_with[branch]
         child = key[2]
@@ -377,7 +381,7 @@ class ConditionGraph:
     # --- seeds -----------------------------------------------------------------------------------------------
 
     def make_room_for(self, seeds: int) -> None:
-        """Let so many seeds be linked. Amortised O(1) for each."""
+        """Make room for linking `seeds` more seeds. Amortised O(1) for each."""
         self._see_relations()
         held, state = self.conditions, self.conditions.state
         if (state[tables.GROUP_COUNT] + seeds) * tables.GROUP > len(held.group):
@@ -391,7 +395,7 @@ class ConditionGraph:
             self._replace(entries=wider)
 
     def unlink_all(self) -> None:
-        """Let no seed be found."""
+        """Unlink all seeds."""
         held = self.conditions
         held.node[tables.FIRST_GROUP :: tables.NODE] = 0
         held.open_group[:] = 0
@@ -402,7 +406,7 @@ class ConditionGraph:
     # --- room ------------------------------------------------------------------------------------------------
 
     def see_to_room(self, seeds: int) -> None:
-        """Let there be room for all vertices, relations and so many seeds; and let conditions be those of the edges."""
+        """Make room for all vertices, relations and `seeds` seeds, and bring stale conditions up to date with the edges."""
         if not self.is_on:
             return
         if seeds > len(self.conditions.candidate):
@@ -423,7 +427,7 @@ class ConditionGraph:
             self._replace(vertex=_longer(self.conditions.vertex, needed + needed // 4))
 
     def _rebuild(self) -> None:
-        """Find anew where nodes hold. O(counters)."""
+        """Recompute where nodes hold. O(counters)."""
         self._fills = self.store.fills
         held = self.conditions
         held.counter[:] = 0
@@ -437,13 +441,13 @@ class ConditionGraph:
             self._let_hold(node)
 
     def _let_hold(self, node: int) -> None:
-        """Let the node of a constant hold at its vertex, if it has one."""
+        """Make the node of a constant hold at its vertex, if it has one."""
         key = self._keys[node]
         if isinstance(key, int) and (vertex := self._bound.get(key, key)) >= 0:
             self._call(conditions.let_hold, node, vertex)
 
     def grow(self) -> None:
-        """Make room where a kernel may have found none."""
+        """Enlarge the tables in which a kernel may have found no room."""
         held, state = self.conditions, self.conditions.state
         if 8 * (state[tables.COUNTERS] + 1) > 5 * (state[tables.COUNTER_MASK] + 1):
             self._refill("counter", tables.COUNTERS)
@@ -461,12 +465,12 @@ class ConditionGraph:
             self._replace(pending=_longer(held.pending, 2 * len(held.pending)))
 
     def make_anew(self) -> None:
-        """Make the tables anew, without what came to nothing. O(counters)."""
+        """Rebuild the hash tables without keys whose value is 0. O(counters)."""
         self._refill("counter", tables.COUNTERS)
         self._refill("held", tables.HELDS)
 
     def _refill(self, name: str, counted: int, *, spare: int = 1) -> None:
-        """A table without the keys that came to nothing, twice as large if there are few of those."""
+        """Rebuild a hash table without keys whose value is 0, twice as large if there are few of those."""
         old: np.ndarray = getattr(self.conditions, name)
         live = int(np.count_nonzero(old[1::2]))
         size = _SMALLEST
@@ -491,7 +495,7 @@ class ConditionGraph:
         self._note_capacities()
 
     def _take(self, name: str, width: int) -> int:
-        """The number of a new row."""
+        """Return the number of a new row of a table."""
         if self._free[name]:
             return self._free[name].pop()
         number = self._count[name]
@@ -514,7 +518,7 @@ class ConditionGraph:
         return first
 
     def _ready(self) -> tuple[Any, Any]:
-        """The views that kernels are called with."""
+        """Return the views that kernels are called with."""
         self._see_vertices()
         held = self.store.relations, self.conditions
         if held[0] is not self._views[0] or held[1] is not self._views[1]:
@@ -553,7 +557,7 @@ class ConditionGraph:
             assert read & tables.parent_bit(relation, side), "a parent is missed"
 
     def _found_anew(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
-        """Where nodes hold, and the counters, from the edges alone."""
+        """Return where nodes hold, and the counters, computed from the edges alone."""
         edges = self.store.relations.edge.reshape(-1, tables.EDGE)[1 : self.store.relations.state[tables.EDGES]]
         nodes: dict[int, set[int]] = {}
         counters: dict[tuple[int, int], int] = {}

@@ -1,33 +1,36 @@
 """Shared conditions: which vertices can take part in a solution of which patterns, kept for all patterns at once.
 
 With thousands of patterns a changing edge must not be tried with each atom that reads its relation. What rules most of
-them out are constants a few edges away. So each pattern is seen as a tree (one that spans it, a constant at each place
-a leaf of its own), and for each of its atoms, in both directions, there is a *node*: what must hold at the atom's end
-for the rest of the tree behind it to have a chance. A node is a set of *branches*: an edge of a relation, outward or
-inward, to a vertex at which another node holds. A constant is a node that holds at its vertex. Equal nodes and branches
-of all patterns are one (`condition_graph.py`), so that thousands of patterns have some ten thousands of them.
+them out are constants a few edges away. So each pattern is seen as a tree (one that spans it, with a separate leaf for each
+place of a constant), and for each of its atoms, in both directions, there is a *node*: the condition at the atom's end
+under which the rest of the tree behind it may have a solution. A node is a set of *branches*: an edge of a relation,
+outward or inward, to a vertex at which another node holds. A constant is a node that holds at its vertex. Equal nodes and
+branches of all patterns are shared (`condition_graph.py`), so that thousands of patterns have some ten thousands of them.
 
-Only branches that lead to a constant are kept. That an edge of a relation is there at all the look-ahead of the join
-sees; variables without a constant behind them hold nearly everywhere, and leaving them out makes the upkeep six times
-less, for a search that is hardly longer. So a condition is *necessary*, not sufficient: it decides which seeds are
-begun and which values are descended into, and never which rows come. Hence sharing cannot be seen in them.
+Only branches that lead to a constant are kept. The look-ahead of the join checks that a vertex has an edge of a relation
+at all; variables without a constant behind them hold nearly everywhere, and leaving them out makes the upkeep six times
+cheaper, for a search that is hardly longer. So a condition is *necessary*, not sufficient: it decides which seeds are
+begun and which values are descended into, and never which rows result. Hence rows do not depend on sharing.
 
 The upkeep is counting. For each branch and vertex a counter has the number of neighbours at which the child holds; a
 node holds where the counters of all its branches are above zero. A change spreads towards the parents, along the
-adjacency lists; as trees have an end, counting is exact, for edges that come and edges that go alike:
+adjacency lists; as trees are finite, counting is exact, for edges that enter and edges that leave alike:
 
-- An edge that comes is in its lists already. First it is noted which of its branches have a child that holds now; these
+- An edge that enters is in its lists already. First those of its branches are noted whose child holds now; their
   counters go up. Where a node begins to hold, the counters of its parents go up along all edges there, the new one
-  included: which cannot be among those noted, as the node did not hold then. So each is counted once.
-- An edge that goes is reported first, then taken out of its lists, then the same is done downward.
+  included: it cannot be among those noted, as the node did not hold then. So each is counted once.
+- An edge that leaves is reported first, then removed from its lists, then the same is done downward.
 
-Relations are those of a label, a window and a stream, so windows need no thought here: what expires, goes.
+Relations are those of a label, a window and a stream, so windows need no treatment here: what expires is removed.
 
-Which nodes hold at a vertex stands side by side in blocks, since with a hundred thousand patterns thousands do at many
-vertices. `seeds.py` finds the seeds of an edge by them.
+The nodes that hold at a vertex are stored in contiguous blocks, since with a hundred thousand patterns thousands hold at
+many vertices. `seeds.py` finds the seeds of an edge by them.
 
-Kernels never allocate. Before a counter changes there is room for all that this one change can bring (a record and a frame
-for each node with the branch); else they return NEED_CONDITIONS, and the same call goes on after Python made room.
+`condition_graph.py` calls the functions that fill and clear branches and nodes between chunks, for the parents after their
+children, while there are edges.
+
+Kernels never allocate. Before a counter changes there is room for all that this one change can cause (a record and a frame
+for each node with the branch); else they return NEED_CONDITIONS, and the same call goes on after Python has made room.
 """
 
 from __future__ import annotations
@@ -117,7 +120,7 @@ def _hash(key):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def find(table, mask, key):
-    """Where the value of a key is, -1 if it is not there."""
+    """Return the index of a key's value in a table, or -1 if the key is absent."""
     place = _hash(key) & mask
     while True:
         held = table[2 * place]
@@ -130,7 +133,10 @@ def find(table, mask, key):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _place(table, mask, key):
-    """Where the value of a key is, or may be put with the key before it: there is room."""
+    """Return the index of a key's value, or an empty one where the key and its value can be put.
+
+    The table must have room.
+    """
     place = _hash(key) & mask
     while table[2 * place] != 0 and table[2 * place] != key:
         place = (place + 1) & mask
@@ -139,7 +145,7 @@ def _place(table, mask, key):
 
 @njit(cache=True, nogil=True)
 def put(table, mask, key, value):
-    """Let a key have a value; whether it is new. There is room."""
+    """Set the value of a key; return whether the key is new. The table must have room."""
     place = _place(table, mask, key)
     is_new = table[place - 1] == 0
     table[place - 1] = key
@@ -149,7 +155,7 @@ def put(table, mask, key, value):
 
 @njit(cache=True, nogil=True)
 def refill(old, table):
-    """Fill an empty table with the keys of another whose value is not 0; how many they are."""
+    """Fill an empty table with the keys of another whose value is not 0; return their number."""
     count = 0
     mask = len(table) // 2 - 1
     for i in range(0, len(old), 2):
@@ -161,7 +167,7 @@ def refill(old, table):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def holds(conditions, node, vertex):
-    """Whether a node holds at a vertex."""
+    """Return whether a node holds at a vertex."""
     if node == 0:
         return True
     place = find(conditions.held, conditions.state[HELD_MASK], node << 32 | vertex)
@@ -170,13 +176,13 @@ def holds(conditions, node, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def nodes_in_first(held_there):
-    """How many nodes are in the first block of a vertex, where so many hold."""
+    """Return how many nodes are in the first block of a vertex at which `held_there` nodes hold."""
     return (held_there - 1) % NODES_A_BLOCK + 1 if held_there > 0 else np.int64(0)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _put_in_block(conditions, node, vertex):
-    """Add a node to those that hold at a vertex; its place. There is room."""
+    """Add a node to the nodes that hold at a vertex; return its place. There must be room."""
     state, base = conditions.state, vertex * VERTEX
     count, block = np.int64(conditions.vertex[base + HELD_THERE]), np.int64(conditions.vertex[base + FIRST_BLOCK])
     filled = count % NODES_A_BLOCK
@@ -198,7 +204,7 @@ def _put_in_block(conditions, node, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _take_out_of_block(conditions, place, vertex):
-    """Take a node, from its place, out of those that hold at a vertex: the last one of the first block goes there."""
+    """Remove the node at a place from those that hold at a vertex: the last one of the first block takes the place."""
     state, base = conditions.state, vertex * VERTEX
     count, block = np.int64(conditions.vertex[base + HELD_THERE]), np.int64(conditions.vertex[base + FIRST_BLOCK])
     last = block * BLOCK + FIRST_NODE + (count - 1) % NODES_A_BLOCK
@@ -216,7 +222,7 @@ def _take_out_of_block(conditions, place, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def begin_to_hold(conditions, node, vertex):
-    """A node begins to hold at a vertex, with a frame for its parents. There is room."""
+    """Make a node hold at a vertex, and push a frame for its parents. There must be room."""
     state, records, nodes = conditions.state, conditions.record, conditions.node
     record = state[FREE_RECORD]
     if record != 0:
@@ -246,7 +252,7 @@ def begin_to_hold(conditions, node, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cease_to_hold(conditions, node, vertex, place):
-    """A node ceases to hold at a vertex; `place` is that of its record in the table."""
+    """Make a node cease to hold at a vertex; `place` is the index of its record in the table."""
     state, records, nodes = conditions.state, conditions.record, conditions.node
     record = conditions.held[place]
     conditions.held[place] = 0
@@ -267,7 +273,7 @@ def cease_to_hold(conditions, node, vertex, place):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def push(conditions, vertex, branch, only):
-    """A frame: the counters of branches to a node are to change along the edges of a vertex."""
+    """Push a frame: the counters of branches to a node are to change along the edges of a vertex."""
     if branch != 0:
         frame = conditions.state[DEPTH] * STACK
         conditions.state[DEPTH] += 1
@@ -279,7 +285,7 @@ def push(conditions, vertex, branch, only):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_room(conditions, nodes):
-    """Whether one counter can change, and so many nodes begin or cease to hold."""
+    """Return whether there is room to change one counter and to make `nodes` nodes begin or cease to hold."""
     state = conditions.state
     most = state[COUNTER_MASK] + 1
     if 4 * (state[COUNTERS] + 1) > 3 * most or state[DEPTH] + nodes >= state[STACK_ROOM]:
@@ -292,7 +298,7 @@ def has_room(conditions, nodes):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_up(conditions, branch, vertex):
-    """One neighbour more at which the child holds. There is room."""
+    """Count one more neighbour at which the child of a branch holds. There must be room."""
     state, parts = conditions.state, conditions.part
     state[WORK] += 1
     key = branch << 32 | vertex
@@ -312,7 +318,7 @@ def _count_up(conditions, branch, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_all(conditions, node, vertex, known):
-    """Whether all branches of a node are there at a vertex; that `known` is need not be asked."""
+    """Return whether all branches of a node are satisfied at a vertex; the branch `known` is not checked."""
     for part in range(conditions.node[node * NODE + PART], conditions.node[node * NODE + PART_END]):
         branch = np.int64(conditions.part[part * PART_FIELDS + OF_BRANCH])
         if branch != known:
@@ -324,7 +330,7 @@ def has_all(conditions, node, vertex, known):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_down(conditions, branch, vertex):
-    """One neighbour less at which the child holds."""
+    """Count one neighbour less at which the child of a branch holds."""
     state, parts = conditions.state, conditions.part
     state[WORK] += 1
     place = _place(conditions.counter, state[COUNTER_MASK], branch << 32 | vertex)
@@ -342,7 +348,7 @@ def _count_down(conditions, branch, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _change_counter(conditions, branch, vertex):
-    """A counter changes in the direction of the whole change; False, and nothing done, without room."""
+    """Change a counter in the direction of the whole change; return False, with nothing done, without room."""
     if not has_room(conditions, np.int64(conditions.branch[branch * BRANCH + USES])):
         return False
     if conditions.state[COMES] != 0:
@@ -354,7 +360,7 @@ def _change_counter(conditions, branch, vertex):
 
 @njit(cache=True, nogil=True)
 def spread(relations, conditions):
-    """Let what has changed spread to the parents, to the end; DONE or NEED_CONDITIONS."""
+    """Propagate what has changed to the parents until nothing is left; return DONE or NEED_CONDITIONS."""
     state, stack, branches = conditions.state, conditions.stack, conditions.branch
     while state[DEPTH] > 0:
         frame = (state[DEPTH] - 1) * STACK
@@ -386,7 +392,7 @@ def spread(relations, conditions):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _note(conditions, relation, side, near, far):
-    """Note the branches along an edge whose child holds at the far end; False without room."""
+    """Note the branches along an edge whose child holds at the far end; return False without room."""
     state, nodes, branches = conditions.state, conditions.node, conditions.branch
     bit = np.int64(1) << (2 * relation + side) % 31
     block = np.int64(conditions.vertex[far * VERTEX + FIRST_BLOCK])
@@ -413,13 +419,13 @@ def _note(conditions, relation, side, near, far):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _prefetch_counter(conditions, key):
-    """Ask for the memory of a counter."""
+    """Prefetch the memory of a counter."""
     prefetch_at(conditions.counter, 2 * (_hash(key) & conditions.state[COUNTER_MASK]))
 
 
 @njit(cache=True, nogil=True)
 def change_conditions(relations, conditions, relation, source, target, comes):
-    """An edge came to its lists, or was taken out of them. DONE or NEED_CONDITIONS."""
+    """Update conditions after an edge entered its lists or was removed from them; return DONE or NEED_CONDITIONS."""
     state = conditions.state
     if state[BUSY] == 0:
         state[PENDING] = state[PENDING_AT] = state[DEPTH] = 0
@@ -444,7 +450,7 @@ def change_conditions(relations, conditions, relation, source, target, comes):
 
 @njit(cache=True, nogil=True)
 def let_hold(relations, conditions, node, vertex):
-    """Let the node of a constant hold at its vertex, if it does not yet. DONE or NEED_CONDITIONS."""
+    """Make the node of a constant hold at its vertex unless it does already; return DONE or NEED_CONDITIONS."""
     if not holds(conditions, node, vertex):
         if not has_room(conditions, np.int64(1)):
             return np.int64(NEED_CONDITIONS)
@@ -455,7 +461,10 @@ def let_hold(relations, conditions, node, vertex):
 
 @njit(cache=True, nogil=True)
 def fill_branch(relations, conditions, branch):
-    """Count for a new branch whose child is not new, from record FILL_RECORD of that on. DONE or NEED_CONDITIONS."""
+    """Fill the counters of a new branch whose child is not new, from record FILL_RECORD of the child on.
+
+    Returns DONE or NEED_CONDITIONS.
+    """
     state = conditions.state
     state[COMES] = 1
     while True:
@@ -472,7 +481,10 @@ def fill_branch(relations, conditions, branch):
 
 @njit(cache=True, nogil=True)
 def fill_node(relations, conditions, node):
-    """Let a new node hold where all its branches, none of which is new, are. DONE or NEED_CONDITIONS: call it again."""
+    """Make a new node hold wherever all its branches, none of which is new, are satisfied.
+
+    Returns DONE, or NEED_CONDITIONS, after which the same call goes on.
+    """
     state = conditions.state
     state[COMES] = 1
     branch = np.int64(conditions.part[np.int64(conditions.node[node * NODE + PART]) * PART_FIELDS + OF_BRANCH])
@@ -500,7 +512,7 @@ def fill_node(relations, conditions, node):
 
 @njit(cache=True, nogil=True)
 def clear_branch(relations, conditions, branch):
-    """Forget the counters of a branch that no node has any more, while its child holds where it did."""
+    """Remove the counters of a branch that no node has any more; its child still holds where it did."""
     base = branch * BRANCH
     fields = np.int64(conditions.branch[base + BRANCH_RELATION]) * RELATION_FIELDS + CELL + 1
     fields -= conditions.branch[base + BRANCH_SIDE]
@@ -520,7 +532,7 @@ def clear_branch(relations, conditions, branch):
 
 @njit(cache=True, nogil=True)
 def clear_node(conditions, node):
-    """Let a node hold nowhere, whatever its parents are."""
+    """Make a node hold nowhere; its parents are not updated."""
     while conditions.node[node * NODE + FIRST_HELD] != 0:
         record = np.int64(conditions.node[node * NODE + FIRST_HELD])
         vertex = np.int64(conditions.record[record * RECORD + HELD_VERTEX])

@@ -1,8 +1,21 @@
-"""Rows are written a vector at a time.
+"""The delta join: the solutions that one changing edge brings or takes.
 
-The rows that one list of the last variable gives differ in one column only. So a row is one load of an entry, one blend into
-the values that are bound, and one store of a whole vector, eight or sixteen columns wide: what it writes behind
-the row is overwritten by the next one. Wider rows are written column by column.
+An edge that enters (and is in its relation already) or leaves (and is in it still) is bound to every atom that reads its
+relation, one after the other: a *seed*. The other variables are bound in the order of the plan. A step asks each atom
+that reaches its variable from a bound vertex for the length of its list; the shortest *proposes* its entries, the
+others are *probed* in the hash table (Ngo et al. 2014; datafrog's count, propose, intersect). Before a value is
+descended into, the *look-ahead* checks that every further atom at it has some edge, which is one comparison of bits.
+
+The rule of `alt` and `neu` (differential dataflow): a solution that uses the changing edge in several atoms has it as
+a seed in each. So atoms before the seed do not use that edge, and the solution is found once, from the first of them. Plans
+mark these atoms; whether an edge may be used is decided in `is_changing` and nowhere else.
+
+The walk keeps its place in each list in `Plans.frame`, one frame a step, so that it can stop where the output is full
+and go on later.
+
+Rows are written a vector at a time. The rows that one list of the last variable gives differ in one column only. So a row
+is one load of an entry, one blend into the bound values, and one store of a whole vector, eight or sixteen columns wide:
+what it writes behind the row is overwritten by the next one. Wider rows are written column by column.
 """
 
 from __future__ import annotations
@@ -178,7 +191,7 @@ else:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def write_row(values, at, binding, columns):
-    """Write the values that are bound."""
+    """Write the bound values as one row."""
     for column in range(columns):
         values[at + column] = binding[column]
 
@@ -188,13 +201,13 @@ UNLIMITED = 1 << 62
 
 @njit(cache=True, nogil=True, forceinline=True)
 def is_changing(plans, edge, before_change):
-    """Whether an atom must not use an edge: it stands before the seed, and the edge is the one that changes."""
+    """Return whether an atom must not use an edge: the atom is before the seed, and the edge is the one that changes."""
     return before_change != 0 and edge == plans.state[AT_EDGE]
 
 
 @njit(cache=True, nogil=True)
 def _passes_tests(relations, plans, first, end):
-    """Whether all atoms whose ends are both bound hold, and slots that must differ do."""
+    """Return whether all atoms hold whose ends are both bound, and all slots that must differ do."""
     binding = plans.binding
     for i in range(first, end):
         test = i * TEST_FIELDS
@@ -212,7 +225,7 @@ def _passes_tests(relations, plans, first, end):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _has_bits(relations, plans, first, end):
-    """The look-ahead."""
+    """Return whether vertices have the bits that the look-ahead requires."""
     for i in range(first, end):
         look = i * LOOK_FIELDS
         vertex = np.int64(plans.binding[plans.look[look + LOOK_SLOT]])
@@ -224,7 +237,7 @@ def _has_bits(relations, plans, first, end):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _open_step(relations, plans, step, depth):
-    """Let the shortest list propose: the frame of a step."""
+    """Open the frame of a step: the shortest list proposes."""
     lists, reaches = relations.lists, plans.reach
     stride = relations.state[STRIDE]
     first, end = plans.step[step * STEP_FIELDS + REACH], plans.step[step * STEP_FIELDS + REACH_END]
@@ -246,7 +259,10 @@ def _open_step(relations, plans, step, depth):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _accepts(relations, plans, step, proposer, entry):
-    """Whether the atoms that did not propose an entry, and all else that the step asks, let it pass. Binds its value."""
+    """Bind the value of a proposed entry; return whether the other atoms and all tests of the step accept it.
+
+    Binds its value.
+    """
     lists, reaches, binding = relations.lists, plans.reach, plans.binding
     base = step * STEP_FIELDS
     value = entry >> 32
@@ -279,13 +295,13 @@ def _accepts(relations, plans, step, proposer, entry):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _room(output, columns):
-    """Rows that the output has room for."""
+    """Return how many rows the output has room for."""
     return (output.state[VALUE_ROOM] - output.state[VALUES]) // columns if columns > 0 else np.int64(UNLIMITED)
 
 
 @njit(cache=True, nogil=True)
 def _begin_run(plans, output, query):
-    """Let rows of a query and the current event count to the last run, if it is theirs, or a new one; False without room."""
+    """Continue the last run if it has this query and event, else begin a new one; return False without room."""
     state, runs = output.state, output.runs
     last = (state[RUNS] - 1) * RUN
     if (
@@ -312,7 +328,7 @@ def _begin_run(plans, output, query):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_rows(output, columns, rows):
-    """Rows were written."""
+    """Count rows that were written."""
     state = output.state
     output.runs[(state[RUNS] - 1) * RUN + RUN_ROWS] += rows
     state[VALUES] += rows * columns
@@ -320,7 +336,7 @@ def _count_rows(output, columns, rows):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _last_step(relations, plans, output, seed, step, depth, query, columns):
-    """Write a row for every value of the last variable; DONE, or NEED_OUTPUT with the frame where it stopped."""
+    """Write a row for each value of the last variable; return DONE, or NEED_OUTPUT with the frame where it stopped."""
     lists = relations.lists
     frame = depth * FRAME
     position, end = plans.frame[frame + POSITION], plans.frame[frame + END]
@@ -353,7 +369,7 @@ def _last_step(relations, plans, output, seed, step, depth, query, columns):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _begin_seed(relations, plans, seed, edge):
-    """Bind an edge to a seed; whether there can be solutions."""
+    """Bind an edge to a seed; return whether there can be solutions."""
     base = seed * SEED_FIELDS
     seeds, binding = plans.seed, plans.binding
     source = np.int64(relations.edge[edge * EDGE + SOURCE])
@@ -375,7 +391,7 @@ def _begin_seed(relations, plans, seed, edge):
 
 @njit(cache=True, nogil=True)
 def _walk(relations, plans, output, seed):
-    """Enumerate what is left of a seed, from the step in AT_STEP on."""
+    """Enumerate the rest of a seed, from the step in AT_STEP on."""
     base = seed * SEED_FIELDS
     first = plans.seed[base + STEPS]
     last = plans.seed[base + STEPS_END] - 1
@@ -408,7 +424,7 @@ def _walk(relations, plans, output, seed):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _write_one(plans, output, seed):
-    """The row of a seed that binds everything."""
+    """Write the row of a seed that binds all variables."""
     columns = plans.seed[seed + COLUMNS]
     if not _begin_run(plans, output, plans.seed[seed + QUERY]) or _room(output, columns) < 1:
         return np.int64(NEED_OUTPUT)
@@ -420,7 +436,7 @@ def _write_one(plans, output, seed):
 
 @njit(cache=True, nogil=True)
 def enumerate_edge(relations, plans, output, edge, explicit_only):
-    """Write the rows of an edge from seed AT_SEED on; DONE, or NEED_OUTPUT, after which the same call goes on."""
+    """Write the rows of an edge from seed AT_SEED on; return DONE, or NEED_OUTPUT, after which the same call goes on."""
     state, shared = plans.state, plans.conditions.state
     if shared[ON] != 0 and shared[CHOSEN] == 0:
         relation, source = np.int64(relations.edge[edge * EDGE + RELATION]), np.int64(relations.edge[edge * EDGE + SOURCE])
@@ -453,9 +469,10 @@ def enumerate_edge(relations, plans, output, edge, explicit_only):
 
 @njit(cache=True, nogil=True)
 def enumerate_all(relations, plans, output, seed, relation):
-    """Write the rows of all edges of a seed's relation: every solution, once, whichever seed of the pattern it is.
+    """Write the rows of all edges of a seed's relation: every solution once, whichever seed of the pattern it is.
 
-    No edge is changing (AT_EDGE is 0), so no atom must not use one. From edge AT_ANSWER on; codes as `enumerate_edge`.
+    No edge is changing (AT_EDGE is 0), so every atom may use every edge. The enumeration goes on from edge AT_ANSWER; the
+    codes are those of `enumerate_edge`.
     """
     state = plans.state
     base = seed * SEED_FIELDS
@@ -481,9 +498,10 @@ def enumerate_all(relations, plans, output, seed, relation):
 
 @njit(cache=True, nogil=True)
 def enumerate_around(relations, plans, output, seed, relation, side):
-    """As `enumerate_all`, of the edges of a seed's relation at the vertices of records from AT_ANSWER on.
+    """Write the rows of the edges of a seed's relation at the vertices of records from AT_ANSWER on.
 
-    These are where a node holds that the seed needs at its source (`side` 0) or target (1), so no other edge has solutions.
+    At these vertices the node holds that the seed needs at its source (`side` 0) or target (1), so no other edge has
+    solutions. The codes are those of `enumerate_edge`.
     """
     state, conditions = plans.state, plans.conditions
     base = seed * SEED_FIELDS

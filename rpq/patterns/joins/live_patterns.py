@@ -1,11 +1,11 @@
-"""Whether a query is worth support lists, from what is measured while it runs.
+"""Running patterns: chunks of a stream go in, pieces of rows come out; and the choice of queries that get support lists.
 
-What the join costs beyond its rows is the values that it looks at; what support lists cost is the entries that they
-add and take out. Both are counted, over as many changes of edges as making the lists costs, so that a wrong guess
-costs a part of what has been done anyway. A query that looks at many more values than it has changes and rows gets
-them on trial; it keeps them where they at least halve its work. A trial that failed is repeated after twice as many
-periods, so trials cost less and less; and at once where a change has come to cost twice what it did before that trial,
-since what a hub costs grows with the stream and what its lists cost does not.
+The choice follows from what is measured while a query runs. What the join costs beyond its rows is the values that it looks
+at; what support lists cost is the entries that are added and removed. Both are counted, over as many changes of edges as
+building the lists costs, so that a wrong guess costs a part of what has been done anyway. A query that looks at many more
+values than it has changes and rows gets support lists on trial; it keeps them where they at least halve its work. A trial
+that failed is repeated after twice as many periods, so trials cost less and less; and at once where a change has come to
+cost twice what it did before that trial, since what a hub costs grows with the stream and what its lists cost does not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHORTEST = 4096
 
 @dataclass(slots=True)
 class _Record:
-    """What was measured of a query when its period began."""
+    """The measurements of a query at the beginning of its period."""
 
     changes: int
     failures: int = 0
@@ -54,7 +54,7 @@ class _Record:
 
 
 class SupportChoice:
-    """Decides for the queries of tables. Between chunks."""
+    """The choice of queries that have support lists, revised between chunks."""
 
     def __init__(self, plan_tables: PlanTables) -> None:
         self.tables = plan_tables
@@ -62,7 +62,7 @@ class SupportChoice:
         self._next = 0
 
     def review(self) -> None:
-        """Give support lists to queries that need them, and take them from others.
+        """Give support lists to queries that benefit from them, and remove them from others.
 
         O(1), and once a period O(queries that ever cost anything).
         """
@@ -79,12 +79,12 @@ class SupportChoice:
             record.changes = changes
 
     def _changes(self) -> int:
-        """Changes of edges so far."""
+        """Return how many changes of edges there have been so far."""
         state = self.tables.plans.state
         return int(state[tables.INSERTED] + state[tables.DELETED] + state[tables.EXPIRED])
 
     def why(self, query: int) -> str:
-        """Whether a query has support lists, and why."""
+        """Return whether a query has support lists, and why, in words."""
         record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # one that has done nothing has none
         if record.measured is None or self._changes() < SHORTEST:
             return f"not yet: it is judged after {SHORTEST:,} changes of edges or more"
@@ -138,10 +138,10 @@ class Run(NamedTuple):
 
 
 class LivePatterns:
-    """The relations of a store under the plans of tables.
+    """The relations of a store, and the plans that run over them.
 
-    `deliver` is called with each piece of the output. With `chooses` queries get support lists where they are worth it.
-    `guard` is called before more memory is taken, with what for (a `NEED_` code), and may raise.
+    `deliver` is called with each piece of the output. With `chooses`, queries get support lists where they pay. `guard` is
+    called before more memory is taken, with the `NEED_` code that says for what, and may raise.
     """
 
     def __init__(
@@ -173,13 +173,13 @@ class LivePatterns:
         self._held_views: tuple[Any, Any, Any] = (None, None, None)
 
     def apply(self, tuples: Tuples) -> None:
-        """Apply a chunk; its rows are delivered."""
+        """Apply a chunk and deliver its rows."""
         if len(tuples.source):
             self.store.have_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
         self.apply_view(view(tuples), len(tuples.source))
 
     def apply_view(self, tuples: Any, count: int, changes: Changes = NO_CHANGES) -> None:
-        """Apply the view of a chunk, for whose vertices there is room, and what it changes in derived relations."""
+        """Apply the view of a chunk, for whose vertices there is room, and its changes of derived relations."""
         state = self.plan_tables.plans.state
         state[tables.TUPLE] = state[tables.STARTED] = 0
         state[tables.PHASE] = tables.CROSSING
@@ -188,12 +188,12 @@ class LivePatterns:
             self.choice.review()
 
     def advance(self, time: int, changes: Changes = NO_CHANGES) -> None:
-        """Move the stream time; rows of boundaries, and of changes of derived relations by then, are delivered."""
+        """Move the stream time; deliver the rows of boundaries, and of changes of derived relations up to that time."""
         self.plan_tables.plans.state[tables.ORDER] = 0
         self._call(updates.advance_to, int(time), self._expected(changes))
 
     def _expected(self, changes: Changes) -> Any:
-        """The view of changes, which kernels are told of."""
+        """Announce changes of derived relations to the kernels; return their view."""
         state, count = self.plan_tables.plans.state, len(changes.order)
         state[[tables.CHANGE, tables.CHANGES]] = 0, count
         state[tables.CHANGE_ORDER] = changes.order[0] if count else NEVER
@@ -202,9 +202,9 @@ class LivePatterns:
         return view(changes) if count or len(changes.spent) else _NO_CHANGES
 
     def answers(self, query: int) -> None:
-        """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and what joining them costs).
+        """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and the cost of joining them).
 
-        `deliver` may raise: the others are not enumerated then.
+        Where `deliver` raises, the other solutions are not enumerated.
         """
         self.plan_tables.see_to_conditions()
         around = self.plan_tables.narrowest_seed(query)
@@ -251,7 +251,7 @@ class LivePatterns:
         self._hand_over()
 
     def _views(self) -> tuple[Any, Any, Any]:
-        """What kernels are called with; made anew where arrays were replaced."""
+        """Return the views that kernels are called with; they are renewed where arrays were replaced."""
         held = self.store.relations, self.plan_tables.plans
         if held[0] is not self._held[0] or held[1] is not self._held[1]:
             self._held = held
@@ -267,7 +267,7 @@ class LivePatterns:
                 state[tables.RUNS] = state[tables.VALUES] = 0
 
     def runs(self) -> list[Run]:
-        """The runs of the current piece, in order."""
+        """Return the runs of the current piece, in order."""
         found = []
         for row in self.output.runs[: self.output.state[tables.RUNS] * tables.RUN].reshape(-1, tables.RUN).tolist():
             query, order, time, sign, first, count = row

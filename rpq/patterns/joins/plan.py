@@ -1,9 +1,13 @@
-"""From a pattern to plans: in which order a change of each atom is joined with the other atoms.
+"""Plans of a pattern: the order in which a change of each atom is joined with the other atoms.
 
 A pattern is atoms over variables (text) and constants (ids of vertices). Atoms without variables are *conditions*. The
 others fall into connected *parts*, joined by shared variables; parts are kept apart, and their product is not formed here.
-A part has a seed for each of its atoms. From a seed, the variable that is reached by most atoms from what is bound comes
+A part has a seed for each of its atoms. From a seed, the variable that most atoms reach from bound terms comes
 next (ties: the one that stands in most atoms, then in the order of the text), so each step intersects as much as it can.
+
+Parts that differ only in the names of variables and in their constants have one *shape*. In a shape variables are numbered
+as they first appear, and constants too; `Shaped.constants` has what they are. Thousands of patterns have parts of some
+hundreds of shapes, and planning would take longer than the rest of registering a pattern.
 
 Nothing here knows numba, arrays or the stream: see `plan_tables.py`.
 """
@@ -34,7 +38,7 @@ class Atom(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """An atom through which a variable is reached from a term that is bound: forward along its edges, or backward."""
+    """An atom through which a variable is reached from a bound term: forward along its edges, or backward."""
 
     atom: int
     bound: Term
@@ -53,7 +57,7 @@ class Test:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """A vertex must have an edge of a relation, out of it (forward) or into it."""
+    """A condition on a bound vertex: it has an edge of a relation, out of it (forward) or into it."""
 
     atom: int
     term: Term
@@ -63,7 +67,10 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """A variable is bound: the shortest of the lists that the `reaches` walk proposes, the others and the tests decide."""
+    """The binding of a variable.
+
+    The shortest of the lists that the `reaches` walk proposes values; the other atoms and the tests filter them.
+    """
 
     variable: str
     reaches: tuple[Reach, ...]
@@ -75,7 +82,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Seed:
-    """What follows when an edge of an atom's relation changes."""
+    """The order of binding after a change of an edge of one atom's relation."""
 
     atom: int
     tests: tuple[Test, ...]
@@ -102,7 +109,7 @@ class Part:
         return tuple(term for term in self.slots if isinstance(term, str))
 
     def sides(self) -> set[tuple[int, bool]]:
-        """The sides of relations that plans walk: (relation, whether forward)."""
+        """Return the sides of relations that the plans walk: (relation, whether forward)."""
         walked = set()
         for seed in self.seeds:
             walked |= {(look.relation, look.forward) for look in seed.looks}
@@ -121,7 +128,7 @@ class Plan:
     parts: tuple[Part, ...]
 
     def describe(self, relation_name: Callable[[int], str] = str, vertex_name: Callable[[int], str] = str) -> str:
-        """The order of binding for each seed, a line a step.
+        """Return the order of binding for each seed, a line a step.
 
         >>> print(plan_pattern([Atom("?x", 0, "?y"), Atom("?y", 1, "?z")]).describe("ab".__getitem__))
         ?x a ?y changes (if b from ?y):
@@ -139,7 +146,7 @@ class Plan:
 
 
 def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, isomorphism: bool = False) -> Plan:
-    """The plan of a pattern. Without `select` rows have all variables but blank nodes, in order of appearance.
+    """Plan a pattern. Without `select` rows have all variables but blank nodes, in order of appearance.
 
     With `isomorphism` all variables of a part and the constants of the pattern have pairwise different values; variables of
     different parts are to be compared where the product is formed. O(atoms³).
@@ -163,14 +170,14 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
 
 
 def connected_parts(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
-    """The atoms of each part, and behind them each condition by itself. Raises `QueryError`. O(atoms²)."""
+    """Return the atoms of each part, followed by each condition by itself. Raises `QueryError`. O(atoms²)."""
     distinct = _different(atoms)
     conditions = [(atom,) for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))]
     return [*_connected(distinct), *conditions]
 
 
 def condition_part(atom: Atom) -> Part:
-    """A condition as a part without columns: its one row is there while the edge is."""
+    """Return a condition as a part without columns, which has one row while the edge is present."""
     return _part((atom,), (), None)
 
 
@@ -179,7 +186,10 @@ def _ends(atom: Atom) -> tuple[Term, Term]:
 
 
 def is_one_part(atoms: Sequence[Atom]) -> bool:
-    """Whether the plan of a pattern is one part without conditions. Raises `QueryError` where there is none. O(atoms²)."""
+    """Return whether the plan of a pattern is one part without conditions.
+
+    Raises `QueryError` where there is none. O(atoms²).
+    """
     different = _different(atoms)
     connected = _connected(different)
     return len(connected) == 1 and len(connected[0]) == len(different)
@@ -193,7 +203,7 @@ def _different(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
 
 
 def _connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
-    """The atoms with variables, divided into parts without a common one; in the order of the pattern."""
+    """Return the atoms with variables, divided into parts that share no variable; in the order of the pattern."""
     parts: list[tuple[set[Term], list[int]]] = []
     for number, atom in enumerate(atoms):
         variables: set[Term] = {term for term in _ends(atom) if isinstance(term, str)}
@@ -227,7 +237,7 @@ def _part(atoms: tuple[Atom, ...], select: Sequence[str], distinct_constants: tu
 
 
 def spanning_tree(part: Part) -> tuple[int, ...]:
-    """Atoms that join all variables of a part without a cycle: those that join what those before them do not."""
+    """Return atoms that join all variables of a part without a cycle, each atom that joins what its predecessors do not."""
     group = {name: name for name in part.variables}
     tree = []
     for number, (source, _, target) in enumerate(part.atoms):
@@ -239,7 +249,7 @@ def spanning_tree(part: Part) -> tuple[int, ...]:
 
 
 def must_not_use_the_change(atoms: Sequence[Atom], atom: int, seed: int) -> bool:
-    """The rule of alt and neu: an atom before the seed reads its relation without the changing edge, one behind it with.
+    """Return whether an atom reads its relation without the changing edge: the rule of `alt` and `neu`.
 
     A solution that uses the changing edge in several atoms is then found once, from the first of them.
     """
@@ -283,21 +293,21 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
 
 
 def _closeness(atoms: Sequence[Atom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]) -> tuple[int, int]:
-    """How many waiting atoms reach a variable from what is bound, and in how many it stands."""
+    """Return how many waiting atoms reach a variable from bound terms, and how many contain it."""
     ends = [_ends(atoms[number]) for number in waiting]
     reached = sum((a == variable and b in bound) or (b == variable and a in bound) for a, b in ends)
     return reached, sum(variable in _ends(atom) for atom in atoms)
 
 
 def _tests(atoms: Sequence[Atom], seed: int, waiting: list[int], bound: Sequence[Term]) -> tuple[Test, ...]:
-    """The waiting atoms whose ends are both bound; they wait no more."""
+    """Remove the atoms whose ends are both bound from `waiting`; return them as tests."""
     both = [number for number in waiting if all(term in bound for term in _ends(atoms[number]))]
     waiting[:] = [number for number in waiting if number not in both]
     return tuple(Test(atom=number, before=must_not_use_the_change(atoms, number, seed)) for number in both)
 
 
 def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Look]:
-    """What a bound vertex needs for the waiting atoms at it."""
+    """Return what the waiting atoms at a bound vertex require of it."""
     found = []
     for number in waiting:
         source, relation, target = atoms[number]
@@ -312,7 +322,7 @@ def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Lo
 
 
 def shown_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
-    """An atom as text."""
+    """Return an atom as text."""
     source, target = (term if isinstance(term, str) else vertex_name(term) for term in _ends(atom))
     return f"{source} {relation_name(atom.relation)} {target}"
 
@@ -320,7 +330,7 @@ def shown_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Cal
 def describe_seed(
     part: Part, seed: Seed, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]
 ) -> list[str]:
-    """The order of binding for a seed, a line for the change, which ends with a colon, and then one a step."""
+    """Return the order of binding for a seed: a line for the change, which ends with a colon, then one a step."""
 
     def walk(relation: int, term: Term, forward: bool) -> str:
         held = term if isinstance(term, str) else vertex_name(term)
@@ -344,7 +354,7 @@ def describe_seed(
 
 
 class Shaped(NamedTuple):
-    """A part of a pattern: its shape, and how its columns are called and which vertices its constants are there."""
+    """A part of a pattern: its shape, the names of its columns, and the vertices of its constants."""
 
     part: Part
     columns: tuple[str, ...]
@@ -353,7 +363,7 @@ class Shaped(NamedTuple):
 
 
 def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: bool) -> list[Shaped]:
-    """The parts of a pattern, and behind them its conditions as parts without columns. Raises `QueryError`."""
+    """Return the parts of a pattern, followed by its conditions as parts without columns. Raises `QueryError`."""
     if isomorphism:
         plan = plan_pattern(atoms, select=select, isomorphism=True)
         if len(plan.parts) > 1:

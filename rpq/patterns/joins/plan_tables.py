@@ -1,7 +1,7 @@
 """The plans of all patterns in one set of flat tables, which kernels interpret (`tables.py`).
 
-A pattern is appended, and taken out by unchaining its seeds; where more than half of the seeds are of
-patterns that were taken out, the tables are made anew.
+A pattern is appended, and removed by unlinking its seeds; where more than half of the seeds are of removed patterns, the
+tables are rebuilt.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ For fewer the upkeep of conditions takes longer than the seeds that they spare.
 
 
 class Work(NamedTuple):
-    """What a query cost."""
+    """The work that a query caused."""
 
     looks: int
     """Values that the join looked at and that were no rows by themselves."""
@@ -61,7 +61,7 @@ class _Shape(NamedTuple):
 
 
 class PlanTables:
-    """The plans that read the relations of a store; `plans` are the arrays, which `add` and `remove` may replace."""
+    """The plans that read the relations of a store. `add` and `remove` may replace the arrays `plans`."""
 
     def __init__(self, store: RelationStore, *, sharing: Literal["auto", "always", "never"] = "auto") -> None:
         self.store = store
@@ -92,37 +92,44 @@ class PlanTables:
         self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
 
     def see_to_conditions(self) -> None:
-        """Let kernels have the conditions that there are, with room for all that there is. O(1) where nothing changed."""
+        """Give kernels the current conditions, with room for all vertices, relations and seeds.
+
+        O(1) where nothing changed.
+        """
         self.graph.see_to_room(self._used["seed"])
         if self.plans.conditions is not self.graph.conditions:
             self.plans = self.plans._replace(conditions=self.graph.conditions)
 
     def is_linked(self, query: int) -> bool:
-        """Whether changes of a query's relations are enumerated."""
+        """Return whether changes of a query's relations are enumerated."""
         return query in self._linked
 
     def queries(self) -> list[int]:
-        """The queries that have a part whose changes are enumerated."""
+        """Return the queries that have a part whose changes are enumerated."""
         return list(self._linked)
 
     def queries_at_work(self) -> set[int]:
-        """The queries whose changes are enumerated that cost anything since they were asked last. O(seeds), in one pass."""
+        """Return the linked queries that have caused work since this was last called.
+
+        O(seeds), in one pass.
+        """
         rows = self.plans.seed[: self._used["seed"] * tables.SEED_FIELDS].reshape(-1, tables.SEED_FIELDS)
         busy = (rows[:, tables.LOOKED] != 0) | (rows[:, tables.WRITTEN] != 0)
         return {query for query in np.unique(rows[busy, tables.QUERY]).tolist() if query in self._linked}
 
     def take_work(self, query: int) -> Work:
-        """What a query cost since it was asked last. O(its atoms, and seeds of the relations that it reads)."""
+        """Return the work of a query since this was last called. O(its atoms, and seeds of the relations that it reads)."""
         looks, rows = self._take_counts(query)
         return Work(looks, rows, self._supports.take_work(self._trees[query]) if query in self._trees else 0)
 
     def work_of(self, query: int) -> dict[int, tuple[int, int]]:
-        """For each atom of a query what its seed has looked at and the rows that it wrote, since the query came."""
+        """Return for each atom of a query the values that its seed has looked at and the rows written, since the query was
+        added."""
         self._take_counts(query)
         return self._work[query]
 
     def _take_counts(self, query: int) -> tuple[int, int]:
-        """Take what the seeds of a query counted into account; looks and rows since they were taken last. O(its atoms)."""
+        """Add up the counts of a query's seeds; return looks and rows since the last call. O(its atoms)."""
         work, looks, rows = self._work[query], 0, 0
         for seed, atom in self._seed_atoms[query].items():
             at = seed * tables.SEED_FIELDS
@@ -140,7 +147,7 @@ class PlanTables:
         return sum(array.nbytes for array in self.plans if isinstance(array, np.ndarray)) + self.graph.nbytes
 
     def cheapest_seed(self, query: int) -> tuple[int, int]:
-        """The seed of a query with the fewest edges in its relation, and that relation."""
+        """Return the seed of a query with the fewest edges in its relation, and that relation."""
         held = self.store.relations.relation.reshape(-1, tables.RELATION_FIELDS)[:, tables.EDGES_HELD]
         part = self._parts[query][0]
         relation = min((part.atoms[seed.atom].relation for seed in part.seeds), key=held.__getitem__)
@@ -148,9 +155,9 @@ class PlanTables:
         return next(seed for seed, atom in seeds if part.atoms[atom].relation == relation), relation
 
     def narrowest_seed(self, query: int) -> tuple[int, int, int, int] | None:
-        """A seed of a query, its relation, and a side, with the first record of where the node holds that it needs there.
+        """Return a seed of a query, its relation, a side, and the first record of the node that the seed needs at that side.
 
-        None where no seed needs one at a side whose lists are kept.
+        Returns None where no seed needs a node at a side whose lists are kept.
         """
         if query not in self._needs or self.graph.is_stale:
             return None
@@ -166,11 +173,11 @@ class PlanTables:
         return found
 
     def columns(self, query: int) -> tuple[str, ...]:
-        """The columns of a query's rows."""
+        """Return the columns of a query's rows."""
         return self._parts[query][0].columns
 
     def bind(self, constant: int, vertex: int | None) -> None:
-        """Let a constant, by its number, be this vertex from now on, or none; what has it is to be linked anew."""
+        """Bind a constant, by its number, to a vertex or to none; the parts that have it must be linked anew."""
         if vertex is None:
             self.bound.pop(constant, None)
         else:
@@ -187,10 +194,10 @@ class PlanTables:
         constants: tuple[int, ...] | None = None,
         is_linked: bool = True,
     ) -> None:
-        """Have the plan of a part, as rows of a query; `explicit`: what leaves by expiry as well.
+        """Add the plan of a part, with rows of a query. With `explicit` rows that expire are reported as well.
 
-        `constants` has the vertices of the part's constants, or their numbers (below -1), where these are ranks. Its changes
-        are enumerated once it is linked. O(its plan), and the edges of a relation one of whose sides was not kept so far.
+        `constants` has the vertices of the part's constants, or their numbers (below -1), where these are ranks. Changes are
+        enumerated once the query is linked. O(its plan), and the edges of a relation one of whose sides was not kept so far.
         """
         if query in self._parts:
             raise ValueError(f"query {query} has a part already")
@@ -209,7 +216,7 @@ class PlanTables:
         self._choose_sharing()
 
     def remove(self, query: int) -> None:
-        """Forget a query. O(seeds of the relations that it reads)."""
+        """Remove a query. O(seeds of the relations that it reads)."""
         if query in self._trees:
             self._supports.remove(self._trees.pop(query))
         self._take_out(query, self._parts.pop(query)[0])
@@ -220,7 +227,7 @@ class PlanTables:
         self._choose_sharing()
 
     def link(self, query: int) -> None:
-        """Enumerate changes of a query's relations from now on; all its constants are vertices. O(its seeds)."""
+        """Enumerate changes of a query's relations from now on; all its constants must be vertices. O(its seeds)."""
         constants = self._parts[query][2]
         if constants:
             shape = self._shape_of[query]
@@ -235,12 +242,12 @@ class PlanTables:
         self._call(link_seeds, query)
 
     def unlink(self, query: int) -> None:
-        """Enumerate them no more. O(its seeds)."""
+        """Stop enumerating changes of a query's relations. O(its seeds)."""
         del self._linked[query]
         self._call(unlink_seeds, query)
 
     def _check(self) -> None:
-        """Assert that what is linked asks for the vertices that its constants are."""
+        """Assert that linked seeds require the vertices that their constants are bound to."""
         for query in self._linked:
             constants, shape = self._parts[query][2], self._shape_of[query]
             first = next(iter(self._seed_atoms[query])) * tables.SEED_FIELDS
@@ -249,7 +256,7 @@ class PlanTables:
             assert asked == known, f"part {query} asks for vertices {asked}, and its constants are {known}"
 
     def _call(self, kernel: Callable[..., None], query: int) -> None:
-        """Let a kernel have the seeds of a query, which stand side by side."""
+        """Call a kernel with the seeds of a query, which are adjacent."""
         seeds = self._seed_atoms[query]
         self.graph.make_room_for(len(seeds))
         if self.plans.conditions is not self.graph.conditions:
@@ -264,12 +271,12 @@ class PlanTables:
         ready(*self._views[2:], first, first + len(seeds))
 
     def _vertex(self, term: int, constants: tuple[int, ...] | None) -> int:
-        """The vertex of a constant, as far as it has one."""
+        """Return the vertex of a constant, or NONE while it has none."""
         vertex = term if constants is None else constants[term]
         return vertex if vertex >= 0 else self.bound.get(vertex, NONE)
 
     def _choose_sharing(self) -> None:
-        """Share conditions where there are many parts, or none."""
+        """Share conditions where there are many parts, and stop sharing where there are none."""
         few = MANY // 2 if self.graph.is_on else MANY
         wanted = self.sharing == "always" or (self.sharing == "auto" and len(self._parts) >= few)
         if wanted == self.graph.is_on:
@@ -284,24 +291,24 @@ class PlanTables:
         self._write_all()
 
     def shared_conditions(self, query: int) -> tuple[int, int]:
-        """How many conditions a query needs, and how many of these others need or build on as well. O(its atoms²)."""
+        """Return how many conditions a query needs, and how many of these others need or build on too. O(its atoms²)."""
         nodes = self._needs[query].nodes if query in self._needs else []
         own = {node: nodes.count(node) for node in nodes}
         mine = {node: count + self.graph.parents_of(node, own) for node, count in own.items()}
         return len(own), sum(self.graph.users(node) > count for node, count in mine.items())
 
     def has_no_solution(self, query: int) -> bool:
-        """Whether conditions tell that a query has no solution now. O(its atoms)."""
+        """Return whether the conditions imply that a query has no solution now. O(its atoms)."""
         return query in self._needs and self.graph.holds_nowhere(self._needs[query])
 
     def has_supports(self, query: int) -> bool:
-        """Whether support lists are kept for a query."""
+        """Return whether support lists are kept for a query."""
         return query in self._trees
 
     def support(self, query: int, keep: bool) -> bool:
-        """Keep support lists for a query from now on, or no more; between chunks. Whether that is so now.
+        """Keep support lists for a query from now on, or drop them, between chunks; return whether they are kept now.
 
-        O(its atoms × (edges + vertices)) where it changes. A pattern of one atom, or too large a one, has none.
+        O(its atoms × (edges + vertices)) where it changes. A pattern of one atom, or one that is too large, has none.
         """
         held = self._parts[query]
         part = held[0]
@@ -329,7 +336,7 @@ class PlanTables:
             self._write_all()
 
     def _write_all(self) -> None:
-        """Make the tables anew."""
+        """Rebuild the tables."""
         for held in self._parts:
             self._take_counts(held)
         self._used = dict.fromkeys(_WIDTHS, 0)
@@ -344,7 +351,7 @@ class PlanTables:
     # --- written -------------------------------------------------------------------------------------------------
 
     def _append(self, name: str, rows: Sequence[Sequence[int]] | np.ndarray) -> tuple[int, int]:
-        """Add rows to a table; the first, and the one behind the last."""
+        """Add rows to a table; return the number of the first, and one past the last."""
         width, used = _WIDTHS[name], self._used[name]
         array: np.ndarray = getattr(self.plans, name)
         end = used + len(rows)
@@ -383,7 +390,10 @@ class PlanTables:
             self._call(link_seeds, query)
 
     def _shape(self, query: int, part: Part) -> _Shape:
-        """What the rows of all parts have that are one object, written where it is not yet; with support lists its own."""
+        """Return the rows that all parts share which are one object, and write them if missing.
+
+        A part with support lists has rows of its own.
+        """
         if query not in self._trees and (known := self._shapes.get(id(part))) is not None:
             return known
         slot = {term: number for number, term in enumerate(part.slots)}
@@ -458,9 +468,10 @@ class PlanTables:
         supported: Iterable[str],
         but: int | None = None,
     ) -> list[tuple[int, int, int]]:
-        """(slot, word, bits): what is asked of one word at a time.
+        """Return (slot, word, bits) for the bits that are required in each word.
 
-        With a tree, its atoms ask through their support lists: all those at the `supported` variables, `but` one atom's.
+        With a tree, its atoms require their support lists: all those at the `supported` variables, except those of the atom
+        `but`.
         """
         bits: dict[tuple[int, int], int] = {}
 
@@ -479,7 +490,7 @@ class PlanTables:
 
 
 def _places_of_constants(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where in the seeds of a part vertices of constants are asked for, and of which constants."""
+    """Return where in the seeds of a part vertices of constants are required, and of which constants."""
     found = [
         (number * tables.SEED_FIELDS + field, term)
         for number, seed in enumerate(part.seeds)
@@ -492,7 +503,7 @@ def _places_of_constants(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _tests(
     part: Part, slot: dict[Term, int], tests: Iterable[Test], differ: Iterable[tuple[Term, Term]]
 ) -> list[tuple[int, int, int, int]]:
-    """Atoms to be probed, and pairs of slots that must differ (those first: they cost less)."""
+    """Return the atoms to be probed and the pairs of slots that must differ; the pairs are first, since they cost less."""
     rows = [(NONE, slot[one], slot[other], 0) for one, other in differ]
     for test in tests:
         source, relation, target = part.atoms[test.atom]

@@ -1,8 +1,13 @@
-"""Where seeds are found: in the chain of the relation that they read, and by the conditions that they need.
+"""The lookup of seeds: in the chain of the relation that they read, and by the conditions that they need.
 
-With conditions a seed hangs in an entry (the node that it needs at the source) of a group (its relation, and the node that
-it needs at the target). Groups hang at their node, those that need none there at their relation; an entry is looked up by
-its group and node. Groups and entries come with the first seed that needs them and go with the last.
+With conditions a seed belongs to an entry (the node that it needs at the source) of a group (its relation, and the node that
+it needs at the target). Groups are chained at their node, those that need none there at their relation; an entry is looked
+up by its group and node. Groups and entries are created with the first seed that needs them and removed with the last. Seeds
+that need the same form one chain.
+
+For a changing edge there are groups for the nodes that hold at its target, and for none. The nodes that hold at its source
+are marked; in a group the entries whose node is marked are chosen, or, where there are far more entries than nodes at the
+source, the entries of these nodes are looked up one by one.
 
 Kernels never allocate: before seeds are linked there is room for a group and an entry of each.
 """
@@ -63,7 +68,7 @@ from rpq.patterns.tables import (
 
 @njit(cache=True, nogil=True)
 def link_seeds(relations, plans, first, end):
-    """Let seeds be found, the last one first: chains are extended at their heads."""
+    """Link seeds, so that they are found, in reverse order: chains are extended at their heads."""
     seeds = plans.seed
     for i in range(end - first):
         seed = end - 1 - i
@@ -81,7 +86,7 @@ def link_seeds(relations, plans, first, end):
 
 @njit(cache=True, nogil=True)
 def unlink_seeds(relations, plans, first, end):
-    """Let seeds be found no more. O(1) for each; where a group is left with fewer entries, O(these)."""
+    """Unlink seeds. O(1) for each; where a group is left with fewer entries, O(these)."""
     seeds = plans.seed
     for seed in range(first, end):
         base = seed * SEED_FIELDS
@@ -112,7 +117,7 @@ def _enter(plans, seed):
 
 @njit(cache=True, nogil=True)
 def _group_of(conditions, relation, target):
-    """The group of a relation and a node at its targets, made where there is none."""
+    """Return the group of a relation and a node at its targets; create it if missing."""
     head = target * NODE + FIRST_GROUP
     group = np.int64(conditions.node[head]) if target != 0 else np.int64(conditions.open_group[relation])
     while group != 0 and conditions.group[group * GROUP + GROUP_RELATION] != relation:
@@ -143,7 +148,7 @@ def _group_of(conditions, relation, target):
 
 @njit(cache=True, nogil=True)
 def _entry_of(conditions, group, source):
-    """The entry of a group and a node at its sources, made where there is none."""
+    """Return the entry of a group and a node at its sources; create it if missing."""
     state, key = conditions.state, group << 32 | (source + 1)
     place = find(conditions.entries, state[ENTRY_MASK], key)
     if place >= 0 and conditions.entries[place] != 0:
@@ -207,7 +212,10 @@ def _drop_group(conditions, group):
 
 @njit(cache=True, nogil=True)
 def _take_out(heads, head, links, width, step, one):
-    """Take `one` out of the list that begins at a head and goes on, from record to record of a width, at a step."""
+    """Remove the record `one` from a linked list.
+
+    The list begins at `heads[head]`; its records in `links` are `width` long, with the next record at `step`.
+    """
     after = links[one * width + step]
     held = np.int64(heads[head])
     if held == one:
@@ -243,9 +251,9 @@ def _choose_by_key(plans, group, node):
 
 @njit(cache=True, nogil=True)
 def _mark_nodes(conditions, vertex):
-    """Mark the nodes that hold at a vertex; the mark.
+    """Mark the nodes that hold at a vertex; return the mark.
 
-    Where numbers begin again a node may bear one of long ago, and seeds are begun that come to nothing.
+    After the marks wrap around, a node may bear an old mark; then seeds are begun that have no solution.
     """
     mark = conditions.state[MARKED] % _LAST_MARK + 1
     conditions.state[MARKED] = mark
@@ -278,7 +286,7 @@ def _look_up_all(plans, group, vertex):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _choose_of_group(plans, group, source, mark):
-    """The seeds of a group whose condition at the source holds."""
+    """Choose the seeds of a group whose condition at the source holds."""
     conditions = plans.conditions
     if conditions.group[group * GROUP + ENTRIES] > WALKED * (conditions.vertex[source * VERTEX + HELD_THERE] + 1):
         _look_up_all(plans, group, source)
@@ -292,7 +300,7 @@ def _choose_of_group(plans, group, source, mark):
 
 @njit(cache=True, nogil=True)
 def choose_seeds(plans, relation, source, target):
-    """Note the seeds that an edge of a relation may bring to a solution as candidates."""
+    """Choose as candidates the seeds for which an edge of a relation may have solutions."""
     conditions = plans.conditions
     nodes, groups = conditions.node, conditions.group
     conditions.state[CANDIDATES] = conditions.state[AT_CANDIDATE] = 0
@@ -320,7 +328,7 @@ def choose_seeds(plans, relation, source, target):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def next_candidate(conditions):
-    """The next of the candidates, -1 if there is none."""
+    """Return the next candidate, or -1 if there is none."""
     state = conditions.state
     if state[AT_CANDIDATE] >= state[CANDIDATES]:
         return np.int64(-1)

@@ -1,17 +1,17 @@
 """Support lists: for an atom and an end, a vertex's neighbours that are themselves supported further on.
 
-A tree that goes through hubs to a rare condition is searched in vain by the delta join: of a thousand neighbours one
+The delta join searches in vain through a tree that leads through hubs to a rare condition: of a thousand neighbours one
 leads on, and look-ahead sees one atom far. So for atoms that make up a spanning tree of a pattern, and for both ends,
 each vertex gets the list of those neighbours that have, at their own variable, a non-empty list for every other atom
 of the tree there. The length of such a list is the counter of the dynamic Yannakakis algorithm (Idris et al. 2017);
-that it is a list, and not only a counter, lets the join walk what leads somewhere and nothing else.
+with a list in place of a counter, the join walks only what leads somewhere.
 
-They lie in vertex records like the lists of relations, all of a pattern under the bits of one word: whether a vertex
-is supported but for one atom is one comparison. The join uses them through the same tables.
+The lists lie in vertex records like the lists of relations, all those of a pattern under the bits of one word: whether a
+vertex is supported but for one atom is one comparison. The join uses them through the same tables.
 
-A change spreads while lists become empty or cease to be. An edge is added to (or taken out of) one atom after the
-other; those of the same relation whose turn has not come do not see it yet (or any more). The walk has a stack of its
-own, one frame a variable, so that adding can stop where the arena is full. Each entry is added and taken out once for
+A change spreads while lists become empty or cease to be. An edge is added to (or removed from) one atom after the
+other; atoms of the same relation whose turn has not come do not see it yet (or any more). The walk has a stack of its
+own, one frame a variable, so that adding can stop where the arena is full. Each entry is added and removed once for
 each time its neighbour gains or loses support: at worst the degree of a hub, at each flip.
 """
 
@@ -76,7 +76,7 @@ _ASKED = 4  # + 1: the source is supported away from the atom, + 2: the target
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_supported(relations, atom, end, vertex, own):
-    """Whether all lists at an end's variable but the atom's own are non-empty; `own` is a bit that counts as set."""
+    """Return whether all lists at an end's variable but the atom's own are non-empty; the bit `own` counts as set."""
     away = relations.support[atom * SUPPORT_FIELDS + SUPPORT_AWAY + end]
     word = vertex * relations.state[STRIDE] + relations.support[atom * SUPPORT_FIELDS + SUPPORT_WORD]
     return (relations.lists[word] | own) & away == away
@@ -84,7 +84,10 @@ def _is_supported(relations, atom, end, vertex, own):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _change_list(relations, atom, end, vertex, neighbour, edge, comes):
-    """Add an edge to an atom's list of a vertex, or take it out: 1 the list was or became empty, 0 not, -1 no room."""
+    """Add an edge to an atom's list of a vertex, or remove it.
+
+    Returns 1 if the list was or became empty, 0 if not, -1 without room.
+    """
     base = atom * SUPPORT_FIELDS
     support, places = relations.support, relations.support_place
     record = vertex * relations.state[STRIDE]
@@ -108,7 +111,7 @@ def _change_list(relations, atom, end, vertex, neighbour, edge, comes):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _descend(relations, atom, end, vertex):
-    """A list changed between empty and not: a frame for what depends on it."""
+    """Push a frame for the lists that depend on one which became empty or ceased to be."""
     stack, base = relations.support_stack, atom * SUPPORT_FIELDS
     frame = relations.state[SUPPORT_DEPTH] * SUPPORT_FRAME
     relations.state[SUPPORT_DEPTH] += 1
@@ -121,7 +124,7 @@ def _descend(relations, atom, end, vertex):
 
 @njit(cache=True, nogil=True)
 def _spread(relations, current, edge, comes):
-    """Change the lists that depend on those that changed, to the end of the tree; DONE or NEED_ARENA."""
+    """Change the lists that depend on those that changed, through the whole tree; return DONE or NEED_ARENA."""
     stack, support, state = relations.support_stack, relations.support, relations.state
     while state[SUPPORT_DEPTH] > 0:
         frame = (state[SUPPORT_DEPTH] - 1) * SUPPORT_FRAME
@@ -157,7 +160,10 @@ def _spread(relations, current, edge, comes):
 
 @njit(cache=True, nogil=True)
 def change_supports(relations, edge, comes):
-    """An edge came to its relation, or is about to go: change the support lists. DONE, or NEED_ARENA (only if it comes)."""
+    """Change the support lists for an edge that entered its relation or is about to leave it.
+
+    Returns DONE, or NEED_ARENA, which happens only if the edge enters.
+    """
     state, support = relations.state, relations.support
     source = np.int64(relations.edge[edge * EDGE + SOURCE])
     target = np.int64(relations.edge[edge * EDGE + TARGET])
@@ -202,7 +208,10 @@ def change_supports(relations, edge, comes):
 
 @njit(cache=True, nogil=True)
 def fill_support(relations, atom, end):
-    """Make an atom's lists at one end, when those that they depend on are made; False without room, to be cleared."""
+    """Fill an atom's lists at one end, after the lists that they depend on.
+
+    Returns False without room; the lists are to be cleared then.
+    """
     edges = relations.edge
     relation = relations.support[atom * SUPPORT_FIELDS + SUPPORT_RELATION]
     for edge in range(1, relations.state[EDGES]):
@@ -215,7 +224,7 @@ def fill_support(relations, atom, end):
 
 
 class Header(NamedTuple):
-    """Where a list's header is in a vertex record: its offset, that of its word of bits, its bit."""
+    """The place of a list's header in a vertex record: its offset, the offset of its word of bits, and its bit."""
 
     cell: int
     word: int
@@ -223,7 +232,7 @@ class Header(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The support lists of one part: of atom `tree[i]` of the pattern they are those of atom `first + i` in the tables."""
+    """The support lists of one part: atom `atoms[i]` of the pattern has the lists of atom `first + i` in the tables."""
 
     part: Part
     atoms: tuple[int, ...]
@@ -231,11 +240,11 @@ class Tree(NamedTuple):
     headers: tuple[tuple[Header, Header], ...]
 
     def header(self, atom: int, end: int) -> Header | None:
-        """The header of an atom's list at an end; None where the atom has none."""
+        """Return the header of an atom's list at an end, or None if the atom has no list."""
         return self.headers[self.atoms.index(atom)][end] if atom in self.atoms else None
 
     def bits(self, variable: str, *, but: int | None = None) -> dict[int, int]:
-        """Word -> the bits of all lists at a variable, but those of one atom."""
+        """Return by word the bits of all lists at a variable, except those of the atom `but`."""
         found: dict[int, int] = {}
         for number, atom in enumerate(self.atoms):
             for end, term in enumerate((self.part.atoms[atom].source, self.part.atoms[atom].target)):
@@ -246,12 +255,12 @@ class Tree(NamedTuple):
 
 
 def can_have_supports(part: Part) -> bool:
-    """Whether the bits of a part's lists fit in one word, and there are lists at all."""
+    """Return whether a part has lists at all, and their bits fit into one word."""
     return len(part.atoms) > 1 and 0 < 2 * len(spanning_tree(part)) <= BITS
 
 
 class SupportTables:
-    """The trees of a store."""
+    """The support lists of all parts of a store."""
 
     def __init__(self, store: RelationStore) -> None:
         self.store = store
@@ -279,7 +288,7 @@ class SupportTables:
         return tree
 
     def take_work(self, tree: Tree) -> int:
-        """Changes of the lists of a tree since it was asked last."""
+        """Return how often the lists of a tree have changed since this was last called."""
         rows = self.store.relations.support[tree.first * SUPPORT_FIELDS :][: len(tree.atoms) * SUPPORT_FIELDS]
         work = int(rows[tables.SUPPORT_WORK :: SUPPORT_FIELDS].sum())
         rows[tables.SUPPORT_WORK :: SUPPORT_FIELDS] = 0
@@ -293,7 +302,7 @@ class SupportTables:
         self._write()
 
     def _write(self) -> None:
-        """Put all trees into the tables."""
+        """Write all trees into the tables."""
         relation_fields = self.store.relations.relation
         relation_fields[tables.SUPPORT :: tables.RELATION_FIELDS] = NONE
         support = self.store.relations.support
@@ -323,7 +332,7 @@ class SupportTables:
         self.store.relations = self.store.relations._replace(support_link=np.array(links or [0], np.int64))
 
     def _fill(self, tree: Tree) -> None:
-        """Make the lists of a tree from the edges that are there: each when all that it depends on are made."""
+        """Fill the lists of a tree from the edges that are present, each list after those that it depends on."""
         waiting = [(number, end) for number in range(len(tree.atoms)) for end in (0, 1)]
         while waiting:
             for number, end in waiting:

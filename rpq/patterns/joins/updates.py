@@ -1,11 +1,11 @@
-"""Applying a stream: boundaries crossed, edges entered and taken out, rows written for each.
+"""The application of a stream: boundaries are crossed, edges entered and removed, and the rows of each change written.
 
-One edge of one relation changes at a time. An edge that comes is entered and then enumerated, an edge that goes (by a
-delete, at a time boundary, or because a count window is full) is enumerated and then taken out. AT_EDGE names it
-while that goes on, so that a call that stopped where the output was full goes on there.
+One edge of one relation changes at a time. An edge that enters is entered and then enumerated, an edge that leaves (by a
+delete, at a time boundary, or because a count window is full) is enumerated and then removed. AT_EDGE names it
+meanwhile, so that a call that stopped where the output was full goes on there.
 
-Derived relations (the pairs of path atoms) do not follow from the tuples here: how they change comes with them, as
-events in order (`Changes`). At a boundary these come with the edges that leave at that moment, in a tuple behind the edges.
+The changes of derived relations (the pairs of path atoms) do not follow from the tuples here: they are passed in as events
+in order (`Changes`). At a boundary they come with the edges that leave at that moment, in a tuple after the edges.
 """
 
 from __future__ import annotations
@@ -107,21 +107,21 @@ CACHED = 1 << 16
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _has_supports(relations, edge):
-    """Whether support lists depend on an edge."""
+    """Return whether support lists depend on an edge."""
     relation = np.int64(relations.edge[edge * EDGE + RELATION])
     return relations.relation[relation * RELATION_FIELDS + SUPPORT] >= 0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count(relations, plans, relation, outcome):
-    """Count what became of a tuple, as a whole and for its relation."""
+    """Count the outcome of a tuple, in total and for its relation."""
     plans.state[outcome] += 1
     relations.relation[relation * RELATION_FIELDS + COUNTED + outcome - INSERTED] += 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _begin(relations, plans, edge, sign):
-    """An edge begins to come or to go."""
+    """Begin the change by an edge that enters or leaves."""
     relation = np.int64(relations.edge[edge * EDGE + RELATION])
     plans.state[AT_EDGE] = edge
     plans.state[AT_SEED] = relations.relation[relation * RELATION_FIELDS + SEED]
@@ -131,13 +131,13 @@ def _begin(relations, plans, edge, sign):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _entering(relations, plans, edge):
-    """What is to be changed for an edge that came, before it is enumerated."""
+    """Return what must be changed for an edge that entered, before it is enumerated."""
     return (1 if _has_supports(relations, edge) else 0) + (2 if plans.conditions.state[ON] != 0 else 0)
 
 
 @njit(cache=True, nogil=True)
 def _go_on_leaving(relations, plans, output, explicit_only):
-    """Report what the current edge takes, then take it out, then let conditions know."""
+    """Report the rows that the current edge takes, then remove it, then update the conditions."""
     edge, shared = plans.state[AT_EDGE], plans.conditions.state
     if shared[TAKING_OUT] == 0:
         code = enumerate_edge(relations, plans, output, edge, explicit_only)
@@ -163,7 +163,7 @@ def _go_on_leaving(relations, plans, output, explicit_only):
 
 @njit(cache=True, nogil=True)
 def _go_on_entering(relations, plans, output):
-    """Report what the current edge brings, which is in its relation."""
+    """Report the rows that the current edge brings, which is in its relation."""
     state = plans.state
     edge = state[AT_EDGE]
     if state[ENTERING] & 1:
@@ -186,7 +186,7 @@ def _go_on_entering(relations, plans, output):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _look_ahead_of_pair(relations, relation, changes, place, end):
-    """Ask for the memory that later pairs of an event will need."""
+    """Prefetch the memory that later pairs of an event need."""
     stride = relations.state[STRIDE]
     if place + 2 * AHEAD < end:
         pair = changes.pairs[place + 2 * AHEAD]
@@ -200,7 +200,7 @@ def _look_ahead_of_pair(relations, relation, changes, place, end):
 
 @njit(cache=True, nogil=True)
 def change_derived(relations, plans, output, changes):
-    """Let the derived edges of the next event come or go."""
+    """Apply the next event of the derived relations."""
     state = plans.state
     event = state[CHANGE]
     relation = np.int64(changes.relation[event])
@@ -239,7 +239,7 @@ def change_derived(relations, plans, output, changes):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _look_ahead_of_leaving(relations, edge):
-    """Ask for the memory that taking out an edge will need; the edge that leaves after it, or 0."""
+    """Prefetch the memory that removing an edge needs; return the edge that leaves after it, or 0."""
     if edge == 0:
         return edge
     record = edge * EDGE
@@ -253,7 +253,7 @@ def _look_ahead_of_leaving(relations, edge):
 
 @njit(cache=True, nogil=True)
 def expire_slide(relations, plans, output, window, limit):
-    """Take out what leaves a window at slides up to `limit`."""
+    """Remove what leaves a window at slides up to `limit`."""
     if plans.state[AT_EDGE] != 0:
         code = _go_on_leaving(relations, plans, output, True)
         if code != DONE:
@@ -280,7 +280,7 @@ def expire_slide(relations, plans, output, window, limit):
 
 @njit(cache=True, nogil=True)
 def cross_to(relations, plans, output, changes, time):
-    """Process the time boundaries up to a stream time, those of all windows in order of time; one moment is one event."""
+    """Process the time boundaries of all windows up to a stream time, in order of time; each moment is one event."""
     state, windows = relations.state, relations.window
     if plans.state[DERIVING] != 0:
         code = change_derived(relations, plans, output, changes)
@@ -325,7 +325,7 @@ def cross_to(relations, plans, output, changes, time):
 
 @njit(cache=True, nogil=True)
 def start_clock(relations, time):
-    """The first tuple sets the time and crosses nothing."""
+    """Set the stream time by the first tuple, which crosses nothing."""
     state, windows = relations.state, relations.window
     state[HAS_TIME] = 1
     state[STREAM_TIME] = time
@@ -340,7 +340,7 @@ def start_clock(relations, time):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _insert(relations, plans, output, relation, source, target, time, number):
-    """An edge comes to a relation, or gets younger there. `number` is what its window goes by: the time, or a count."""
+    """Enter an edge into a relation, or refresh it. `number` is what its window goes by: the time, or a count."""
     state = plans.state
     if state[AT_EDGE] == 0:
         base = relations.relation[relation * RELATION_FIELDS + WINDOW] * WINDOW_FIELDS
@@ -370,10 +370,10 @@ def _insert(relations, plans, output, relation, source, target, time, number):
 
 @njit(cache=True, nogil=True)
 def _evict(relations, plans, output, tuples, i):
-    """Let an insert have its number in each count window that numbers it, and take out what is too old then.
+    """Give an insert its number in each count window that numbers it, and remove what is too old then.
 
-    This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge
-    that is there is made younger before that, so that it does not evict itself.
+    This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge that is
+    present is refreshed before that, so that it does not evict itself.
     """
     state = plans.state
     label = np.int64(tuples.label[i])
@@ -409,7 +409,7 @@ def _evict(relations, plans, output, tuples, i):
 
 @njit(cache=True, nogil=True)
 def _delete(relations, plans, output, relation, source, target):
-    """An edge goes from a relation."""
+    """Delete an edge from a relation."""
     state = plans.state
     if state[AT_EDGE] == 0:
         edge = find(relations, relation, source, target)
@@ -426,7 +426,7 @@ def _delete(relations, plans, output, relation, source, target):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _look_ahead(relations, tuples, i):
-    """Ask for the memory that a later tuple will need."""
+    """Prefetch the memory that a later tuple needs."""
     label = np.int64(tuples.label[i])
     if label >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
         source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
@@ -438,7 +438,7 @@ def _look_ahead(relations, tuples, i):
 
 @njit(cache=True, nogil=True)
 def apply_tuples(relations, plans, output, tuples, count, changes):
-    """Apply the tuples of a chunk from TUPLE on; DONE, or what Python must do before the same call goes on."""
+    """Apply the tuples of a chunk from TUPLE on; return DONE, or what Python must do before the same call goes on."""
     state = plans.state
     now = np.int64(0)  # reading the counter takes as long as a small tuple, so where one ends the next one begins
     while state[TUPLE] < count:
@@ -511,7 +511,7 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
 
 @njit(cache=True, nogil=True)
 def advance_to(relations, plans, output, time, changes):
-    """Move the stream time without a tuple; codes as `apply_tuples`."""
+    """Move the stream time without a tuple; the codes are those of `apply_tuples`."""
     if relations.state[HAS_TIME] == 0:
         start_clock(relations, time)
     elif time >= relations.state[NEXT_BOUNDARY] or plans.state[CHANGE_ORDER] == 0:

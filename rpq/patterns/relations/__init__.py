@@ -1,4 +1,4 @@
-"""The edges that the atoms of patterns read: their arrays, the kernels that change them, and who shares them.
+"""The edges that the atoms of patterns read: their arrays, the kernels that change them, and their shared use.
 
 - `adjacency`, `edges`, `wheel`: neighbour lists, the hash table with the records of edges, and the order of expiry
 - `relation`: the arrays of all relations of an engine; `consistency`: their invariants, for tests

@@ -1,4 +1,4 @@
-"""Lists of neighbours: finding, adding and removing an entry, in the layout that `tables.py` explains."""
+"""Neighbour lists: finding, adding and removing an entry, in the layout that `tables.py` explains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rpq.patterns.tables import (
 
 @njit(cache=True, nogil=True, forceinline=True)
 def span(lists, arena, cell):
-    """First place and end of the list whose header is at `cell`."""
+    """Return the first place and the end of the list whose header is at `cell`."""
     header = lists[cell]
     if header >= 0:
         return cell, cell + (1 if header > 0 else 0)
@@ -38,7 +38,7 @@ def span(lists, arena, cell):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def list_length(header):
-    """The entries of a list."""
+    """Return the number of entries of a list."""
     return (1 if header > 0 else 0) if header >= 0 else ~header & LENGTH
 
 
@@ -50,7 +50,7 @@ def _release_region(relations, start, size_class):
 
 @njit(cache=True, nogil=True)
 def _enlarge(relations, cell, header):
-    """Move a list that is full to a region twice as large; False, and nothing changed, without room."""
+    """Move a full list to a region twice as large; return False, with nothing changed, without room."""
     lists, state = relations.lists, relations.state
     arena = state[ARENA]
     held = ~header
@@ -80,7 +80,7 @@ def _enlarge(relations, cell, header):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def reserve_at(relations, cell):
-    """Make room for one entry more in the list whose header is at `cell`; False without room in the arena."""
+    """Make room for one more entry in the list whose header is at `cell`; return False without room in the arena."""
     header = relations.lists[cell]
     if header == 0:
         return True
@@ -93,7 +93,7 @@ def reserve_at(relations, cell):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def add_at(relations, cell, word, bit, entry):
-    """Add an entry to a list in which room was reserved; its place."""
+    """Add an entry to a list in which room was reserved; return its place."""
     lists = relations.lists
     header = lists[cell]
     if header == 0:
@@ -109,7 +109,7 @@ def add_at(relations, cell, word, bit, entry):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def remove_at(relations, cell, word, bit, place):
-    """Take out the entry at a place; the entry that is there now, or 0, and how many are left."""
+    """Remove the entry at a place; return the entry that is there now, or 0, and how many are left."""
     lists = relations.lists
     header = lists[cell]
     moved, left = np.int64(0), np.int64(0)
@@ -134,7 +134,7 @@ def remove_at(relations, cell, word, bit, place):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def reserve(relations, relation, side, vertex):
-    """Make room for one entry more in the list of a relation's side; False without room in the arena."""
+    """Make room for one more entry in the list of a relation's side; return False without room in the arena."""
     offset = relations.relation[relation * RELATION_FIELDS + CELL + side]
     return offset < 0 or reserve_at(relations, vertex * relations.state[STRIDE] + offset)
 
@@ -168,7 +168,7 @@ def remove(relations, relation, side, vertex, edge):
 
 @njit(cache=True, nogil=True)
 def clear_header(relations, offset):
-    """Empty the lists under a header of all vertices; their bits stay."""
+    """Empty the lists of all vertices under a header; their bits stay."""
     lists = relations.lists
     stride = relations.state[STRIDE]
     for vertex in range(relations.state[VERTICES]):

@@ -1,4 +1,4 @@
-"""The structural invariants of relations, for the tests: plain Python, slow, obvious."""
+"""The structural invariants of relations, for the tests: in plain Python, slow and simple."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rpq.patterns.tables import BITS, IN, NONE, OUT, Relations
 
 
 def check(store: RelationStore) -> None:
-    """Assert that records, lists, hash table and wheels hold exactly the edges that are there. O(everything)."""
+    """Assert that records, lists, hash table and wheels hold exactly the edges of the store. O(everything)."""
     held = store.relations
     edges = _edges(held)
     _check_table(held, edges)
@@ -24,12 +24,12 @@ def check(store: RelationStore) -> None:
 
 
 def pairs_of(store: RelationStore, relation: int) -> set[tuple[int, int]]:
-    """The edges of a relation: their sources and targets. O(edges of all relations)."""
+    """Return the edges of a relation: their sources and targets. O(edges of all relations)."""
     return {(source, target) for number, source, target in _edges(store.relations).values() if number == relation}
 
 
 def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
-    """Edge -> (relation, source, target); asserts that all others are free."""
+    """Return a mapping from edge to (relation, source, target); assert that all other edges are free."""
     state = held.state
     records = held.edge.reshape(-1, tables.EDGE)
     assert len(records) == state[tables.EDGE_ROOM], "the kernels are told another number of edges than there are"
@@ -69,7 +69,7 @@ def _check_table(held: Relations, edges: dict[int, tuple[int, int, int]]) -> Non
 
 
 def _check_lists(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
-    """The lists of relations' sides and support lists are what they should be, and fill the arena without gaps."""
+    """Assert that the lists of relations' sides and support lists are correct, and fill the arena without gaps."""
     state, places = held.state, held.edge.reshape(-1, tables.EDGE)
     assert state[tables.ARENA] == state[tables.STRIDE] * state[tables.VERTICES], "the arena is not behind the records"
     regions = []
@@ -117,7 +117,7 @@ def _supported_atoms(held: Relations) -> list[int]:
 def _entries(
     edges: dict[int, tuple[int, int, int]], number: int, side: int, is_supported: Callable[[int], bool]
 ) -> dict[int, list[tuple[int, int]]]:
-    """Vertex -> its neighbours on one side of a relation, with their edges."""
+    """Return a mapping from vertex to its neighbours on one side of a relation, with their edges."""
     found: dict[int, list[tuple[int, int]]] = {}
     for edge, (relation, source, target) in edges.items():
         near, far = (source, target) if side == OUT else (target, source)
@@ -129,7 +129,7 @@ def _entries(
 def _check_header(
     held: Relations, header: tuple[int, ...], wanted: dict[int, list[tuple[int, int]]], places: np.ndarray
 ) -> list[tuple[int, int, str]]:
-    """The lists under a header hold what is wanted, where the edges say. Their regions."""
+    """Assert that the lists under a header hold the wanted entries, at the places in the edges; return their regions."""
     cell, word, bit = header
     assert cell % (BITS + 1) == bit.bit_length(), f"header {cell} has bit {bit}"
     assert word == cell - cell % (BITS + 1), f"header {cell} has word {word}"

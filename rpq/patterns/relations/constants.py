@@ -1,7 +1,7 @@
-"""Which vertices the constants of patterns are: names that have an id only while the stream has them.
+"""The vertices of the constants of patterns: names that have an id only while the stream has them.
 
-A name gets an id with its first edge, gives it back when its last edge has left, and another name may get it then. So
-all constants are looked up when names are new: before any edge of theirs enters.
+A name gets an id with its first edge and returns it when its last edge has left; then another name may get the id. So all
+constants are looked up when names are new: before any of their edges enters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FIRST = -2
 
 
 class Met(NamedTuple):
-    """What became of constants when ids were given to new names."""
+    """The changes of constants when ids were given to new names."""
 
     queries: set[str]
     """Those with a constant that is another vertex now, or none."""
@@ -29,7 +29,7 @@ class Met(NamedTuple):
 
 
 class Constants:
-    """The names that stand in patterns, and their ids. Each has a number too, below -1, as long as it is watched."""
+    """The names in patterns, and their ids. Each has a number too, below -1, as long as it is watched."""
 
     def __init__(self) -> None:
         self._users: dict[str, set[str]] = {}  # of a name, the queries in which it stands
@@ -42,14 +42,14 @@ class Constants:
         return len(self._users)
 
     def take(self, query: str, names: Iterable[str]) -> None:
-        """Watch the names that stand in a query too."""
+        """Watch the names of a query too."""
         for name in names:
             self._users.setdefault(name, set()).add(query)
             if name not in self._numbers:
                 self._numbers[name] = self._free.pop() if self._free else _FIRST - len(self._numbers)
 
     def release(self, query: str, names: Iterable[str]) -> list[int]:
-        """Watch them no more for this query; the numbers of those that are watched no more."""
+        """Stop watching names for a query; return the numbers of those that no query watches any more."""
         gone = []
         for name in names:
             self._users[name].discard(query)
@@ -61,15 +61,15 @@ class Constants:
         return gone
 
     def number_of(self, name: str) -> int:
-        """The number of a name that is watched."""
+        """Return the number of a name that is watched."""
         return self._numbers[name]
 
     def id_of(self, name: str) -> int | None:
-        """The id of a name; None while no edge has it."""
+        """Return the id of a name, or None while no edge has it."""
         return self._ids.get(name)
 
     def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> dict[int, int]:
-        """Have the ids of names that were watched just now; by their numbers, those that were found. O(names)."""
+        """Look up the ids of names that are newly watched; return those found, by the names' numbers. O(names)."""
         found = {}
         for name in names:
             if name not in self._ids and (identity := vertices.id_of(_as_vertex(name, vertices))) >= 0:
@@ -79,7 +79,7 @@ class Constants:
         return found
 
     def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> Met:
-        """Look names up after ids were given to new ones. O(the fewer)."""
+        """Update the ids of constants after ids were given to new names. O(the fewer of both)."""
         if not self._users or not len(fresh):
             return Met(set(), set(), {})
         if len(fresh) < len(self._users):
@@ -104,7 +104,7 @@ class Constants:
 
 
 def _as_vertex(name: str, vertices: VertexDictionary) -> int | str:
-    """A name as a vertex of the stream: of integers, it is that whose text it is."""
+    """Return a name as a vertex of the stream; where vertices are integers, the integer with that text."""
     if vertices.kind == "int64" and name.removeprefix("-").isdecimal() and str(int(name)) == name:
         return int(name)
     return name

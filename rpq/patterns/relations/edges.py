@@ -1,4 +1,7 @@
-"""The hash table of edges: is (source, target) in a relation, and as which edge?"""
+"""The edges of relations: the hash table of all edges, and kernels that enter, refresh and remove an edge.
+
+An edge changes in its lists, the hash table and the order of expiry at once.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ HASH = (1 << 31) - 1
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
 def hash_of(relation, source, target):
-    """31 bits."""
+    """Return a hash of 31 bits."""
     key = (np.uint64(source) << np.uint64(32) | np.uint64(target)) + np.uint64(relation) * np.uint64(0xC2B2AE3D27D4EB4F)
     key *= np.uint64(0x9E3779B97F4A7C15)
     return np.int64((key ^ (key >> np.uint64(32))) & np.uint64(HASH))
@@ -54,7 +57,7 @@ def hash_of(relation, source, target):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def find(relations, relation, source, target):
-    """The edge, or 0."""
+    """Return the number of an edge, or 0 if the relation does not have it."""
     table, edges = relations.table, relations.edge
     mask = relations.state[MASK]
     wanted = hash_of(relation, source, target)
@@ -74,7 +77,7 @@ def find(relations, relation, source, target):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def enter(table, mask, hashed, edge):
-    """Add an edge that is not there; there is room."""
+    """Add an absent edge to the table, which must have room."""
     place = hashed & mask
     while table[place] != 0:
         place = (place + 1) & mask
@@ -83,7 +86,7 @@ def enter(table, mask, hashed, edge):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def leave(relations, relation, source, target, edge):
-    """Take an edge out, and close the gap."""
+    """Remove an edge from the table, and close the gap."""
     table = relations.table
     mask = relations.state[MASK]
     hashed = hash_of(relation, source, target)
@@ -113,13 +116,13 @@ def enter_all(old, table, mask):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_edge(relations, relation, source, target):
-    """Ask for the place of an edge in the table."""
+    """Prefetch the place of an edge in the table."""
     prefetch_at(relations.table, hash_of(relation, source, target) & relations.state[MASK])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_record(relations, relation, source, target):
-    """Ask for the record of the edge that lies at that place, most often the one that is looked for."""
+    """Prefetch the record of the edge at that place, which most often is the edge that will be searched for."""
     held = relations.table[hash_of(relation, source, target) & relations.state[MASK]]
     if held != 0:
         prefetch_at(relations.edge, (held & LOW) * EDGE)
@@ -127,7 +130,7 @@ def prefetch_record(relations, relation, source, target):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def make_edge(relations, relation, source, target, time, expires):
-    """Enter an edge that is not in the relation; its number, or minus a `NEED_` code."""
+    """Enter an edge that is not in the relation; return its number, or minus a `NEED_` code."""
     state, edges = relations.state, relations.edge
     if 2 * (state[LIVE] + 1) > state[MASK] + 1:
         return np.int64(-NEED_TABLE)
@@ -163,7 +166,7 @@ def make_edge(relations, relation, source, target, time, expires):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def make_younger(relations, edge, time, expires):
-    """Give an edge a later slide and time; smaller ones change nothing."""
+    """Refresh an edge with a later slide and time; smaller ones change nothing."""
     held = relations.long
     held[edge * EDGE_LONG + TIME] = max(held[edge * EDGE_LONG + TIME], time)
     if expires > held[edge * EDGE_LONG + EXPIRES]:
@@ -175,7 +178,7 @@ def make_younger(relations, edge, time, expires):
 
 @njit(cache=True, nogil=True)
 def enter_window(relations, edge, time, expires):
-    """Let the window hold a static edge that it does not hold yet."""
+    """Enter a static edge into the window, which does not hold it yet."""
     relation = np.int64(relations.edge[edge * EDGE + RELATION])
     make_younger(relations, edge, time, expires)
     relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] -= 1
@@ -183,7 +186,7 @@ def enter_window(relations, edge, time, expires):
 
 @njit(cache=True, nogil=True)
 def leave_window(relations, edge):
-    """Let the window hold a static edge no more."""
+    """Remove a static edge from the window."""
     unlink(relations, edge)
     relations.edge[edge * EDGE + PREVIOUS] = 0
     relations.edge[edge * EDGE + NEXT] = 0
@@ -195,7 +198,7 @@ def leave_window(relations, edge):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def drop_edge(relations, edge):
-    """Take an edge out of its relation."""
+    """Remove an edge from its relation."""
     state, edges = relations.state, relations.edge
     record = edge * EDGE
     source, target = np.int64(edges[record + SOURCE]), np.int64(edges[record + TARGET])
@@ -215,7 +218,7 @@ def drop_edge(relations, edge):
 
 @njit(cache=True, nogil=True)
 def fill_side(relations, relation, side):
-    """Enter the edges of a relation into the lists of a side that was not kept before; False without room."""
+    """Enter the edges of a relation into the lists of a side that was not kept before; return False without room."""
     edges = relations.edge
     for edge in range(1, relations.state[EDGES]):
         record = edge * EDGE
@@ -231,7 +234,7 @@ def fill_side(relations, relation, side):
 
 @njit(cache=True, nogil=True)
 def enter_edges(relations, relation, source, target, time, expires, at):
-    """Enter edges from number `at[0]` on into a relation whose window has none of them; DONE, or a `NEED_` code."""
+    """Enter edges from number `at[0]` on into a relation whose window has none of them; return DONE or a `NEED_` code."""
     has_loops = relations.relation[relation * RELATION_FIELDS + LOOPLESS] == 0
     while at[0] < len(source):
         i = at[0]
@@ -249,7 +252,7 @@ def enter_edges(relations, relation, source, target, time, expires, at):
 
 @njit(cache=True, nogil=True)
 def enter_static(relations, relation, source, target, at):
-    """Let edges from number `at[0]` on stay in a relation, whether it has them or not; DONE, or a `NEED_` code."""
+    """Make edges from number `at[0]` on static in a relation, whether it has them or not; return DONE or a `NEED_` code."""
     has_loops = relations.relation[relation * RELATION_FIELDS + LOOPLESS] == 0
     while at[0] < len(source):
         i = at[0]
@@ -269,7 +272,7 @@ def enter_static(relations, relation, source, target, at):
 
 @njit(cache=True, nogil=True)
 def drop_all(relations, relation):
-    """Take all edges out of a relation."""
+    """Remove all edges from a relation."""
     for edge in range(1, relations.state[EDGES]):
         if relations.edge[edge * EDGE + RELATION] == relation:
             drop_edge(relations, np.int64(edge))
@@ -277,14 +280,14 @@ def drop_all(relations, relation):
 
 @njit(cache=True, nogil=True)
 def find_edges(relations, relation, source, target, found):
-    """Write the edges, 0 where the relation has them not."""
+    """Write the numbers of edges, 0 for those that the relation does not have."""
     for i in range(len(source)):
         found[i] = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
 
 
 @njit(cache=True, nogil=True)
 def find_expiries(relations, relation, source, target, found, absent):
-    """Write the slides at which edges expire, `absent` where the relation has them not."""
+    """Write the slides at which edges expire, `absent` for those that the relation does not have."""
     for i in range(len(source)):
         edge = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
         found[i] = relations.long[edge * EDGE_LONG + EXPIRES] if edge != 0 else absent

@@ -1,4 +1,15 @@
-"""How derived relations change in a chunk: the rows of their indexes as one sequence of events."""
+"""The pairs of path atoms as relations: the Δ indexes that find them, shared by all patterns of an engine.
+
+A path atom reads a *derived relation*. Its edges are the pairs that a path of the atom's expression joins within a window.
+An index (`rpq.paths.index`) finds them, with explicit expiry whatever the query's semantics: every pair that enters or
+leaves is a row of the index, and the rows of a chunk, in the order of its tuples, are the changes of the relation
+(`Changes`). Atoms whose expressions have the same non-empty words, under one window and for one kind of paths, share an
+index and a relation.
+
+An index grows trees for those vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
+chunk in which an atom may first need it, with the tree that it has by then: pairs that come too early join with
+nothing. Roots that no atom needs are dropped, with their pairs, when the engine collects.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +42,10 @@ from rpq.stream.window import AnyWindow
 
 
 def merged(found: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> Changes:
-    """The rows of indexes, each with the number of its relation, in order; those `before` a place in it.
+    """Return the rows of indexes, each with the number of its relation, in order; only those `before` a place, if given.
 
-    Of one event of several relations come what leaves, then what enters, one relation after the other. O(rows), and
-    O(events log events) where there are several indexes.
+    In an event of several relations the edges that leave come first, then those that enter, one relation after the other.
+    O(rows), and O(events log events) where there are several indexes.
     """
     found = [(number, delta) for number, delta in found if len(delta.ends)]
     if not found:
@@ -90,7 +101,7 @@ _BYTES_A_PAIR = 100
 
 
 class PathContent(NamedTuple):
-    """What a derived relation holds."""
+    """The content of a derived relation."""
 
     words: Hashable
     """The minimal automaton."""
@@ -108,9 +119,9 @@ class PathContent(NamedTuple):
 
 
 class Need(NamedTuple):
-    """Which roots an atom needs: vertices with these names, or their neighbours in a relation.
+    """The roots that an atom needs: vertices with these names, or their neighbours in a relation.
 
-    Without names it is all vertices that have a neighbour there.
+    Without names, all vertices that have a neighbour there.
     """
 
     names: frozenset[str] | None
@@ -128,7 +139,7 @@ def content_of(
     stream: str | None = None,
     without_static: bool = False,
 ) -> PathContent:
-    """What a path atom of a query reads: over its only window, or another."""
+    """Return the content that a path atom of a query reads over its only window, or over another one."""
     words = words_of(compiled(expression))
     budget = question.simple_budget if question.paths == "simple" else None
     if window is None:
@@ -137,7 +148,7 @@ def content_of(
 
 
 class PathRelation:
-    """One derived relation: its index, the edges of the store that are its pairs, and who needs which roots."""
+    """One derived relation: its index, the edges of the store that are its pairs, and the needs for roots."""
 
     def __init__(
         self,
@@ -178,7 +189,7 @@ class PathRelation:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held beside the pairs; asked for often, so the arrays are measured when they were replaced."""
+        """The bytes held beside the pairs. The size is read often, so arrays are measured only when they were replaced."""
         if self._measured[0] is not self.index.index:
             self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
         return self._measured[1] + self.index.judge.nbytes + self._is_root.nbytes + self._is_target.nbytes
@@ -186,7 +197,7 @@ class PathRelation:
     # --- what it reads ---------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names. O(labels)."""
+        """Register label ids with their names. O(labels)."""
         if not len(labels):
             return
         held = len(self._forward)
@@ -206,12 +217,12 @@ class PathRelation:
             self._is_numbered[labels] = [label is not None and self._numbered.has(label) for label in seen]
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which labels steps of its paths can have (boolean)."""
+        """Return which labels the steps of its paths can have, as booleans."""
         is_read: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
         return is_read
 
     def make_room(self, vertices: int, edges: int) -> None:
-        """Let vertex and edge ids up to these numbers be used."""
+        """Make room for vertex and edge ids below these numbers."""
         more = vertices - len(self._is_root)
         if more > 0:
             is_any = None in self.needs
@@ -222,28 +233,28 @@ class PathRelation:
     # --- roots -----------------------------------------------------------------------------------------------
 
     def missing(self, wanted: np.ndarray | Iterable[int]) -> np.ndarray:
-        """Those of some vertices that are no roots yet."""
+        """Return those of some vertices that are not roots yet."""
         found = wanted if isinstance(wanted, np.ndarray) else np.fromiter(wanted, np.int64)
         return np.unique(found[self._is_root[found] == 0])
 
     def surplus(self, wanted: Iterable[int]) -> np.ndarray:
-        """The roots that are none of these. O(vertices)."""
+        """Return the roots that are not among the wanted vertices. O(vertices)."""
         is_surplus = self._is_root.copy()
         is_surplus[np.fromiter(wanted, np.int64)] = 0
         return np.flatnonzero(is_surplus)
 
     @property
     def no_roots(self) -> np.ndarray:
-        """All vertices that are none. O(vertices)."""
+        """All vertices that are not roots. O(vertices)."""
         return np.flatnonzero(self._is_root == 0)
 
     @property
     def trees(self) -> int:
-        """How many roots have a tree that is not empty. O(vertices)."""
+        """The number of roots whose tree is not empty. O(vertices)."""
         return int((self.index.index.table.slot_of >= 0).sum())
 
     def take_overruns(self, query: str) -> list[Overrun]:
-        """The roots that went over their budget since this was last asked for a query."""
+        """Return the roots that exceeded their budget since this was last called for a query."""
         overruns = self.index.take_overruns()
         for waiting in self.overruns.values():
             waiting += overruns
@@ -252,7 +263,7 @@ class PathRelation:
 
 
 class PathRelations:
-    """Gives derived relations to queries, and takes them back; applies chunks to their indexes."""
+    """The owner of derived relations: it gives them to queries and takes them back, and applies chunks to their indexes."""
 
     def __init__(
         self, store: RelationStore, relations: SharedRelations, constants: Constants, *, capacity: int, guard: Guard
@@ -280,7 +291,7 @@ class PathRelations:
     # --- whose they are --------------------------------------------------------------------------------------
 
     def take(self, content: PathContent, expression: str, question: PatternQuery, need: Need | None) -> None:
-        """Let there be a relation for one atom more, of an expression with its words, and these roots in its index.
+        """Take the relation of an expression with these words for one more atom, which needs these roots.
 
         Roots that a running index lacks are grown by `settle`. O(labels) where there was no such relation.
         """
@@ -313,7 +324,7 @@ class PathRelations:
         return self._store.add_relation(self._window)
 
     def release(self, content: PathContent, question: PatternQuery, need: Need | None) -> None:
-        """Let there be an atom less, whose plans are gone. O(edges of all relations) where it was the last."""
+        """Release an atom's use of a relation, after its plans. O(edges of all relations) where it was the last use."""
         relation = self._held[content]
         relation.needs[need] -= 1
         if not relation.needs[need]:
@@ -330,26 +341,29 @@ class PathRelations:
     # --- what the host is told -------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names."""
+        """Register label ids with their names."""
         for relation in self._held.values():
             relation.set_labels(labels, names)
 
     def make_room(self, vertices: int, graph: SnapshotGraph, *, met: Collection[str]) -> None:
-        """Let vertex ids up to a number and the graph be used; of the queries that were `met` constants have other ids."""
+        """Make room for vertex ids below a number and for the graph; in the queries `met` constants have other ids now."""
         self._vertices, self._graph = vertices, graph
         for relation in self._held.values():
             relation.make_room(vertices, graph.capacity)
             relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(met)
 
     def advance(self, time: int) -> Changes:
-        """Move the stream time without a tuple; what it changes."""
+        """Move the stream time without a tuple; return the changes."""
         found = [(relation.number, relation.index.advance(time)) for relation in self._held.values()]
         return merged(found)
 
     def apply(
         self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS
     ) -> tuple[Changes, MemoryLimitError | None, int]:
-        """Apply a chunk; what it changes, or with a failure what its tuples before a place of it do, and that place."""
+        """Apply a chunk; return (changes, failure, place).
+
+        After a failure the changes are those of the tuples before `place`; else `place` is the length of the chunk.
+        """
         named = (chunk, tuples) if details.named is None else (details.named, details.named_view)
         found: list[tuple[int, PathDelta]] = []
         failure, place = None, len(chunk.timestamp)
@@ -377,7 +391,7 @@ class PathRelations:
     # --- roots -----------------------------------------------------------------------------------------------
 
     def _wanted(self, relation: PathRelation) -> Iterator[int]:
-        """The vertices that are needed as roots, where not all are."""
+        """Return the vertices that are needed as roots, where not all are."""
         for need in relation.needs:
             assert need is not None
             ids = self._ids(need)
@@ -388,7 +402,7 @@ class PathRelations:
                 yield from neighbours(self._store, self._relations[need.relation], ids, inward=need.inward).tolist()
 
     def _candidates(self, relation: PathRelation, chunk: Chunk, named: Chunk) -> np.ndarray:
-        """Vertices that a chunk may make needed as roots, and that are none yet."""
+        """Return the vertices that a chunk may make needed as roots, and that are not roots yet."""
         found = [relation.missing(self._wanted(relation))] if relation.is_dirty else []
         relation.is_dirty = False
         for need in relation.near:
@@ -404,24 +418,24 @@ class PathRelations:
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _ids(self, need: Need) -> list[int] | None:
-        """The vertices that a need names, those that there are; None where it names none."""
+        """Return the ids of the named vertices of a need, or None where it names none; names without an id are left out."""
         if need.names is None:
             return None
         return [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
 
     def _grown(self, relation: PathRelation, roots: np.ndarray) -> list[tuple[int, PathDelta]]:
-        """Let vertices be roots; how the relation changes."""
+        """Make vertices roots; return how the relation changes."""
         return [(relation.number, _copy(relation.index.grow(roots)))] if len(roots) else []
 
     def settle(self, content: PathContent) -> Changes:
-        """Let a running index have the roots that it lacks; how its relation changes. Raises `MemoryLimitError`."""
+        """Grow the roots that a running index lacks; return how its relation changes. Raises `MemoryLimitError`."""
         relation = self._held[content]
         relation.is_dirty = False
         missing = relation.no_roots if None in relation.needs else relation.missing(self._wanted(relation))
         return merged(self._grown(relation, missing))
 
     def restore_root(self, contents: Iterable[PathContent], root: int) -> Changes:
-        """Let a root that is set aside have its pairs again, where it is; how relations change."""
+        """Restore the pairs of a root in the relations where it is set aside; return how they change."""
         found = []
         for relation in (self._held[content] for content in contents):
             if relation.index.restore_root(root):
@@ -431,7 +445,7 @@ class PathRelations:
         return merged(found)
 
     def sweep(self) -> Changes:
-        """Let go of everything that has left the windows, and of roots that nobody needs; how relations change."""
+        """Drop everything that has left the windows, and roots that no atom needs; return how relations change."""
         found = []
         for relation in self._held.values():
             index = relation.index
@@ -452,7 +466,7 @@ class PathRelations:
     # --- windows that are there already ----------------------------------------------------------------------
 
     def load(self, content: PathContent, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
-        """Let an index that is empty have the edges that are its own; one that runs has them, as `is_checked`.
+        """Load its edges into an empty index; with `is_checked` verify that a running index holds them.
 
         The relation gets the pairs, nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
         """
@@ -476,13 +490,13 @@ class PathRelations:
             raise Damage("a query holds other edges than one that has the same path")
 
     def count_from(self, content: PathContent, number: int) -> None:
-        """Let the count window of an index that is empty have numbered so many inserts."""
+        """Set the number of inserts that the count window of an empty index has numbered."""
         relation = self._held[content]
         if not relation.is_loaded and isinstance(relation.index, NumberedIndex):
             relation.index.count_from(number)
 
     def load_static(self, content: PathContent, chunk: Chunk) -> None:
-        """Let an index that is empty have edges that never leave: the next `load` enters them."""
+        """Load edges that never leave into an empty index: the next `load` enters them."""
         relation = self._held[content]
         if not relation.is_loaded:
             mine = relation.reads(chunk.label)
@@ -495,11 +509,11 @@ class PathRelations:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held beside the relations."""
+        """The bytes held beside the relations."""
         return sum(relation.nbytes for relation in self._held.values())
 
     def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:
-        """Assert that each relation has the pairs of its index, and its index the roots that it needs. O(everything)."""
+        """Assert that each relation has the pairs of its index, and its index the roots that are needed. O(everything)."""
         for relation in self._held.values():
             relation.index._check()
             pairs = {(pair >> 32, pair & layout.LOW_HALF) for pair in relation.index.answers().tolist()}
@@ -513,7 +527,7 @@ class PathRelations:
 
 
 def _copy(delta: PathDelta) -> PathDelta:
-    """Rows that the next call of the index does not overwrite."""
+    """Copy the rows of a delta, which the next call of the index overwrites."""
     return PathDelta(
         pairs=delta.pairs.copy(),
         times=delta.times.copy(),

@@ -1,6 +1,6 @@
-"""The relations of an engine: their arrays, made, made longer, and built for a side that a new plan walks.
+"""The relations of an engine: creating and enlarging their arrays, and filling the lists for a side that a new plan walks.
 
-What the arrays hold is explained in `tables.py`.
+`tables.py` explains the contents of the arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded":
 
 
 class RelationStore:
-    """Relations over the vertices 0 … n − 1. `relations` are the arrays, most of which may be replaced by any call."""
+    """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`."""
 
     def __init__(self, *, capacity: int = 1024) -> None:
         state = np.zeros(tables.RELATION_STATE, np.int64)
@@ -58,7 +58,7 @@ class RelationStore:
         self._note_capacities()
 
     def _note_capacities(self) -> None:
-        """Tell the kernels, which see pointers, how long the arrays are."""
+        """Store the lengths of the arrays for the kernels, which see pointers only."""
         held, state = self.relations, self.relations.state
         state[tables.ARENA] = state[tables.VERTICES] * state[tables.STRIDE]
         state[tables.ARENA_ROOM] = len(held.lists) - state[tables.ARENA]
@@ -68,18 +68,18 @@ class RelationStore:
 
     @property
     def edge_count(self) -> int:
-        """Edges in all relations."""
+        """The number of edges in all relations."""
         return int(self.relations.state[tables.LIVE])
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.relations) - self.relations.edge.nbytes
 
     # --- windows, relations, labels --------------------------------------------------------------------------------
 
     def add_window(self, kind: Literal["time", "count", "unbounded"], *, size: int = 1, slide: int = 1) -> int:
-        """A new window; its number. `size` and `slide` are in units of the timestamps, or in inserts."""
+        """Add a window; return its number. `size` and `slide` are in units of the timestamps, or in inserts."""
         held = self.relations
         row = self._window(kind, size, slide)
         row[tables.FIRST_SLOT] = len(held.slots)
@@ -91,26 +91,26 @@ class RelationStore:
         return len(held.window) // tables.WINDOW_FIELDS
 
     def reuse_window(self, window: int, kind: Literal["time", "count"], *, size: int, slide: int) -> None:
-        """Make a window of time or count that rests another one."""
+        """Turn a resting window of time or count into another window."""
         fields = self.relations.window[window * tables.WINDOW_FIELDS :][: tables.WINDOW_FIELDS]
         first = fields[tables.FIRST_SLOT]
         fields[:] = self._window(kind, size, slide)
         fields[tables.FIRST_SLOT] = first
 
     def rest_window(self, window: int) -> None:
-        """Let a window of time or count without edges move no more, until it is used again."""
+        """Stop a window of time or count that has no edges, until it is reused."""
         fields = self.relations.window[window * tables.WINDOW_FIELDS :]
         self.relations.state[tables.COUNT_WINDOWS] -= fields[tables.KIND] == tables.COUNT_WINDOW
         fields[tables.KIND] = tables.UNBOUNDED
 
     def set_number(self, window: int, number: int) -> None:
-        """Let a count window have numbered so many inserts; what it holds expires later than that."""
+        """Set how many inserts a count window has numbered; its edges must expire later than that."""
         fields = self.relations.window[window * tables.WINDOW_FIELDS :]
         fields[tables.NUMBER] = number
         fields[tables.CURSOR] = number // int(fields[tables.SLIDE]) + 1
 
     def number_of(self, window: int) -> int:
-        """How many inserts a count window has numbered."""
+        """Return how many inserts a count window has numbered."""
         return int(self.relations.window[window * tables.WINDOW_FIELDS + tables.NUMBER])
 
 
@@ -128,7 +128,10 @@ class RelationStore:
         return row
 
     def add_relation(self, window: int, *, loopless: bool = False) -> int:
-        """A new empty relation under a window; its number. `loopless`: an edge from a vertex to itself is not in it."""
+        """Add an empty relation under a window; return its number.
+
+        With `loopless` it has no edges from a vertex to itself.
+        """
         held = self.relations
         row = np.zeros(tables.RELATION_FIELDS, np.int64)
         row[tables.WINDOW] = window
@@ -138,14 +141,14 @@ class RelationStore:
         return len(held.relation) // tables.RELATION_FIELDS
 
     def reuse_relation(self, relation: int, window: int, *, loopless: bool = False) -> None:
-        """Make a relation that nobody reads and that has no edges another one; the sides that it keeps stay."""
+        """Turn a relation without readers and edges into another one; the sides that it keeps stay."""
         fields = self.relations.relation[relation * tables.RELATION_FIELDS :][: tables.RELATION_FIELDS]
         fields[tables.WINDOW] = window
         fields[tables.LOOPLESS] = int(loopless)
         fields[tables.COUNTED :] = 0
 
     def empty_relation(self, relation: int) -> None:
-        """Take all edges out of a relation that no plan reads. O(edges of all relations)."""
+        """Remove all edges from a relation that no plan reads. O(edges of all relations)."""
         drop_all(view(self.relations), relation)
 
     def fill_relation(
@@ -158,27 +161,27 @@ class RelationStore:
             self.grow(code)
 
     def enter_static(self, relation: int, source: np.ndarray, target: np.ndarray) -> None:
-        """Let edges stay in a relation whether its window holds them or not; nothing is enumerated."""
+        """Make edges of a relation static, so that they stay whether its window holds them or not; nothing is enumerated."""
         self.fills += 1
         at = np.zeros(1, np.int64)
         while (code := enter_static(view(self.relations), relation, source, target, at)) != tables.DONE:
             self.grow(code)
 
     def expiries(self, relation: int, source: np.ndarray, target: np.ndarray, absent: int) -> np.ndarray:
-        """The slides at which edges expire from a relation's window, `absent` for those that the relation does not hold.
+        """Return the slides at which edges expire from a relation's window, or `absent` for edges that it does not have.
 
-        `tables.ABSENT_FROM_WINDOW` for those that are static alone.
+        Edges that are only static have `tables.ABSENT_FROM_WINDOW`.
         """
         found = np.empty(len(source), np.int64)
         find_expiries(view(self.relations), relation, source, target, found, absent)
         return found
 
     def holds(self, relation: int, source: int, target: int) -> bool:
-        """Whether an edge is in a relation."""
+        """Return whether an edge is in a relation."""
         return self._edge(relation, source, target) != 0
 
     def time_of(self, relation: int, source: int, target: int) -> int | None:
-        """The timestamp of an edge of a relation; None for a static one that the window does not hold."""
+        """Return the timestamp of an edge of a relation, or None for a static one that the window does not hold."""
         time = int(self.relations.long[self._edge(relation, source, target) * tables.EDGE_LONG + tables.TIME])
         return None if time == tables.ABSENT_FROM_WINDOW else time
 
@@ -188,16 +191,16 @@ class RelationStore:
         return int(found[0])
 
     def edges_held(self, relation: int) -> int:
-        """Edges that a relation's window holds."""
+        """Return the number of edges that a relation's window holds."""
         fields = self.relations.relation[relation * tables.RELATION_FIELDS :]
         return int(fields[tables.EDGES_HELD] - fields[tables.STATIC_ALONE])
 
     def counted(self, relation: int) -> np.ndarray:
-        """What became of the tuples with its label: inserted, refreshed, deleted, absent, late."""
+        """Return how many tuples with its label were inserted, refreshed, deleted, absent, late."""
         return self.relations.relation[relation * tables.RELATION_FIELDS :][tables.COUNTED : tables.RELATION_FIELDS].copy()
 
     def read_labels(self, readers: Sequence[Sequence[int]], numbering: Sequence[Sequence[int]] | None = None) -> None:
-        """Let edges of label i belong to the relations `readers[i]`, at most one a window.
+        """Make the edges of label i belong to the relations `readers[i]`, at most one a window.
 
         Its inserts are numbered by the count windows `numbering[i]`, by default those of the relations.
         """
@@ -216,7 +219,7 @@ class RelationStore:
         return bool(self.relations.window[window * tables.WINDOW_FIELDS + tables.KIND] == tables.COUNT_WINDOW)
 
     def header(self, relation: int, side: int) -> tuple[int, int, int]:
-        """Where the header of a side is in a vertex record: its offset, that of its word of bits, its bit."""
+        """Return the place of a side's header in a vertex record: its offset, that of its word of bits, and its bit."""
         fields = self.relations.relation[relation * tables.RELATION_FIELDS + side :]
         return int(fields[tables.CELL]), int(fields[tables.WORD]), int(fields[tables.BIT])
 
@@ -233,7 +236,10 @@ class RelationStore:
             raise AssertionError("the arena was too small for a side")
 
     def take_headers(self, count: int) -> list[tuple[int, int, int]]:
-        """Longer records, by headers with their bits in one word; (offset, that of the word, bit) of each. O(vertices)."""
+        """Add headers with their bits in one word to the vertex records.
+
+        Returns (offset, offset of the word, bit) of each. O(vertices).
+        """
         state = self.relations.state
         first = int(state[tables.SIDES_KEPT])
         if first % BITS + count > BITS:
@@ -253,7 +259,7 @@ class RelationStore:
             records[:, word] &= ~np.int64(bit)
 
     def have_supports(self, count: int) -> None:
-        """Let there be support lists of atoms 0 … count − 1."""
+        """Make room for the support lists of atoms 0 … count − 1."""
         held, state = self.relations, self.relations.state
         edges, old = int(state[tables.EDGE_ROOM]), int(state[tables.PLACES])
         places = np.zeros((edges, 2 * count), np.int32)
@@ -266,13 +272,13 @@ class RelationStore:
     # --- growth ------------------------------------------------------------------------------------------------------
 
     def have_vertices(self, count: int) -> None:
-        """Let vertices 0 … count − 1 have records. Amortised O(1) a vertex."""
+        """Make room for the records of vertices 0 … count − 1. Amortised O(1) a vertex."""
         held = int(self.relations.state[tables.VERTICES])
         if count > held:
             self._reshape(vertices=max(count, held + held // 2))
 
     def _reshape(self, *, vertices: int | None = None, stride: int | None = None, room: int = 0) -> None:
-        """Longer records, or more of them, or `room` more entries in the arena."""
+        """Make vertex records longer or more numerous, or make room for `room` more entries in the arena."""
         held, state = self.relations, self.relations.state
         old_vertices, old_stride, old_arena = (int(state[i]) for i in (tables.VERTICES, tables.STRIDE, tables.ARENA))
         vertices = old_vertices if vertices is None else vertices
@@ -315,16 +321,16 @@ class RelationStore:
 
 
 def _ragged(lists: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Lists as (first, entries), in int32: list i is first[i] : first[i + 1] of the entries."""
+    """Return lists as (first, entries), in int32: list i is first[i] : first[i + 1] of the entries."""
     first = np.zeros(len(lists) + 1, np.int32)
     np.cumsum([len(entries) for entries in lists], out=first[1:])
     return first, np.array([entry for entries in lists for entry in entries], np.int32)
 
 
 def neighbours(store: RelationStore, relation: int, vertices: Sequence[int] | None, *, inward: bool) -> np.ndarray:
-    """The sources of edges into some vertices, or (`inward`) the targets of those from them; None: into or from any.
+    """Return the sources of edges into some vertices, or (`inward`) the targets of edges from them.
 
-    O(edges of all relations).
+    Without `vertices`, those of all edges. O(edges of all relations).
     """
     edges = store.relations.edge.reshape(-1, tables.EDGE)[1 : store.relations.state[tables.EDGES]]
     near, far = (tables.SOURCE, tables.TARGET) if inward else (tables.TARGET, tables.SOURCE)

@@ -1,10 +1,10 @@
-"""The relations of all patterns of an engine, by what they hold: atoms that read the same share one.
+"""The relations of all patterns of an engine by their content: atoms with equal reads share a relation.
 
-A relation is the edges of one label under one window, of the merged stream or of a named one. What it holds follows from
-these, but for queries that began with an empty window in mid-stream: those of one such *origin* share relations of their
-own. Where paths are simple no atom joins a vertex with itself: such atoms read a relation without loops.
+A relation is the edges of one label under one window, of the merged stream or of a named one. These determine its edges,
+except for queries that began with an empty window in mid-stream: queries of one such *origin* share relations of their
+own. Where paths are simple, no atom joins a vertex with itself: such atoms read a relation without loops.
 
-A label has an id while the engine knows it; the relation stays when the id goes, which it does when there is no edge.
+A label has an id only while the stream has edges with it; the relation stays when the id is given up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rpq.stream.window import AnyWindow, CountWindow, Window
 
 
 class Content(NamedTuple):
-    """What a relation holds."""
+    """The content of a relation: the edges of a label under a window."""
 
     label: str
     window: AnyWindow
@@ -38,18 +38,18 @@ class Content(NamedTuple):
 
     @property
     def name(self) -> LabelName:
-        """What its label is called in its stream."""
+        """The name of its label in its stream."""
         return name_in(self.label, self.stream)
 
     @property
     def extent(self) -> Hashable:
-        """What tells its window in the store from others: relations of one extent share one."""
+        """The key of its window in the store: relations of one extent share a window."""
         # Count windows differ by what they number, and since when; each relation of a label has its own.
         return self.window if self.numbered is None else self._replace(label="")
 
 
 class SharedRelations:
-    """Gives relations to queries, and takes them back."""
+    """The owner of relations: it gives them to queries, and takes them back."""
 
     def __init__(self, store: RelationStore) -> None:
         self.store = store
@@ -71,7 +71,7 @@ class SharedRelations:
     # --- whose they are --------------------------------------------------------------------------------------
 
     def take(self, content: Content) -> None:
-        """Let there be a relation, for one user more. O(labels) where there was none."""
+        """Take a relation for one more user. O(labels) where there was none."""
         self._users[content] += 1
         if content in self._numbers:
             return
@@ -86,7 +86,7 @@ class SharedRelations:
         self._tell_readers()
 
     def release(self, content: Content) -> None:
-        """Let there be a user less, whose plans are gone. O(edges of all relations) where it was the last."""
+        """Release a user's relation, after its plans. O(edges of all relations) where it was the last user."""
         self._users[content] -= 1
         if self._users[content]:
             return
@@ -121,13 +121,14 @@ class SharedRelations:
         return self._windows[extent]
 
     def enter_static(self, content: Content, source: np.ndarray, target: np.ndarray) -> None:
-        """Let all static edges of its label stay in a relation. O(edges), the first time."""
+        """Enter all static edges of its label into a relation. O(edges), the first time."""
         if content not in self._with_static:
             self._with_static.add(content)
             self.store.enter_static(self._numbers[content], source, target)
 
     def set_number(self, content: Content, number: int) -> None:
-        """Let the count window of a relation have numbered so many inserts; it has no edges, or did so already."""
+        """Set how many inserts the count window of a relation has numbered; it has no edges, or has numbered as many
+        already."""
         window = self._windows[content.extent]
         if self.store.number_of(window) != number:
             self.store.set_number(window, number)
@@ -135,7 +136,7 @@ class SharedRelations:
     # --- labels ----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names. O(labels given), amortised."""
+        """Register label ids with their names. O(labels given), amortised."""
         changed = False
         for number, name in zip(labels.tolist(), names, strict=True):
             old = self._label_names.get(number, name)
@@ -153,19 +154,19 @@ class SharedRelations:
             self._tell_readers()
 
     def _is_read(self, name: LabelName) -> bool:
-        """Whether a tuple with a label, as it is called in its stream, belongs to any relation."""
+        """Return whether any relation reads tuples with a label, as its stream names it."""
         return name in self._read or text_of(name) in self._read
 
     def labels(self) -> tuple[np.ndarray, list[LabelName]]:
-        """The label ids that there are, and their names."""
+        """Return the known label ids, and their names."""
         return np.array([*self._label_names], np.int64), [*self._label_names.values()]
 
     def label_id(self, label: LabelName) -> int:
-        """The id of a label, -1 if it has none."""
+        """Return the id of a label, or -1 if it has none."""
         return self._label_ids.get(label, -1)
 
     def _tell_readers(self) -> None:
-        """Let the store know which relations a tuple belongs to, by its label; one of a named stream to both kinds."""
+        """Update the store's relations of each label; a tuple of a named stream belongs to relations of both kinds."""
         readers: list[list[int]] = [[] for _ in range(self._label_room)]
         by_name: dict[LabelName, list[int]] = {}
         for content, number in self._numbers.items():
@@ -180,14 +181,14 @@ class SharedRelations:
 
 
 def _numbers(content: Content, name: LabelName) -> bool:
-    """Whether the count window of a relation numbers inserts with a label, as it is called in the stream of the tuple."""
+    """Return whether the count window of a relation numbers inserts with a label, as the tuple's stream names it."""
     assert content.numbered is not None
     is_of_stream = content.stream is None or (isinstance(name, StreamLabel) and name.stream == content.stream)
     return is_of_stream and content.numbered.has(text_of(name))
 
 
 def _measures(window: AnyWindow) -> tuple[Literal["time", "count", "unbounded"], int, int]:
-    """The kind, the size and the slide of a window, as the store has them."""
+    """Return the kind, the size and the slide of a window, as the store has them."""
     if isinstance(window, Window):
         return "time", window.size, window.slide
     if isinstance(window, CountWindow):

@@ -1,11 +1,11 @@
-"""The order of expiry: a timing wheel a window (Varghese and Lauck 1987, hierarchical timing wheels).
+"""The order of expiry: a timing wheel for each window (Varghese and Lauck 1987, hierarchical timing wheels).
 
-Edges that leave at the same slide boundary are one list, in a slot. Slots for the slides of the current 256 are level
+Edges that leave at the same slide boundary form a list, in a slot. The slots for the slides of the current 256 are level
 0; level 1 has a slot for each of the following 256 × 256, and so on: eight levels of 256 slots hold any slide. An
-edge whose slide differs from the cursor, the first slide not yet expired, in byte n and in none above lies at level
-n. When the cursor enters the range of a slot of a higher level, its edges are dealt out to lower ones: an edge moves
-at most eight times, with fewer than 256 slides in a window hardly ever. Late edges need nothing special, a refresh
-within a slide nothing at all.
+edge whose slide differs from the cursor, the first slide not yet expired, in byte n and in none above is at level
+n. When the cursor enters the range of a slot of a higher level, the edges of the slot are distributed to lower levels: an
+edge moves at most eight times, and hardly ever with fewer than 256 slides in a window. Late edges need no special
+treatment, and a refresh within a slide changes nothing.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ NEVER = np.iinfo(np.int64).max
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _slot_at(level, slide):
-    """Which slot of a level a slide belongs to; at the top one negative slides come first."""
+    """Return the slot of a level to which a slide belongs; at the top level negative slides come first."""
     return level << 8 | (((slide >> (level << 3)) + (128 if level == 7 else 0)) & 255)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def slide_after(relations, window, time):
-    """The slide at which an edge with a timestamp (or number) leaves a window."""
+    """Return the slide at which an edge with a timestamp (or number) leaves a window."""
     fields = relations.window
     base = window * WINDOW_FIELDS
     if fields[base + REACHES_FROM] <= time <= fields[base + REACHES_TO]:
@@ -91,7 +91,7 @@ def link(relations, window, edge):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def unlink(relations, edge):
-    """Take an edge out of its slot."""
+    """Remove an edge from its slot."""
     edges = relations.edge
     previous = np.int64(edges[edge * EDGE + PREVIOUS])
     following = np.int64(edges[edge * EDGE + NEXT])
@@ -105,7 +105,7 @@ def unlink(relations, edge):
 
 @njit(cache=True, nogil=True)
 def _move(relations, window, slide):
-    """Set the cursor on, to a slide before which nothing is left to expire."""
+    """Move the cursor to a slide before which nothing is left to expire."""
     base = window * WINDOW_FIELDS
     old = relations.window[base + CURSOR]
     relations.window[base + CURSOR] = slide
@@ -123,7 +123,7 @@ def _move(relations, window, slide):
 
 @njit(cache=True, nogil=True)
 def _candidate(relations, window):
-    """The first slide from the cursor on at which an edge may expire, and the level that says so."""
+    """Return the first slide from the cursor on at which an edge may expire, and the level at which it was found."""
     base = window * WINDOW_FIELDS
     cursor, first = relations.window[base + CURSOR], relations.window[base + FIRST_SLOT]
     for level in range(LEVELS):
@@ -138,7 +138,10 @@ def _candidate(relations, window):
 
 @njit(cache=True, nogil=True)
 def next_slide(relations, window, limit):
-    """The first slide up to `limit` at which edges expire, and the cursor on it; NEVER if none, and the cursor behind it."""
+    """Return the first slide up to `limit` at which edges expire, and set the cursor to it.
+
+    Returns NEVER if there is none, with the cursor past the limit.
+    """
     base = window * WINDOW_FIELDS
     fields = relations.window
     while fields[base + CURSOR] <= limit:
@@ -158,7 +161,7 @@ def next_slide(relations, window, limit):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def first_edge(relations, window):
-    """An edge that expires at the cursor's slide, or 0."""
+    """Return an edge that expires at the cursor's slide, or 0."""
     base = window * WINDOW_FIELDS
     slot = _slot_at(np.int64(0), relations.window[base + CURSOR])
     return np.int64(relations.slots[relations.window[base + FIRST_SLOT] + slot])

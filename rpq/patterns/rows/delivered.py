@@ -1,7 +1,8 @@
-"""What the kernels delivered of one chunk: runs of rows, put together by the part of a pattern that they are of.
+"""The rows that kernels delivered for one chunk, grouped by the part of a pattern.
 
 Kernels write runs as changes come: the rows that one changing edge brings to one part. A piece is a full output, or the
-last of a chunk. Here they become, for each part, runs one after the other with their values side by side.
+last of a chunk. `Delivered` turns them, for each part, into consecutive runs with adjacent values. `WaitingRows` has the
+rows of a pattern that cannot have solutions yet.
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ from rpq.patterns.tables import RUN, RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, R
 
 
 class Place(NamedTuple):
-    """Which part of which meaning of a pattern."""
+    """The place of a part in a pattern: its meaning, and its number there."""
 
     meaning: int
     part: int
 
 
 class PartRows(NamedTuple):
-    """The rows of one part: `runs` of them in order, and their `values`, row by row; none where they were only counted."""
+    """The rows of one part: `runs` of them in order, and their `values`, row by row; empty where they were only counted."""
 
     runs: np.ndarray  # int64 (run, RUN)
     values: np.ndarray  # int32
 
     @classmethod
     def none(cls) -> PartRows:
-        """No rows."""
+        """Return an object without rows."""
         return cls(np.zeros((0, RUN), np.int64), np.zeros(0, np.int32))
 
     @property
     def row_count(self) -> int:
-        """Rows of all runs."""
+        """The number of rows of all runs."""
         return int(self.runs[:, RUN_ROWS].sum())
 
     def before(self, order: int) -> PartRows:
-        """Those of the events before a place in the order of the chunk."""
+        """Return the rows of the events before a place in the order of the chunk."""
         runs = self.runs[: int(np.searchsorted(self.runs[:, RUN_ORDER], order))]
         rows = self.row_count
         width = len(self.values) // rows if rows else 0
@@ -50,7 +51,7 @@ class PartRows(NamedTuple):
 
 
 class Delivered:
-    """The rows of a chunk. Memory that is not given away with them is used for the next chunk."""
+    """The rows of a chunk. Memory that is not given away with them is reused for the next chunk."""
 
     def __init__(self) -> None:
         self._values = np.empty(0, np.int32)
@@ -69,16 +70,16 @@ class Delivered:
 
     @property
     def row_count(self) -> int:
-        """Rows of all pieces. O(pieces)."""
+        """The number of rows of all pieces. O(pieces)."""
         return sum(int(runs[:, RUN_ROWS].sum()) for runs in self._runs)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Forget all rows."""
         self._runs.clear()
         self._count = self._bytes_of_runs = 0
 
     def take(self, output: Output, *, kept: Collection[int] | None = None) -> None:
-        """Keep a copy of what is in the output; with `kept` of these parts alone, and of others how many rows there are."""
+        """Copy the rows of the output; if `kept` is given, only the rows of these parts, and counts of the others."""
         runs = output.runs[: output.state[tables.RUNS] * RUN].reshape(-1, RUN).copy()
         if runs[-1, RUN_ROWS] == 0:  # the last one may have come to nothing
             runs = runs[:-1]
@@ -102,10 +103,10 @@ class Delivered:
     def rows_of_event(
         self, order: int, time: int, is_own: np.ndarray | None, deciding: Mapping[int, int]
     ) -> dict[int, int]:
-        """How many rows of the last event, which is this one, there are so far of each part; those of a share alone.
+        """Return how many rows the last event, which is this one, has so far for each part.
 
-        `is_own` tells which vertices a row may have where its part's `deciding` value is. O(pieces of the event, and their
-        rows where there is `is_own`).
+        With `is_own`, which says for each vertex whether it belongs to this share, only the share's rows are counted: those
+        with such a vertex in the part's column of `share_columns`. O(pieces of the event, and their rows with `is_own`).
         """
         found: dict[int, int] = {}
         behind = self._count
@@ -126,7 +127,7 @@ class Delivered:
         return found
 
     def by_part(self) -> dict[int, PartRows]:
-        """The rows by the number of the part, to be forgotten here. O(values + runs log runs)."""
+        """Return the rows by the number of the part, and forget them here. O(values + runs log runs)."""
         if not self._runs:
             return {}
         runs = self._runs[0] if len(self._runs) == 1 else np.concatenate(self._runs)
@@ -151,7 +152,7 @@ class Delivered:
 
 
 def _of_parts(runs: np.ndarray, values: np.ndarray, kept: Collection[int]) -> np.ndarray:
-    """The values of the runs of some parts; where those of all runs begin is changed to fit them."""
+    """Return the values of the runs of some parts; the places in all runs are changed to fit."""
     if not kept:
         runs[:, RUN_VALUES] = 0
         return values[:0]
@@ -164,7 +165,7 @@ def _of_parts(runs: np.ndarray, values: np.ndarray, kept: Collection[int]) -> np
 
 
 def events_of(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The last run of each event, and where the rows of each event end. Runs of one event lie side by side."""
+    """Return the last run of each event, and where the rows of each event end. Runs of one event must be adjacent."""
     if len(runs) == 1:
         return runs, runs[:, RUN_ROWS]
     last, ends = np.empty(len(runs), np.int64), np.empty(len(runs), np.int64)
@@ -174,7 +175,7 @@ def events_of(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True, nogil=True)
 def _end_events(runs, last, ends):
-    """Write the last run of each event and where its rows end; how many there are."""
+    """Write the last run of each event and where its rows end; return the number of events."""
     count = 0
     rows = np.int64(0)
     for i in range(len(runs)):
@@ -193,7 +194,7 @@ def _end_events(runs, last, ends):
 
 @njit(cache=True, nogil=True)
 def _gathered(values, begins, ends):
-    """The values of runs, one run after the other."""
+    """Return the values of runs, one run after the other."""
     found = np.empty(len(values), np.int32)
     at = 0
     for run in range(len(begins)):
@@ -210,7 +211,11 @@ _BYTES_AN_ENTRY = 160
 
 
 class WaitingRows:
-    """The rows of the parts of one meaning: of each part, how often each row is there."""
+    """The rows of the parts of one meaning while some part has none, with counts.
+
+    Most patterns with several parts never have rows of all of them. Until then their rows are a few entries of plain
+    dictionaries, in place of the tables from which products are formed.
+    """
 
     def __init__(self, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray]) -> None:
         self.columns = [*columns]
@@ -225,21 +230,21 @@ class WaitingRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, roughly."""
+        """The approximate number of bytes held."""
         return _BYTES_AN_ENTRY * sum(map(len, self._counts))
 
     @property
     def are_many(self) -> bool:
-        """Whether they should wait no longer in this form."""
+        """Whether the tables of products would be the better form."""
         return sum(map(len, self._counts)) > MOST_WAITING
 
     def still_wait(self, found: Mapping[Place, PartRows]) -> bool:
-        """Whether there is a part without rows that gets none of these, whichever comes first."""
+        """Return whether a part without rows gets none of these either, so that there is still no solution."""
         growing = {part for (_, part), (runs, _) in found.items() if (runs[:, tables.RUN_SIGN] > 0).any()}
         return any(not counts and part not in growing for part, counts in enumerate(self._counts))
 
     def take(self, found: Mapping[Place, PartRows]) -> None:
-        """Let rows of parts come or go. O(rows)."""
+        """Add and remove rows of parts. O(rows)."""
         for (_, part), (runs, values) in found.items():
             signs = np.repeat(runs[:, tables.RUN_SIGN], runs[:, tables.RUN_ROWS]).tolist()
             self._add(part, values.reshape(len(signs), len(self.columns[part])), signs)
@@ -255,7 +260,7 @@ class WaitingRows:
                 del counts[row]
 
     def rows(self) -> list[np.ndarray]:
-        """The rows of each part, int32 (row, column); a row that is there several times comes so often."""
+        """Return the rows of each part, int32 (row, column), each as often as it is counted."""
         found = []
         for names, counts in zip(self.columns, self._counts, strict=True):
             data = b"".join(row * count for row, count in counts.items())

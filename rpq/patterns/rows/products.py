@@ -1,7 +1,7 @@
-"""The solutions that changed rows of parts bring: their products with the rows of the other parts, event by event.
+"""Kernels for the solutions that changed rows of parts bring: products with the rows of the other parts, event by event.
 
-A *meaning* has some parts, each with a bag of its rows; bag 0 counts the solutions, under DISTINCT. A row that comes to a
-part, or goes from it, is combined with all rows of the other parts: each combination is a solution as often as the
+A *meaning* has some parts, each with a bag of its rows; bag 0 counts the solutions, under DISTINCT. A row that is added to a
+part, or removed from it, is combined with all rows of the other parts: each combination is a solution as often as the
 product of the counts says. Kernels stop before a row, or before the end of an event, for which there is no room, and
 the same call goes on there.
 """
@@ -58,7 +58,7 @@ STATE = 16
 
 
 class Products(NamedTuple):
-    """What solutions are made of. Part p of meaning m has bag 1 + m * MOST_PARTS + p."""
+    """The state of forming solutions. Part p of meaning m has bag 1 + m * MOST_PARTS + p."""
 
     parts: np.ndarray  # int32 a meaning: how many it has; 0 it has no solutions
     select: np.ndarray  # int32, two a column: part, and place in its rows
@@ -81,7 +81,7 @@ def _bag(products, meaning, part):
 
 @njit(cache=True, nogil=True)
 def _combinations(bags, products, meaning, part):
-    """How many solutions a row of a part can bring, entries under DISTINCT; of no part, all there are."""
+    """Return how many solutions a row of a part can bring, or entries under DISTINCT; with no part, how many there are."""
     found = np.int64(1)
     for other in range(products.parts[meaning]):
         if other != part:
@@ -101,7 +101,7 @@ def _are_different(bags, first, width, second, second_width):
 
 @njit(cache=True, nogil=True)
 def _is_apart(bags, products, meaning):
-    """Whether no value of one part is also one of another."""
+    """Return whether no value of one part is a value of another."""
     stride = bags.fields[STRIDE]
     for one in range(products.parts[meaning]):
         width = np.int64(bags.width[_bag(products, meaning, one)])
@@ -114,13 +114,13 @@ def _is_apart(bags, products, meaning):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_limited(state, is_told):
-    """Whether more than `MOST` solutions are too many: not of those that go in silence while others are told."""
+    """Return whether more than `MOST` solutions are too many: silent ones do not count while others are reported."""
     return state[MOST] >= 0 and (is_told or state[TELLS] == 0)
 
 
 @njit(cache=True, nogil=True)
 def _combine(bags, products, told, meaning, part, amount, is_told):
-    """Make all combinations with the entry `at[part]` (of no part: all there are), each `amount` times its count."""
+    """Form all combinations with the entry `at[part]` (with no part: all there are), each `amount` times its count."""
     state, parts = products.state, np.int64(products.parts[meaning])
     stride, columns = bags.fields[STRIDE], state[COLUMNS]
     for other in range(parts):
@@ -161,7 +161,7 @@ def _combine(bags, products, told, meaning, part, amount, is_told):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _tell(products, told):
-    """Write the solution."""
+    """Write the current solution."""
     columns = products.state[COLUMNS]
     at = products.state[ROWS_TOLD] * columns
     for column in range(columns):
@@ -171,7 +171,7 @@ def _tell(products, told):
 
 @njit(cache=True, nogil=True)
 def _end_run(products, told, order, time, sign, before):
-    """Let the solutions written since belong to an event."""
+    """Assign the solutions written since `before` to an event."""
     state = products.state
     if state[ROWS_TOLD] == before:
         return
@@ -192,7 +192,7 @@ def _end_run(products, told, order, time, sign, before):
 
 @njit(cache=True, nogil=True)
 def _tell_distinct(bags, products, told, order, time):
-    """Write which solutions the event has taken from the answer, then those that it has brought; both net."""
+    """Write the solutions that the event has removed from the answer, then those that it has added; both net."""
     columns = products.state[COLUMNS]
     for sign in (-1, 1):
         if sign > 0 or products.state[EXPLICIT] != 0 or order % 2 != 0:
@@ -209,7 +209,7 @@ def _tell_distinct(bags, products, told, order, time):
 
 @njit(cache=True, nogil=True)
 def change_parts(bags, products, told, runs, count, values, room):
-    """Let rows of parts come and go, from where it stopped; `room` is for so many solutions."""
+    """Add and remove rows of parts, from where it stopped; there is room for `room` solutions."""
     state, fields = products.state, bags.fields
     while state[AT_RUN] < count:
         run = state[AT_RUN] * RUN
@@ -271,11 +271,11 @@ def change_parts(bags, products, told, runs, count, values, room):
 
 @njit(cache=True, nogil=True)
 def tell_all(bags, products, told, meaning):
-    """Write all solutions of a meaning, for which there is room, as often as they come; none beyond `ENOUGH`."""
+    """Write all solutions of a meaning, each as often as it occurs, up to `ENOUGH` of them. There must be room."""
     _combine(bags, products, told, meaning, np.int64(NONE), np.int64(1), True)
 
 
 @njit(cache=True, nogil=True)
 def count_all(bags, products, meaning):
-    """How many solutions a meaning has, at most."""
+    """Return an upper bound of the number of solutions of a meaning."""
     return _combinations(bags, products, meaning, np.int64(NONE))

@@ -1,9 +1,9 @@
 """Bags of rows of ids, counted by kernels: how often each row is in each bag, and which rows a bag has.
 
-All bags of a query lie in one set of arrays. An *entry* is one row of one bag with its count. The one hash table
-(`rpq/arrays/hashing.py`) finds it; the entries of a bag with a count hang in a list. An entry whose count has come to
-nothing stays, since it often comes again, until room is needed: then all such entries go at once, and the table is made
-anew. An entry that an event changed remembers what it was before, until `settle` is called.
+All bags of a query lie in one set of arrays. An *entry* is one row of one bag with its count. One hash table
+(`rpq/arrays/hashing.py`) finds entries; the entries of a bag with a count form a list. An entry whose count has become 0
+stays, since it often recurs, until room is needed: then all such entries are freed at once, and the table is rebuilt.
+An entry that an event changed has its count before the event, until `settle` is called.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PRIME = np.uint64(1099511628211)
 
 
 class Bags(NamedTuple):
-    """The arrays."""
+    """The arrays of row bags."""
 
     rows: np.ndarray  # int32, STRIDE an entry
     bag: np.ndarray  # int32 an entry; -1 free
@@ -65,7 +65,7 @@ _OF_ENTRIES = {"bag": NONE, "counts": 0, "before": NONE, "next": NONE, "previous
 
 
 class RowBags:
-    """Bags 0 … `len(widths) − 1` of rows of so many columns, and their memory."""
+    """Bags 0 … `len(widths) − 1` of rows with so many columns, and their memory."""
 
     def __init__(self, widths: list[int], *, capacity: int = 16) -> None:
         stride = max([1, *widths])
@@ -90,11 +90,11 @@ class RowBags:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.bags)
 
     def have_room(self, entries: int) -> None:
-        """Let there be so many entries more. Amortised O(1) an entry."""
+        """Make room for `entries` more entries. Amortised O(1) an entry."""
         fields = self.bags.fields
         held = int(fields[USED] - fields[FREE])
         _forget(self.view)
@@ -117,13 +117,13 @@ class RowBags:
         _fill_table(self.view)
 
     def rows(self, bag: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rows, counts) of a bag, in no particular order. O(entries)."""
+        """Return (rows, counts) of a bag, in no particular order. O(entries)."""
         held = np.flatnonzero((self.bags.bag == bag) & (self.bags.counts != 0))
         rows = self.bags.rows.reshape(-1, self.bags.fields[STRIDE])[held, : self.bags.width[bag]]
         return rows, self.bags.counts[held]
 
     def check(self) -> None:
-        """Assert what must hold between entries, lists and counts."""
+        """Assert the invariants between entries, lists and counts."""
         bags, fields = self.bags, self.bags.fields
         assert fields[CHANGED] == 0 and (bags.before == NONE).all(), "an event was not settled"
         assert (bags.counts >= 0).all(), "a row is there less than never"
@@ -161,14 +161,14 @@ def _is_row(bags, entry, bag, rows, at, width):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_place(bags, bag, rows, at):
-    """Ask for the place of a row in the table."""
+    """Prefetch the place of a row in the table."""
     h = _hash(bag, rows, at, np.int64(bags.width[bag]))
     prefetch_at(bags.table, home_of(bags.fields[TABLE], h))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_entry(bags, bag, rows, at):
-    """Ask for the entry that lies at that place, most often that of the row; its number, or -1."""
+    """Prefetch the entry at that place, which most often is the row's; return its number, or -1."""
     h = _hash(bag, rows, at, np.int64(bags.width[bag]))
     entry = id_at(bags.table, home_of(bags.fields[TABLE], h))
     if entry >= 0:
@@ -181,7 +181,7 @@ def prefetch_entry(bags, bag, rows, at):
 
 @njit(cache=True, nogil=True)
 def add(bags, bag, rows, at, amount):
-    """Count a row up, or down by a negative amount; its entry. There is room for one."""
+    """Change the count of a row by an amount, which may be negative; return its entry. There must be room for one."""
     fields = bags.fields
     width = np.int64(bags.width[bag])
     place = first_candidate(bags.table, fields[TABLE], _hash(bag, rows, at, width))
@@ -226,7 +226,7 @@ def add(bags, bag, rows, at, amount):
 
 @njit(cache=True, nogil=True)
 def add_in_event(bags, bag, rows, at, amount):
-    """As `add`, and remember what the count was before the event; whether the row came, or went."""
+    """Change a count like `add`, and store the count before the event; return whether the row appeared or disappeared."""
     entry = add(bags, bag, rows, at, amount)
     if bags.before[entry] == NONE:
         bags.before[entry] = bags.counts[entry] - amount
@@ -237,7 +237,7 @@ def add_in_event(bags, bag, rows, at, amount):
 
 @njit(cache=True, nogil=True)
 def add_all(bags, bag, rows, at, count):
-    """Count rows up, from number `at[0]` on; whether there was room for all."""
+    """Count rows, from number `at[0]` on; return whether there was room for all."""
     width = np.int64(bags.width[bag])
     while at[0] < count:
         if bags.fields[USED] - bags.fields[FREE] >= bags.fields[ROOM]:
@@ -249,7 +249,7 @@ def add_all(bags, bag, rows, at, count):
 
 @njit(cache=True, nogil=True)
 def empty(bags, bag):
-    """Take all rows out of a bag."""
+    """Remove all rows from a bag."""
     while bags.first[bag] != NONE:
         entry = np.int64(bags.first[bag])
         add(bags, bag, bags.rows, entry * bags.fields[STRIDE], -bags.counts[entry])
@@ -257,7 +257,7 @@ def empty(bags, bag):
 
 @njit(cache=True, nogil=True)
 def settle(bags):
-    """The event is over."""
+    """End the event."""
     for i in range(bags.fields[CHANGED]):
         bags.before[bags.changed[i]] = NONE
     bags.fields[CHANGED] = 0
@@ -265,7 +265,7 @@ def settle(bags):
 
 @njit(cache=True, nogil=True)
 def _forget(bags):
-    """Let entries without a count go, but for those that the present event changed."""
+    """Free the entries without a count, except those that the present event changed."""
     fields = bags.fields
     for entry in range(fields[USED]):
         if bags.bag[entry] != NONE and bags.counts[entry] == 0 and bags.before[entry] == NONE:

@@ -1,13 +1,13 @@
-"""From the rows of a pattern's parts to its solutions, where these differ.
+"""Solutions of a pattern where they are not the rows of a single part.
 
 A part without a common variable with others, or an atom without variables, changes on its own; the solutions are the
 product of all parts. A meaning of a literal is one of several patterns whose solutions are added up. Under DISTINCT a
-solution is there while any binding gives it. Of all this what is kept is the bag of each part's rows, and under DISTINCT
-how often each solution comes: the product is formed where something is reported. Of a single part under DISTINCT, which is
-the most common case, only the solutions are counted.
+solution is present while any binding gives it. Stored are the bag of each part's rows, and under DISTINCT the count of
+each solution: the product is formed where something is reported. For a single part under DISTINCT, which is the most
+common case, only the solutions are counted.
 
-Under DISTINCT what is reported is net of an event, whatever the order and the signs of its changes. Without, what leaves is
-told before what enters; an event has both where an insert evicts edges of a count window, and is not netted here.
+Under DISTINCT the report is net of an event, whatever the order and the signs of its changes. Otherwise what leaves is
+reported before what enters; an event has both where an insert evicts edges of a count window, and is not netted here.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ _ready: dict[Any, Any] = {}
 
 
 class Solutions:
-    """The solutions of a pattern with so many meanings of at most so many parts, from the rows of the parts of each.
+    """The solutions of a pattern, formed from the rows of the parts of its meanings.
 
-    `select` are the variables that are columns of a solution. With `differ` (isomorphism) values of different parts must be
-    different; all variables are columns of parts then.
+    `meanings` and `most_parts` limit the number of meanings and of parts of each. `select` are the variables that are
+    columns of a solution. With `differ` (isomorphism) values of different parts must be different; then all variables are
+    columns of parts.
     """
 
     def __init__(self, *, select: Sequence[str], meanings: int, most_parts: int, distinct: bool, differ: bool) -> None:
@@ -57,7 +58,7 @@ class Solutions:
         return self._held
 
     def _have_parts(self, columns: Sequence[Sequence[str]]) -> None:
-        """Know the columns of the parts: a meaning has more or fewer conditions than another, where constants are equal."""
+        """Set the columns of the parts: meanings differ in the number of conditions where constants are equal."""
         widths = [len(names) for names in columns] + [0] * (self._most_parts - len(columns))
         if self._held is not None:
             assert self._bags.bags.width[1 : 1 + len(widths)].tolist() == widths, "meanings differ in their parts"
@@ -86,10 +87,10 @@ class Solutions:
     def put(
         self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], *, most: int | None = None
     ) -> None:
-        """Have a meaning, with the rows that its parts have: (row, column) of int32 for each.
+        """Set the rows of a meaning's parts: for each part an int32 array (row, column).
 
-        Where these make more than `most` solutions, under DISTINCT only some more than that are counted, and what is held is
-        of no use but to tell `answers` that there are so many, and for `clear`.
+        Where these make more than `most` solutions, under DISTINCT only somewhat more than `most` are counted; after that
+        only `answers`, which shows that there are so many, and `clear` may be called.
         """
         self.drop(meaning)
         if self._held is None and self._meanings == 1 and not all(map(len, rows)) and sum(map(len, rows)) <= MOST_WAITING:
@@ -111,14 +112,14 @@ class Solutions:
         self._change_silently(meaning, len(columns) - 1, rows[-1], 1, most=most)
 
     def clear(self) -> None:
-        """Have no meaning any more. O(1)."""
+        """Remove all meanings. O(1)."""
         self._waiting = None
         if self._held is not None:
             self._held = None
             self._products.parts[:] = 0
 
     def drop(self, meaning: int) -> None:
-        """Have it no more."""
+        """Remove a meaning."""
         self._waiting = None
         if self._held is None or not self._products.parts[meaning]:
             return
@@ -137,11 +138,11 @@ class Solutions:
     def change(
         self, found: Mapping[Place, PartRows], *, explicit: bool, most: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Let rows of parts (by meaning and part) come or go; the solutions that do, and their events.
+        """Add and remove rows of parts, by meaning and part; return the changed solutions, and their events.
 
-        An event is (order, time, sign, end of its rows). Where not `explicit` what leaves at a boundary does so in
-        silence. With `most` all rows of an event are of one sign: of one with more solutions only some more than that
-        are told, and nothing behind it; what is held is of no use any more then. O(rows + solutions).
+        An event is (order, time, sign, end of its rows). Unless `explicit`, solutions that leave at a boundary are not
+        reported. With `most` all rows of an event must be of one sign: of an event with more solutions only somewhat more
+        than `most` are reported, and nothing after it; then the state is of no further use. O(rows + solutions).
         """
         if self._waiting is not None:
             if self._waiting.still_wait(found):
@@ -176,14 +177,14 @@ class Solutions:
         return np.zeros((0, len(self._select)), np.int32), np.zeros((0, products.EVENT), np.int64)
 
     def _wait_no_more(self) -> None:
-        """Have the rows that waited in bags."""
+        """Move waiting rows into bags."""
         if self._waiting is not None:
             self._put(0, self._waiting.columns, self._waiting.rows())
 
     def _change_silently(
         self, meaning: int, part: int, rows: np.ndarray, sign: int, *, most: int | None = None
     ) -> None:
-        """Let rows of a part come, which are there already, or go with their meaning."""
+        """Add rows of a part that are present already, or remove them with their meaning, without a report."""
         self._products.state[products.MOST] = -1 if most is None else most
         run = np.array([[1, 0, sign, meaning, part, 0, len(rows)]], np.int64)
         self._change(run, np.ascontiguousarray(rows).reshape(-1), tells=False, explicit=True)
@@ -206,7 +207,10 @@ class Solutions:
                 told = more._replace(events=told.events)
 
     def answers(self, *, most: int | None = None) -> np.ndarray:
-        """The answer, a bag: a row may be there several times. Of more than `most` some more than that. O(answer)."""
+        """Return the answer, a bag in which a row may be repeated. O(answer).
+
+        Where it has more than `most` rows, only somewhat more than `most` are returned.
+        """
         if self._held is None:
             return np.zeros((0, len(self._select)), np.int32)
         if self._distinct:
@@ -236,7 +240,7 @@ class Solutions:
         return ready(*own, *arguments)
 
     def check(self, columns: Mapping[int, Sequence[Sequence[str]]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
-        """Assert that what was counted are these rows, for each meaning those of each part. O(answers)."""
+        """Assert that the counted rows are these: for each meaning those of each part. O(answers)."""
         again = Solutions(
             select=self._select,
             meanings=self._meanings,
