@@ -17,7 +17,7 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.described import Described
 from rpq.patterns import tables
 from rpq.patterns.joins.plan import Atom, plan_pattern
-from rpq.patterns.meanings import DirectedAtom, directed
+from rpq.patterns.meanings import DirectedAtom, direct_atoms
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
 from rpq.patterns.rows.delivered import PartRows, Place
@@ -63,7 +63,7 @@ class WindowedPattern:
 
     @property
     def atoms(self) -> list[tuple[DirectedAtom, int | None]]:
-        return [(directed([atom])[0], place) for atom, place in zip(parse_pattern(self.text), self.places, strict=True)]
+        return [(direct_atoms([atom])[0], place) for atom, place in zip(parse_pattern(self.text), self.places, strict=True)]
 
 
 class RunningWindowed(RunningQuery):
@@ -103,7 +103,7 @@ class RunningWindowed(RunningQuery):
             Atom(f"?{atom.source.name}", self._reads.relation(read), f"?{atom.target.name}") for atom, read in self._atoms
         ]
         (self._plan,) = plan_pattern(atoms, select=[f"?{name}" for name in self.question.columns]).parts
-        self._part = self._host.add_part(self._plan, explicit=True, told=False)
+        self._part = self._host.add_part(self._plan, explicit=True, is_reported=False)
         self._host.join_part(self._part, self.question.name, Place(0, 0))
 
     def leave(self) -> None:

@@ -60,18 +60,18 @@ class Chain(NamedTuple):
 def chains_to_evaluate(query: PatternQuery) -> tuple[Chain, ...]:
     """Return the atoms of a query as chains, merged where the options of the query allow it."""
     pattern = query.pattern
-    chains = alone(pattern.atoms)
+    chains = single_atom_chains(pattern.atoms)
     if query.distinct and query.paths == "walk" and query.matching == "homomorphism":
         return _merge_chains(chains, pattern.columns)
     return chains
 
 
-def alone(atoms: Sequence[Atom]) -> tuple[Chain, ...]:
+def single_atom_chains(atoms: Sequence[Atom]) -> tuple[Chain, ...]:
     """Return a chain of its own for each atom."""
     return tuple(Chain(atom, (Link(place, atom.expression),)) for place, atom in enumerate(atoms))
 
 
-def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:
+def merge_chains_of_atoms(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:
     r"""Return atoms with the same distinct solutions in these columns, every chain being one; the others as they are.
 
     An atom made of a chain stands where the first of its atoms stood, and reads in its direction. O(atoms²), and
@@ -79,18 +79,18 @@ def with_chains_merged(atoms: Sequence[Atom], columns: Collection[str]) -> tuple
 
     >>> from rpq.queries.pattern_text import parse_pattern
     >>> atoms = parse_pattern("?x a* ?m . ?n c+ ?m . ?n b|d ?y . ?y d ?x")
-    >>> print(*with_chains_merged(atoms, ["x", "y"]), sep="\n")
+    >>> print(*merge_chains_of_atoms(atoms, ["x", "y"]), sep="\n")
     ?x a+/^c+/(b|d) ?y
     ?y d ?x
     """
-    return tuple(chain.atom for chain in _merge_chains(alone(atoms), columns))
+    return tuple(chain.atom for chain in _merge_chains(single_atom_chains(atoms), columns))
 
 
 def _merge_chains(atoms: Sequence[Chain], columns: Collection[str]) -> tuple[Chain, ...]:
     found: list[Chain] = []
     for part in _parts(atoms):
-        short = _shortened(part, columns, edges_too=True)
-        found += short if len(short) == 1 else _shortened(part, columns, edges_too=False)
+        short = _merge_part(part, columns, edges_too=True)
+        found += short if len(short) == 1 else _merge_part(part, columns, edges_too=False)
     return tuple(sorted(found, key=lambda chain: chain.place))
 
 
@@ -107,14 +107,14 @@ def _parts(atoms: Sequence[Chain]) -> list[list[Chain]]:
     return [sorted(members, key=lambda one: one.place) for _, members in parts]
 
 
-def _shortened(atoms: Sequence[Chain], columns: Collection[str], *, edges_too: bool) -> list[Chain]:
+def _merge_part(atoms: Sequence[Chain], columns: Collection[str], *, edges_too: bool) -> list[Chain]:
     """Return one part of a pattern with its chains merged; unless `edges_too`, only chains that have path atoms."""
     found = list(atoms)
-    few = _few([chain.atom for chain in atoms])
+    few = _selective_terms([chain.atom for chain in atoms])
     refused: set[Term] = set()
-    while (joint := _joint(found, columns, refused, few, edges_too)) is not None:
+    while (joint := _find_joint(found, columns, refused, few, edges_too)) is not None:
         middle, first, second = joint
-        merged = _merged(found[first], found[second], middle)
+        merged = _merge_pair(found[first], found[second], middle)
         if merged is None:
             refused.add(middle)
         else:
@@ -123,14 +123,14 @@ def _shortened(atoms: Sequence[Chain], columns: Collection[str], *, edges_too: b
     return found
 
 
-def _few(atoms: Sequence[Atom]) -> set[Term]:
+def _selective_terms(atoms: Sequence[Atom]) -> set[Term]:
     """Return the terms that stand for few vertices: constants, and terms that an edge atom joins to a constant."""
     ends = [(atom.subject, atom.object) for atom in atoms if atom.edge is not None]
     constants = {term for atom in atoms for term in (atom.subject, atom.object) if isinstance(term, Constant)}
     return constants.union(*([begin, end] for begin, end in ends if begin in constants or end in constants))
 
 
-def _joint(
+def _find_joint(
     atoms: Sequence[Chain],
     columns: Collection[str],
     refused: Collection[Term],
@@ -154,7 +154,7 @@ def _joint(
     return None
 
 
-def _merged(first: Chain, second: Chain, middle: Term) -> Chain | None:
+def _merge_pair(first: Chain, second: Chain, middle: Term) -> Chain | None:
     """Return the chain that replaces two chains which meet at a variable, or None where it would cost more than they do."""
     if first.atom.subject == middle == second.atom.object:
         first, second = second, first  # ?m R ?y . ?x S ?m reads better as ?x S/R ?y than with two inverses

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rpq.errors import QueryError
-from rpq.patterns.joins.plan import Part, describe_seed, plan_pattern, shown_atom, spanning_tree
+from rpq.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
 from rpq.patterns.joins.supports import can_have_supports
-from rpq.patterns.meanings import Meaning, Named, directed, meanings_of, name_of_read, variable
+from rpq.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_of, name_of_read, variable
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.relations.path_relations import PathContent
 from rpq.patterns.relations.shared_relations import Content
@@ -219,26 +219,26 @@ def explain_pattern(
     """Explain a pattern and its text, without a window."""
     isomorphism = matching == "isomorphism"
     meanings = []
-    for meaning in meanings_of(directed(pattern.atoms), isomorphism=isomorphism):
+    for meaning in meanings_of(direct_atoms(pattern.atoms), isomorphism=isomorphism):
         labels = list(dict.fromkeys(name_of_read(reads) for _, reads, _ in meaning.edges))
         names = sorted(meaning.names)
         atoms = meaning.atoms(lambda reads, labels=labels: labels.index(name_of_read(reads)), names.index)  # type: ignore[misc]
-        shown = _texts_of(names)
+        shown = _constant_texts(names)
         plan = plan_pattern(atoms, select=[variable(name) for name in pattern.columns], isomorphism=isomorphism)
         meanings.append(
-            explained_meaning(
+            explain_meaning(
                 meaning,
                 plan.parts,
-                [shown_atom(atom, labels.__getitem__, shown) for atom in plan.conditions],
+                [format_atom(atom, labels.__getitem__, shown) for atom in plan.conditions],
                 relation_name=labels.__getitem__,
                 vertex_name=shown,
                 supports=[why_no_supports(part) or _WHERE_WORTH_IT for part in plan.parts],
             )
         )
-    return explanation_of(pattern, text, distinct=distinct, matching=matching, meanings=meanings)
+    return build_explanation(pattern, text, distinct=distinct, matching=matching, meanings=meanings)
 
 
-def explanation_of(
+def build_explanation(
     pattern: Pattern,
     text: str,
     *,
@@ -253,7 +253,7 @@ def explanation_of(
 
     `relation` explains the relation with a name, which these atoms read; the `further` relations follow.
     """
-    atoms = tuple(_explained_atom(atom) for atom in pattern.atoms)
+    atoms = tuple(_explain_atom(atom) for atom in pattern.atoms)
     reading: dict[str, list[int]] = {}
     for number, atom in enumerate(atoms, 1):
         reading.setdefault(atom.reads, []).append(number)
@@ -270,7 +270,7 @@ def explanation_of(
     )
 
 
-def explained_meaning(
+def explain_meaning(
     meaning: Meaning,
     parts: Sequence[Part],
     conditions: Sequence[str],
@@ -285,7 +285,7 @@ def explained_meaning(
     def seeds(number: int, part: Part) -> list[ExplainedSeed]:
         found = []
         for seed in part.seeds:
-            head, *order = map(_written, describe_seed(part, seed, relation_name, vertex_name))
+            head, *order = map(_term_text, describe_seed(part, seed, relation_name, vertex_name))
             looked, rows = (None, None) if work is None else work(number, seed.atom)
             text = head.removesuffix(":")
             found.append(ExplainedSeed(atom=text, order=tuple(map(str.strip, order)), looked_at=looked, rows=rows))
@@ -296,7 +296,7 @@ def explained_meaning(
         conditions=tuple(conditions),
         parts=tuple(
             ExplainedPart(
-                variables=tuple(map(_written, part.variables)),
+                variables=tuple(map(_term_text, part.variables)),
                 seeds=tuple(seeds(number, part)),
                 support_lists=supports[number],
             )
@@ -305,12 +305,12 @@ def explained_meaning(
     )
 
 
-def _texts_of(names: Sequence[str]) -> Callable[[int], str]:
+def _constant_texts(names: Sequence[str]) -> Callable[[int], str]:
     """Return a function from the number of a constant to its text as a pattern has it."""
     return [str(Constant(name)) for name in names].__getitem__
 
 
-def _written(text: str) -> str:
+def _term_text(text: str) -> str:
     """Return a term with blank nodes written as in the pattern; a plan has them as variables."""
     return text.replace("?_:", "_:")
 
@@ -326,10 +326,10 @@ def why_no_supports(part: Part) -> str | None:
 
 def _names(meaning: Meaning) -> list[str]:
     ends = [end for source, _, target in meaning.edges for end in (source, target)]
-    return [str(Constant(end.name)) for end in ends if isinstance(end, Named)]
+    return [str(Constant(end.name)) for end in ends if isinstance(end, NamedVertex)]
 
 
-def _explained_atom(atom: Any) -> ExplainedAtom:
+def _explain_atom(atom: Any) -> ExplainedAtom:
     """Explain an atom; the ends of an edge atom are those of its edges."""
     edge = atom.edge
     subject, reads, object_ = edge if edge is not None else (atom.subject, str(atom.expression), atom.object)
@@ -427,7 +427,7 @@ def explain_running(
             return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])
         return found
 
-    return explanation_of(
+    return build_explanation(
         question.pattern,
         question.expression,
         distinct=question.distinct,
@@ -448,11 +448,11 @@ def _meaning(
     waits = tuple(sorted(meaning.names - {*ids.values()}))
     texts = {identity: str(Constant(name)) for identity, name in ids.items()}
     joined = [(number, part) for number, part in parts or () if part.variables]
-    found = explained_meaning(
+    found = explain_meaning(
         meaning,
         [part for _, part in joined],
         [
-            shown_atom(part.atoms[0], names.__getitem__, texts.__getitem__)
+            format_atom(part.atoms[0], names.__getitem__, texts.__getitem__)
             for _, part in parts or ()
             if not part.variables
         ],

@@ -71,7 +71,7 @@ def vertices_of(constant: Constant) -> list[str]:
     return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
 
 
-def directed(atoms: Sequence[Atom]) -> list[DirectedAtom]:
+def direct_atoms(atoms: Sequence[Atom]) -> list[DirectedAtom]:
     """Return the atoms of a pattern, each in the direction in which it is read. O(atoms²)."""
     found: list[DirectedAtom | Atom] = [_edge(atom) or atom for atom in atoms]
     edges = [atom for atom in found if isinstance(atom, DirectedAtom)]
@@ -99,7 +99,7 @@ def _edge(atom: Atom) -> DirectedAtom | None:
 
 def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
     expression = _without_empty_word(atom.expression)
-    begin = _roots(atom.subject, edges) or _bound(atom.subject, edges, expression)
+    begin = _roots(atom.subject, edges) or _bound_roots(atom.subject, edges, expression)
     forward = DirectedAtom(atom.subject, PathRead(str(expression), begin), atom.object)
     roots = _roots(atom.object, edges)
     if _fewness(forward.reads.roots) >= _fewness(roots):  # type: ignore[union-attr]
@@ -124,7 +124,7 @@ def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
     return None
 
 
-def _bound(term: Term, edges: Sequence[DirectedAtom], expression: Expression) -> Neighbours | None:
+def _bound_roots(term: Term, edges: Sequence[DirectedAtom], expression: Expression) -> Neighbours | None:
     """Return the vertices with an edge that some atom requires at a variable, or None where most paths begin with such an
     edge."""
     dfa = compiled(str(expression))
@@ -158,7 +158,7 @@ def _without_empty_word(expression: Expression) -> Expression:
 MOST_MEANINGS = 64
 
 
-class Named(NamedTuple):
+class NamedVertex(NamedTuple):
     """A constant of a meaning: the name of its vertex."""
 
     name: str
@@ -170,14 +170,14 @@ class Meaning(NamedTuple):
     Variables are written as `plan` has them (a blank node is a variable that is not selected), constants as names.
     """
 
-    edges: tuple[tuple[str | Named, str | PathRead, str | Named], ...]
+    edges: tuple[tuple[str | NamedVertex, str | PathRead, str | NamedVertex], ...]
 
     @property
     def names(self) -> set[str]:
         """The names of the constants."""
-        return {term.name for source, _, target in self.edges for term in (source, target) if isinstance(term, Named)}
+        return {term.name for source, _, target in self.edges for term in (source, target) if isinstance(term, NamedVertex)}
 
-    def shown_by(self, columns: Sequence[str]) -> bool:
+    def is_covered_by(self, columns: Sequence[str]) -> bool:
         """Return whether columns have every variable, so that no two bindings give the same row."""
         ends = {term for source, _, target in self.edges for term in (source, target) if isinstance(term, str)}
         return ends <= {variable(name) for name in columns}
@@ -185,8 +185,8 @@ class Meaning(NamedTuple):
     def atoms(self, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> list[PlanAtom]:
         """Return the atoms, with relations and vertices as numbers."""
 
-        def known(term: str | Named) -> str | int:
-            return id_of(term.name) if isinstance(term, Named) else term
+        def known(term: str | NamedVertex) -> str | int:
+            return id_of(term.name) if isinstance(term, NamedVertex) else term
 
         return [PlanAtom(known(source), relation_of(reads), known(target)) for source, reads, target in self.edges]
 
@@ -229,7 +229,7 @@ def meanings_of(atoms: Sequence[DirectedAtom], *, isomorphism: bool) -> list[Mea
     return found
 
 
-def _term(term: AskedTerm, waiting: Iterator[str]) -> str | Named:
+def _term(term: AskedTerm, waiting: Iterator[str]) -> str | NamedVertex:
     if isinstance(term, Constant):
-        return Named(next(waiting))
+        return NamedVertex(next(waiting))
     return variable(str(term) if str(term).startswith("_:") else term.name)

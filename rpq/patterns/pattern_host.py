@@ -18,7 +18,7 @@ from rpq.patterns.relations.constants import Constants
 from rpq.patterns.relations.path_relations import PathContent, PathRelations
 from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.relations.shared_relations import Content, SharedRelations
-from rpq.patterns.rows.delivered import Delivered, PartRows, Place
+from rpq.patterns.rows.delivered import DeliveredRows, PartRows, Place
 from rpq.patterns.tables import Changes
 from rpq.patterns.tally import Tally
 from rpq.patterns.verdicts import Verdicts
@@ -94,9 +94,9 @@ class PatternHost:
         # By window, the labels that one of count numbers, and origin.
         self._tallies: dict[tuple[AnyWindow, LabelSet | None, int], Tally] = {}
         self._verdicts: dict[Hashable, Verdicts] = {}  # of queries with several windows, by what they read
-        self._judged: Counter[Hashable] = Counter()  # queries, by these
+        self._verdict_users: Counter[Hashable] = Counter()  # queries, by these
         self._graph: SnapshotGraph | None = None
-        self._delivered = Delivered()
+        self._delivered = DeliveredRows()
         self._sink = self._delivered
         self._live = LivePatterns(
             self.store,
@@ -112,12 +112,12 @@ class PatternHost:
         self._most_answers: int | None = None
         self._parts: dict[int, list[tuple[str, Place]]] = {}  # what has the rows of each now
         self._holders: Counter[int] = Counter()  # how many places of queries have each
-        self._alike: dict[tuple[Any, ...], int] = {}  # parts that are the same for all that have them
+        self._equal_parts: dict[tuple[Any, ...], int] = {}  # parts that are the same for all that have them
         self._keys: dict[int, tuple[Any, ...]] = {}
         self._bytes_of_members: int | None = None  # kept up to date with what members tell
-        self._told: set[int] = set()  # parts whose rows are the rows of their query
-        self._untold: set[int] = set()  # the others
-        self._deciding: dict[int, int] = {}  # of parts: which of a row's values tells whose it is
+        self._result_parts: set[int] = set()  # parts whose rows are the rows of their query
+        self._other_parts: set[int] = set()  # the others
+        self._share_columns: dict[int, int] = {}  # of parts: which of a row's values tells whose it is
         self._granted = 0  # bytes of what is delivered, of which the guard knows
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
@@ -175,7 +175,7 @@ class PatternHost:
 
     def take_verdicts(self, key: Hashable, readings: Sequence[Reading]) -> Verdicts:
         """Return the verdicts on the tuples of a query with these readings, shared by queries with equal keys."""
-        self._judged[key] += 1
+        self._verdict_users[key] += 1
         verdicts = self._verdicts.get(key)
         if verdicts is None:
             verdicts = self._verdicts[key] = Verdicts(readings)
@@ -186,9 +186,9 @@ class PatternHost:
 
     def release_verdicts(self, key: Hashable) -> None:
         """Release a query's use of verdicts."""
-        self._judged[key] -= 1
-        if not self._judged[key]:
-            del self._judged[key], self._verdicts[key]
+        self._verdict_users[key] -= 1
+        if not self._verdict_users[key]:
+            del self._verdict_users[key], self._verdicts[key]
 
     def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> None:
         """Look up the vertices of constants that have been watched since just now, and bind them in the plans."""
@@ -205,8 +205,8 @@ class PatternHost:
         part: Part,
         *,
         explicit: bool,
-        told: bool,
-        deciding: int = 0,
+        is_reported: bool,
+        share_column: int = 0,
         constants: tuple[int, ...] | None = None,
     ) -> int:
         """Add a part of a query's pattern; return its number, which equal parts share.
@@ -218,18 +218,18 @@ class PatternHost:
         """
         self._bytes_of_members = None
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
-        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, told, deciding)
-        number = self._alike.get(key) if self.shares_parts else None
+        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, share_column)
+        number = self._equal_parts.get(key) if self.shares_parts else None
         if number is not None:
             self._holders[number] += 1
             return number
         number = self._numbers = self._numbers + 1
-        (self._told if told else self._untold).add(number)
-        self._deciding[number] = deciding
+        (self._result_parts if is_reported else self._other_parts).add(number)
+        self._share_columns[number] = share_column
         self.tables.add(number, part, explicit=explicit, constants=constants, is_linked=False)
         self._parts[number] = []
         self._holders[number] = 1
-        self._alike[key], self._keys[number] = number, key
+        self._equal_parts[key], self._keys[number] = number, key
         return number
 
     @property
@@ -271,12 +271,12 @@ class PatternHost:
         if self._holders[number]:
             return
         self.tables.remove(number)
-        del self._parts[number], self._holders[number], self._deciding[number]
+        del self._parts[number], self._holders[number], self._share_columns[number]
         key = self._keys.pop(number)
-        if self._alike.get(key) == number:
-            del self._alike[key]
-        self._told.discard(number)
-        self._untold.discard(number)
+        if self._equal_parts.get(key) == number:
+            del self._equal_parts[key]
+        self._result_parts.discard(number)
+        self._other_parts.discard(number)
 
     def rows_of_part(self, number: int, *, most: int | None = None) -> PartRows:
         """Return all current rows of a part; where they are more than `most`, only somewhat more than `most`.
@@ -284,17 +284,18 @@ class PatternHost:
         O(edges, and the cost of joining them).
         """
         if self.tables.has_no_solution(number):
-            return PartRows.none()
-        return self._aside(lambda: self._live.answers(number), most=most).by_part().get(number, PartRows.none())
+            return PartRows.empty()
+        rows = self._collect_separately(lambda: self._live.answers(number), most=most).by_part()
+        return rows.get(number, PartRows.empty())
 
-    def _aside(self, call: Callable[[], None], *, most: int | None = None) -> Delivered:
+    def _collect_separately(self, call: Callable[[], None], *, most: int | None = None) -> DeliveredRows:
         """Collect what a call delivers, apart from the rows of the stream, and without asking the guard."""
-        sink, self._sink, self._live.guard = self._sink, Delivered(), None
+        sink, self._sink, self._live.guard = self._sink, DeliveredRows(), None
         self._most_answers = most
         try:
             with suppress(_EnoughError):
                 call()
-            found: Delivered = self._sink
+            found: DeliveredRows = self._sink
             return found
         finally:
             self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
@@ -327,8 +328,8 @@ class PatternHost:
         is_of_stream = self._sink is self._delivered
         # Which rows are a share's own, their values tell.
         only_counts = is_of_stream and not self.keeps_rows and self.division.is_whole
-        some = self._untold if only_counts and len(self._untold) < len(self._parts) else None
-        self._sink.take(output, kept=some)
+        some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
+        self._sink.take(output, parts=some)
         if not is_of_stream:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
@@ -342,8 +343,8 @@ class PatternHost:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
         assert self._rows.limit is not None
         is_own = None if self.division.is_whole else self.is_own
-        counts = self._delivered.rows_of_event(order, time, is_own, self._deciding)
-        told = {part: rows for part, rows in counts.items() if part in self._told}
+        counts = self._delivered.rows_of_event(order, time, is_own, self._share_columns)
+        told = {part: rows for part, rows in counts.items() if part in self._result_parts}
         self._most_rows = max(told.values(), default=0)
         if self._most_rows > self._rows.limit:
             part = max(told, key=told.__getitem__)
@@ -357,7 +358,7 @@ class PatternHost:
         """Apply changes of derived relations by pairs that no atom can use yet, or can use any more."""
         if len(changes.order):
             time = int(self.store.relations.state[tables.STREAM_TIME])
-            self._aside(lambda: self._live.advance(time, changes))
+            self._collect_separately(lambda: self._live.advance(time, changes))
 
     def restore_root(self, contents: Collection[PathContent], root: int) -> list[tuple[str, Delta]]:
         """Restore the pairs of a root that is set aside in derived relations; return the rows by the name of the query."""
@@ -366,7 +367,7 @@ class PatternHost:
         if not len(changes.order):
             return []
         time = int(self.store.relations.state[tables.STREAM_TIME])
-        return self._deltas_of(self._aside(lambda: self._live.advance(time, changes)))
+        return self._deltas_of(self._collect_separately(lambda: self._live.advance(time, changes)))
 
     # --- as a job of the crew --------------------------------------------------------------------------------
 
@@ -381,21 +382,21 @@ class PatternHost:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
         self._graph = graph
         if vertices.count > self.vertex_room:
-            self.store.have_vertices(vertices.count)
+            self.store.make_room_for_vertices(vertices.count)
             self.vertex_room = int(self.store.relations.state[tables.VERTICES])
         if not self.division.is_whole and len(fresh):
             more = self.vertex_room - len(self.is_own)
             self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
             (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
-        met, without_edges, bound = self.constants.meet(vertices, fresh)
+        changed, without_edges, bound = self.constants.update(vertices, fresh)
         for constant, vertex in bound.items():
             self.tables.bind(constant, vertex)
-        for name in met:
+        for name in changed:
             self.members[name].leave_changed()
-        for name in sorted(met):
+        for name in sorted(changed):
             with self._weighed(self.members[name]):
                 self.members[name].resolve(fresh=without_edges)
-        self.paths.make_room(self.vertex_room, graph, met=met)
+        self.paths.make_room(self.vertex_room, graph, changed=changed)
         for tally in self._tallies.values():
             tally.make_room(graph.capacity)
         for verdicts in self._verdicts.values():
@@ -437,7 +438,7 @@ class PatternHost:
         self._delivered.clear()
         return deltas
 
-    def _deltas_of(self, delivered: Delivered, *, before: int | None = None) -> list[tuple[str, Delta]]:
+    def _deltas_of(self, delivered: DeliveredRows, *, before: int | None = None) -> list[tuple[str, Delta]]:
         found: dict[str, dict[Place, PartRows]] = {}
         for number, rows in delivered.by_part().items():
             told = rows if before is None else rows.before(2 * before)

@@ -17,17 +17,17 @@ from rpq.errors import ConflictBudgetError
 from rpq.files.described import Damage, Described
 from rpq.paths.budget import aside_of, budget_error
 from rpq.patterns import tables
-from rpq.patterns.chains import alone, chains_to_evaluate
+from rpq.patterns.chains import chains_to_evaluate, single_atom_chains
 from rpq.patterns.explanation import Explanation, explain_running
 from rpq.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
-from rpq.patterns.meanings import Meaning, PathRead, directed, meanings_of, variable
+from rpq.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, variable
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import ReadRelations
 from rpq.patterns.relations.path_relations import PathContent
 from rpq.patterns.relations.shared_relations import Content
 from rpq.patterns.rows.delivered import PartRows, Place, events_of
 from rpq.patterns.rows.solutions import Solutions
-from rpq.patterns.witness import Held, Witness, witness_of
+from rpq.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.queries import written_patterns
 from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
@@ -46,7 +46,7 @@ _NONE = np.zeros(0, np.int64)
 _NO_CHANGE = Delta(ids=None, times=_NONE, ends=_NONE, kinds=np.zeros(0, np.int8), orders=_NONE)
 
 
-class HeldPart(NamedTuple):
+class MeaningPart(NamedTuple):
     """A part of a meaning: the number that the host gave it, its columns, and the names of its constants."""
 
     number: int
@@ -68,8 +68,8 @@ class RunningPattern(RunningQuery):
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
         # A join of edges alone needs no index, and what it holds is no more than they are.
         has_paths = bool(question.pattern.path_expressions)
-        self._chains = chains_to_evaluate(question) if has_paths else alone(question.pattern.atoms)
-        atoms = directed([chain.atom for chain in self._chains])
+        self._chains = chains_to_evaluate(question) if has_paths else single_atom_chains(question.pattern.atoms)
+        atoms = direct_atoms([chain.atom for chain in self._chains])
         self._has_paths = any(isinstance(atom.reads, PathRead) for atom in atoms)
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
@@ -89,13 +89,13 @@ class RunningPattern(RunningQuery):
             differ=self._is_isomorphism,
         )
         self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
-        self._held: dict[int, list[HeldPart]] = {}  # the parts of a meaning
-        self._joined: set[int] = set()  # meanings whose parts it gets rows of
+        self._parts: dict[int, list[MeaningPart]] = {}  # the parts of a meaning
+        self._joined_meanings: set[int] = set()  # meanings whose parts it gets rows of
         self._most_rows = resources.rows.limit if question.report == "change" else None
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
         centre = None if self._host.division.is_whole else question.centre
-        self._deciding = 0 if centre is None else centre.column  # the column that tells which share has a row
+        self._share_column = 0 if centre is None else centre.column  # the column that tells which share has a row
         origin = self._host.new_origin() if resources.is_late else 0
         self._relations = ReadRelations(question, atoms, self._host, origin=origin)
         self._host.members[question.name] = self
@@ -116,7 +116,9 @@ class RunningPattern(RunningQuery):
         return self.question.matching == "isomorphism"
 
     def _rows_are_those_of_its_part(self) -> bool:
-        if len(self._meanings) != 1 or (self.question.distinct and not self._meanings[0].shown_by(self.question.columns)):
+        if len(self._meanings) != 1:
+            return False
+        if self.question.distinct and not self._meanings[0].is_covered_by(self.question.columns):
             return False
         numbers: dict[str | PathRead, int] = {}
         atoms = self._meanings[0].atoms(lambda reads: numbers.setdefault(reads, len(numbers)), self._names.index)
@@ -149,7 +151,7 @@ class RunningPattern(RunningQuery):
         if not self._is_isomorphism:  # so that nothing is left to do but joining them when its constants are there
             for number in range(len(self._meanings)):
                 self._prepare(number)
-        self._counted_before = self._relations.counted()
+        self._counted_before = self._relations.tuple_counts()
         self._latency_before = self._host.latency_now()
         self.resolve(most=most)
 
@@ -161,9 +163,9 @@ class RunningPattern(RunningQuery):
 
     def _withdraw(self) -> None:
         self._solutions.clear()
-        for meaning in [*self._joined]:
+        for meaning in [*self._joined_meanings]:
             self._take_out(meaning)
-        for meaning in [*self._held]:
+        for meaning in [*self._parts]:
             self._release(meaning)
         self._ids.clear()
         self._relations.release()
@@ -173,7 +175,7 @@ class RunningPattern(RunningQuery):
 
         A part takes the vertices of its constants when it is linked, and that is when the first query joins it.
         """
-        for number in [*self._joined]:
+        for number in [*self._joined_meanings]:
             if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
                 self._take_out(number)
 
@@ -199,37 +201,37 @@ class RunningPattern(RunningQuery):
         select = [variable(name) for name in self.question.columns]
         # What expires silently has to be known where it is counted, or may come back in the same event.
         explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
-        is_told = self._is_direct and not self._is_netted and self.question.report == "change"
+        is_reported = self._is_direct and not self._is_netted and self.question.report == "change"
         numbers = [self._host.constants.number_of(name) for name in self._names]
-        held = self._held[number] = []
+        held = self._parts[number] = []
         for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
             constants = None if ranks is None else tuple([numbers[rank] for rank in ranks])
             known = self._host.add_part(
                 part,
                 explicit=explicit,
-                told=is_told,
-                deciding=self._deciding if is_told else 0,
+                is_reported=is_reported,
+                share_column=self._share_column if is_reported else 0,
                 constants=constants,
             )
-            held.append(HeldPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
+            held.append(MeaningPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
 
     def _release(self, number: int) -> None:
-        for held in self._held.pop(number, []):
+        for held in self._parts.pop(number, []):
             self._host.release_part(held.number)
 
     def _put_in(self, number: int, most: int | None, fresh: Container[str]) -> None:
-        if number not in self._held:
+        if number not in self._parts:
             self._prepare(number)
-        for place, held in enumerate(self._held[number]):
+        for place, held in enumerate(self._parts[number]):
             self._host.join_part(held.number, self.question.name, Place(number, place))
-        self._joined.add(number)
+        self._joined_meanings.add(number)
         self._count_solutions(number, most=most, fresh=fresh)
 
     def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
         """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
         plan = self._plan(self._meanings[number], self._relations.numbers().__getitem__, self._id_of(number))
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
-        return [(held.number, part) for held, part in zip(self._held[number], parts, strict=True)]
+        return [(held.number, part) for held, part in zip(self._parts[number], parts, strict=True)]
 
     def _id_of(self, number: int) -> Callable[[str], int]:
         ids = self._ids[number]
@@ -242,10 +244,10 @@ class RunningPattern(RunningQuery):
         return id_of
 
     def _take_out(self, number: int) -> None:
-        if number not in self._joined:
+        if number not in self._joined_meanings:
             return
-        self._joined.remove(number)
-        for place, held in enumerate(self._held[number]):
+        self._joined_meanings.remove(number)
+        for place, held in enumerate(self._parts[number]):
             self._host.leave_part(held.number, self.question.name, Place(number, place))
         if self._is_isomorphism:
             self._release(number)
@@ -258,15 +260,15 @@ class RunningPattern(RunningQuery):
         self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, fresh), most=most)
 
     def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
-        return [held.columns for held in self._held[meaning]]
+        return [held.columns for held in self._parts[meaning]]
 
     def _rows_of_parts(self, meaning: int, fresh: Container[str] = ()) -> list[np.ndarray]:
         """Return the current rows of each part of a meaning: (row, column). O(edges, and the cost of joining them)."""
         found = []
-        for held in self._held[meaning]:
+        for held in self._parts[meaning]:
             # With paths a vertex without edges may have rows, those of no step.
             is_bare = not self._has_paths and any(name in fresh for name in held.constants)
-            rows = PartRows.none() if is_bare else self._host.rows_of_part(held.number)
+            rows = PartRows.empty() if is_bare else self._host.rows_of_part(held.number)
             found.append(rows.values.reshape(rows.row_count, len(held.columns)))
         return found
 
@@ -303,12 +305,12 @@ class RunningPattern(RunningQuery):
         # More than these will be refused.
         most = None if quiet or chunk is None or not self._host.division.is_whole else self._most_rows
         self._solutions.clear()
-        for number in self._joined:
+        for number in self._joined_meanings:
             self._count_solutions(number, most=most)
         if quiet or chunk is None:
             return []
-        ids = self._own(self._ids_of_answers(most=most))
-        return [self._told(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
+        ids = self._own_rows(self._ids_of_answers(most=most))
+        return [self._report(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
@@ -319,14 +321,14 @@ class RunningPattern(RunningQuery):
         ((runs, values),) = found.values()
         last, ends = events_of(runs)
         if not len(values):
-            return self._counted_alone(last, ends)
+            return self._report_counts(last, ends)
         ids = values.reshape(-1, len(self.question.columns))
         if not self._host.division.is_whole:
-            ids, ends, some = self._own_of(ids, ends)
+            ids, ends, some = self._own_rows_of_events(ids, ends)
             last = last[some]
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
         told = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
-        return self._told(*(self._net(*told) if self._is_netted else told))
+        return self._report(*(self._net(*told) if self._is_netted else told))
 
     def _net(
         self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
@@ -360,28 +362,29 @@ class RunningPattern(RunningQuery):
             return _NO_CHANGE
         orders, times, signs, ends = np.ascontiguousarray(events.T)
         if not self._host.division.is_whole:
-            ids, ends, some = self._own_of(ids, ends)
+            ids, ends, some = self._own_rows_of_events(ids, ends)
             orders, times, signs = orders[some], times[some], signs[some]
         told = ids, times, ends, signs.astype(np.int8), orders
-        return self._told(*(self._net(*told) if self._is_netted else told))
+        return self._report(*(self._net(*told) if self._is_netted else told))
 
-    def _own_of(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _own_rows_of_events(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (rows, ends, events): the rows of this share, where those of events end, and which events have any."""
-        own = self._host.is_own[ids[:, self._deciding]]
+        own = self._host.is_own[ids[:, self._share_column]]
         ends = np.append(0, np.cumsum(own))[ends]
         some = np.diff(ends, prepend=0) > 0
         return ids[own], ends[some], some
 
-    def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
-        return self._note(Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True))
+    def _report(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
+        rows = self._id_rows(ids)
+        return self._count_rows(Delta(ids=rows, times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True))
 
-    def _counted_alone(self, last: np.ndarray, ends: np.ndarray) -> Delta:
+    def _report_counts(self, last: np.ndarray, ends: np.ndarray) -> Delta:
         """Return a delta with counts but no rows; `last` is the last run of each event."""
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
         orders = last[:, tables.RUN_ORDER]
-        return self._note(Delta(ids=None, times=last[:, tables.RUN_TIME], ends=ends, kinds=kinds, orders=orders))
+        return self._count_rows(Delta(ids=None, times=last[:, tables.RUN_TIME], ends=ends, kinds=kinds, orders=orders))
 
-    def _note(self, delta: Delta) -> Delta:
+    def _count_rows(self, delta: Delta) -> Delta:
         """Add a reported delta to the counts of rows, and return it."""
         if len(delta.ends) == 1:
             self._rows[0 if delta.kinds[0] > 0 else 1] += delta.ends[0]
@@ -393,18 +396,18 @@ class RunningPattern(RunningQuery):
         return IdRows(ids, self._order)
 
     def _is_own(self, row: tuple[int, ...]) -> bool:
-        return self._host.division.is_whole or bool(self._host.is_own[row[self._deciding]])
+        return self._host.division.is_whole or bool(self._host.is_own[row[self._share_column]])
 
-    def _own(self, ids: np.ndarray) -> np.ndarray:
-        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, self._deciding]]]
+    def _own_rows(self, ids: np.ndarray) -> np.ndarray:
+        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, self._share_column]]]
 
     def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
         """Return the answer; where it has more than `most` rows, only somewhat more than `most`."""
         if not self._is_direct:
             return self._solutions.answers(most=most)
-        if not self._joined:
+        if not self._joined_meanings:
             return np.zeros((0, len(self.question.columns)), np.int32)
-        ((number, _, _),) = self._held[0]
+        ((number, _, _),) = self._parts[0]
         return self._host.rows_of_part(number, most=most).values.reshape(-1, len(self.question.columns))
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
@@ -412,14 +415,14 @@ class RunningPattern(RunningQuery):
         return [self._relations.slides(edges, self._graph.edges)]
 
     def answers(self) -> list[IdRows]:
-        return [self._id_rows(self._own(self._ids_of_answers()))]
+        return [self._id_rows(self._own_rows(self._ids_of_answers()))]
 
     def explain(self) -> Explanation:
         meanings = [
-            (meaning, self._parts_as_written(number) if number in self._joined else None)
+            (meaning, self._parts_as_written(number) if number in self._joined_meanings else None)
             for number, meaning in enumerate(self._meanings)
         ]
-        of_reads = self._relations.by_read
+        of_reads = self._relations.contents_by_read
         contents = {reads if isinstance(reads, str) else reads.expression: content for reads, content in of_reads.items()}
         is_each_alone = len(self._chains) == len(self.question.pattern.atoms)
         of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
@@ -432,11 +435,11 @@ class RunningPattern(RunningQuery):
             return None
         known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
         relations = self._relations
-        paths = relations.by_path
+        paths = relations.relations_by_path
         return witness_of(
             [
                 (self._meanings[number], [part for _, part in self._parts_as_written(number)])
-                for number in sorted(self._joined)
+                for number in sorted(self._joined_meanings)
             ],
             known,
             question=self.question,
@@ -444,7 +447,7 @@ class RunningPattern(RunningQuery):
             host=self._host,
             relation_of=relations.numbers().__getitem__,
             index_of=lambda read: paths[read].index,
-            graph=Held(edges, vertices, labels, lambda edge: relations.time_of(edge, edges)),
+            graph=WindowGraph(edges, vertices, labels, lambda edge: relations.time_of(edge, edges)),
         )
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
@@ -459,7 +462,7 @@ class RunningPattern(RunningQuery):
         return self._rows.copy()
 
     def _counts(self) -> list[int]:
-        counts: list[int] = (self._relations.counted() - self._counted_before).tolist()
+        counts: list[int] = (self._relations.tuple_counts() - self._counted_before).tolist()
         return counts
 
     def _latency(self) -> np.ndarray:
@@ -482,7 +485,7 @@ class RunningPattern(RunningQuery):
             counts=tuple(self._counts()),
             added=added,
             removed=removed,
-            answers=len(self._own(self._ids_of_answers())),
+            answers=len(self._own_rows(self._ids_of_answers())),
             edges=edges,
             cells=cells,
             nbytes=self._host.nbytes // len(self._host.members),
@@ -493,19 +496,20 @@ class RunningPattern(RunningQuery):
 
     @property
     def may_overrun(self) -> bool:
-        return any(relation.index.may_overrun for relation in self._relations.paths)
+        return any(relation.index.may_overrun for relation in self._relations.path_relations)
 
     def take_overruns(self) -> list[Overrun]:
-        return [overrun for relation in self._relations.paths for overrun in relation.take_overruns(self.question.name)]
+        name = self.question.name
+        return [overrun for relation in self._relations.path_relations for overrun in relation.take_overruns(name)]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
         return budget_error(self.question, report)
 
     def set_aside(self) -> list[int]:
-        return sorted({root for relation in self._relations.paths for root in relation.index.aside})
+        return sorted({root for relation in self._relations.path_relations for root in relation.index.aside})
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
-        return self._host.restore_root(self._relations.of_paths, root)
+        return self._host.restore_root(self._relations.path_contents, root)
 
     # --- to go on later --------------------------------------------------------------------------------------
 
@@ -516,7 +520,8 @@ class RunningPattern(RunningQuery):
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._relations.origin,
             "set_aside": [
-                [(name_of(root), size) for root, size in relation.index.aside.items()] for relation in self._relations.paths
+                [(name_of(root), size) for root, size in relation.index.aside.items()]
+                for relation in self._relations.path_relations
             ],
         }
 
@@ -533,27 +538,27 @@ class RunningPattern(RunningQuery):
             self._relations.begin_at(origin)
             self._enter()
         aside = self._read_aside(saved, id_of)
-        for relation, roots in zip(self._relations.paths, aside, strict=True):
+        for relation, roots in zip(self._relations.path_relations, aside, strict=True):
             if not relation.is_loaded:
                 relation.index.set_aside(roots)
         load()
-        now_aside = [relation.index.aside for relation in self._relations.paths]
+        now_aside = [relation.index.aside for relation in self._relations.path_relations]
         if any(now.keys() != roots.keys() for now, roots in zip(now_aside, aside, strict=True)):
             raise Damage("a root is set aside that meets no conflict")
-        self._counted_before = self._relations.counted() - np.array(counts, np.int64)
+        self._counted_before = self._relations.tuple_counts() - np.array(counts, np.int64)
         self._latency_before = self._host.latency - latency
         self._rows[:] = rows
 
     def _read_aside(self, saved: Described, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
         """Read for each path the roots that were set aside, with the size of each. Raises `Damage`."""
         if "set_aside" not in saved:
-            return [{} for _ in self._relations.paths]
-        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.paths]))]
+            return [{} for _ in self._relations.path_relations]
+        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.path_relations]))]
 
     def _check(self) -> None:
         """Assert that the counted solutions are those of the relations. O(answers)."""
         if not self._is_direct:
-            rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined}
+            rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined_meanings}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
 
 

@@ -54,7 +54,7 @@ def fill(
         raise Damage(f"query {query!r} holds other edges than one that has the same")
 
 
-class Derived(NamedTuple):
+class DerivedPath(NamedTuple):
     """A path of a pattern: what it reads, the content of its relation, and the roots that it needs there."""
 
     read: PathRead
@@ -75,7 +75,7 @@ class ReadRelations:
         self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         self._is_counted = question.window.kind == "count"
-        self._derived: list[Derived] = []
+        self._derived_paths: list[DerivedPath] = []
         self.begin_at(origin)
 
     # --- which they are --------------------------------------------------------------------------------------
@@ -84,11 +84,11 @@ class ReadRelations:
         """Choose the relations with the edges that are counted since an origin; to be called before anything is taken."""
         self.origin = origin
         is_loopless = self._question.paths == "simple"
-        self._joined = [self._content(label, loopless=is_loopless) for label in self._labels]
+        self._atom_contents = [self._content(label, loopless=is_loopless) for label in self._labels]
         """For each label the relation that atoms read."""
-        self._held = [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
+        self._counting_contents = [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
         """For each label the relation with all its edges in the window, which counts; none where a tally does."""
-        self._of_edges = {*self._held, *self._joined}
+        self._of_edges = {*self._counting_contents, *self._atom_contents}
 
     def _content(self, label: str, *, loopless: bool) -> Content:
         return Content(label, self._question.window, self._numbered, self.origin, loopless)
@@ -101,33 +101,34 @@ class ReadRelations:
     @property
     def contents(self) -> set[Content | PathContent]:
         """The contents of all relations."""
-        return {*self._of_edges, *self.of_paths}
+        return {*self._of_edges, *self.path_contents}
 
     @property
-    def of_paths(self) -> set[PathContent]:
+    def path_contents(self) -> set[PathContent]:
         """The contents of the relations of paths."""
-        return {derived.content for derived in self._derived}
+        return {derived.content for derived in self._derived_paths}
 
     @property
-    def by_read(self) -> dict[str | PathRead, Content | PathContent]:
+    def contents_by_read(self) -> dict[str | PathRead, Content | PathContent]:
         """The content of the relation for each label or path that an atom reads."""
-        contents: dict[str | PathRead, Content | PathContent] = {content.label: content for content in self._joined}
-        return contents | {derived.read: derived.content for derived in self._derived}
+        contents: dict[str | PathRead, Content | PathContent] = {content.label: content for content in self._atom_contents}
+        return contents | {derived.read: derived.content for derived in self._derived_paths}
 
     @property
-    def paths(self) -> Iterator[PathRelation]:
+    def path_relations(self) -> Iterator[PathRelation]:
         """The relations of its paths, in the order in which the pattern has them."""
-        return (self._host.paths[derived.content] for derived in self._derived)
+        return (self._host.paths[derived.content] for derived in self._derived_paths)
 
     @property
-    def by_path(self) -> dict[PathRead, PathRelation]:
+    def relations_by_path(self) -> dict[PathRead, PathRelation]:
         """The relation of each path that is read."""
-        return {derived.read: self._host.paths[derived.content] for derived in self._derived}
+        return {derived.read: self._host.paths[derived.content] for derived in self._derived_paths}
 
     def numbers(self) -> dict[str | PathRead, int]:
         """Return the number of the relation in the host for each label or path that an atom reads."""
-        relation: dict[str | PathRead, int] = {content.label: self._host.relations[content] for content in self._joined}
-        return relation | {read: relation.number for read, relation in self.by_path.items()}
+        relations = self._host.relations
+        numbers: dict[str | PathRead, int] = {content.label: relations[content] for content in self._atom_contents}
+        return numbers | {read: relation.number for read, relation in self.relations_by_path.items()}
 
     def _need(self, roots: Roots) -> Need | None:
         if isinstance(roots, Neighbours):
@@ -143,7 +144,7 @@ class ReadRelations:
     @property
     def _reader(self) -> tuple[object, ...]:
         """The key of its labels in the tally."""
-        return (*self._labels, *(derived.content.words for derived in self._derived))
+        return (*self._labels, *(derived.content.words for derived in self._derived_paths))
 
     # --- taken and let go ------------------------------------------------------------------------------------
 
@@ -151,11 +152,11 @@ class ReadRelations:
         """Take the relations from the host."""
         for content in self._of_edges:
             self._host.relations.take(content)
-        self._derived = [
-            Derived(read, content_of(read.expression, self._question, self.origin), self._need(read.roots))
+        self._derived_paths = [
+            DerivedPath(read, content_of(read.expression, self._question, self.origin), self._need(read.roots))
             for read in self._paths
         ]
-        for read, pairs, need in self._derived:
+        for read, pairs, need in self._derived_paths:
             self._host.paths.take(pairs, read.expression, self._question, need)
         if self._paths:
             self._tally.take(self._reader)
@@ -165,7 +166,7 @@ class ReadRelations:
         """Give the relations back to the host."""
         if self._paths:
             self._host.release_tally(self._question.window, self._numbered, self.origin, self._reader)
-        for _, pairs, need in self._derived:
+        for _, pairs, need in self._derived_paths:
             self._host.paths.release(pairs, self._question, need)
         for content in self._of_edges:
             self._host.relations.release(content)
@@ -182,7 +183,7 @@ class ReadRelations:
         read = np.zeros(len(labels), bool)
         for label in self._labels:
             read |= labels == self._host.relations.label_id(label)
-        for relation in self.paths:
+        for relation in self.path_relations:
             read |= relation.reads(labels)
         return read
 
@@ -191,7 +192,7 @@ class ReadRelations:
         if self._is_counted:
             for content in self._of_edges:
                 self._host.relations.set_number(content, number)
-            for derived in self._derived:
+            for derived in self._derived_paths:
                 self._host.paths.count_from(derived.content, number)
             if self._paths:
                 self._tally.count_from(number)
@@ -202,7 +203,7 @@ class ReadRelations:
         for content in self._of_edges:
             mine = chunk.label == self._host.relations.label_id(content.name)
             self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
-        for derived in self._derived:
+        for derived in self._derived_paths:
             self._host.paths.load_static(derived.content, chunk)
 
     @property
@@ -219,7 +220,7 @@ class ReadRelations:
         everything = np.ones(len(chunk.edge), bool)
         for content in self._of_edges:
             fill(self._host, content, chunk, everything, slides, is_checked=is_checked, query=self._question.name)
-        for derived in self._derived:
+        for derived in self._derived_paths:
             self._host.paths.load(derived.content, chunk, slides, is_checked=is_checked)
             self._host.settle(derived.content)
         if self._paths:
@@ -233,7 +234,7 @@ class ReadRelations:
         if self._paths:
             return self._tally.slides(self._reader, edges, held.label[edges])
         found = np.full(len(edges), NOT_HELD, np.int64)
-        for content in self._held:
+        for content in self._counting_contents:
             mine = held.label[edges] == self._host.relations.label_id(content.name)
             source, target = held.source[edges][mine], held.target[edges][mine]
             found[mine] = self._host.store.expiries(self._host.relations[content], source, target, NOT_HELD)
@@ -243,24 +244,25 @@ class ReadRelations:
         """Return the timestamp of an edge in the tally, or None where the window does not hold it."""
         return self._tally.time_of(edge, int(edges.timestamp[edge]))
 
-    def counted(self) -> np.ndarray:
+    def tuple_counts(self) -> np.ndarray:
         """Return the counts of tuples, in the order of `COUNTS`."""
         store, relations = self._host.store, self._host.relations
         if self._paths:
-            relevant = self._tally.counted(self._reader)
+            relevant = self._tally.tuple_counts(self._reader)
         else:
             none = np.zeros(len(COUNTS) - 1, np.int64)
-            relevant = sum((store.counted(relations[content]) for content in self._held), none)
+            relevant = sum((store.tuple_counts(relations[content]) for content in self._counting_contents), none)
         return np.append(relevant, self._host.tuples - relevant.sum())
 
     def sizes(self, edges: Edges | None) -> tuple[int, int]:
         """Return how many edges in the window some atom reads, and how many cells the indexes have that hold them."""
-        cells = sum(self._host.store.edges_held(self._host.relations[content]) for content in self._held or self._joined)
+        contents = self._counting_contents or self._atom_contents
+        cells = sum(self._host.store.edges_held(self._host.relations[content]) for content in contents)
         if not self._paths:
             return cells, cells
         assert edges is not None
         return self._tally.edges_live(self._reader, edges.label), cells + sum(
-            relation.index.live()[0] for relation in self.paths
+            relation.index.live()[0] for relation in self.path_relations
         )
 
 

@@ -25,7 +25,7 @@ from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 NOT_HELD = int(np.iinfo(np.int64).min)
 _NEVER = INT64_MAX
 
-# Fields of `Tallied.state`.
+# Fields of `TallyArrays.state`.
 _SIZE = 0
 _SLIDE = 1
 _NOW = 2  # the current slide, if _HAS_TIME; of an unbounded window it is before all others
@@ -37,12 +37,12 @@ _STATE = 7
 
 _TIME, _COUNT, _UNBOUNDED = range(3)
 
-# Of a reader, in `Tallied.counts`: the order of `rpq.queries.protocol.COUNTS`, but for the last.
+# Of a reader, in `TallyArrays.counts`: the order of `rpq.queries.protocol.COUNTS`, but for the last.
 _INSERTED, _REFRESHED, _DELETED, _ABSENT, _LATE = range(5)
 _COUNTS = 5
 
 
-class Tallied(NamedTuple):
+class TallyArrays(NamedTuple):
     """The arrays of a tally."""
 
     expiry: np.ndarray  # int64 an edge: the slide at which it leaves the window; the smallest int64 where it was deleted
@@ -64,7 +64,7 @@ class Tally:
             state[_SIZE], state[_SLIDE], state[_KIND] = window.size, window.step, _COUNT
         else:
             state[_NOW], state[_KIND] = NOT_HELD, _UNBOUNDED
-        self._arrays = Tallied(
+        self._arrays = TallyArrays(
             expiry=np.zeros(0, np.int64),
             time=np.zeros(0, np.int64),
             is_read=np.zeros(0, np.uint8),
@@ -189,7 +189,7 @@ class Tally:
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
-    def counted(self, reader: Hashable) -> np.ndarray:
+    def tuple_counts(self, reader: Hashable) -> np.ndarray:
         """Return how many tuples with a reader's labels were inserted, refreshed, deleted, absent, late."""
         return self._arrays.counts.reshape(-1, _COUNTS)[self._readers.index(reader)].copy()
 

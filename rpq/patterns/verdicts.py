@@ -29,7 +29,7 @@ NOT_HELD = int(np.iinfo(np.int64).min)
 """As the slide at which an edge leaves: it is not there."""
 _NEVER = int(np.iinfo(np.int64).max)
 
-# Fields of a reading, in `Judged.reading`.
+# Fields of a reading, in `VerdictArrays.reading`.
 _KIND = 0
 _SIZE = 1
 _SLIDE = 2
@@ -42,13 +42,13 @@ _TIME_KIND, _COUNT_KIND, _UNBOUNDED_KIND = range(3)
 # The verdicts: places in `rpq.queries.protocol.COUNTS`.
 _INSERTED, _REFRESHED, _DELETED, _ABSENT, _LATE, _IRRELEVANT = range(6)
 
-# Fields of `Judged.state`.
+# Fields of `VerdictArrays.state`.
 _READINGS = 0
 _HAS_TIME = 1
 _STATE = 2
 
 
-class Judged(NamedTuple):
+class VerdictArrays(NamedTuple):
     """The arrays of `Verdicts`."""
 
     reading: np.ndarray  # int64, _FIELDS a reading
@@ -70,7 +70,7 @@ class Verdicts:
     def __init__(self, readings: Sequence[Reading]) -> None:
         self._readings = tuple(readings)
         reading = np.array([_fields(one) for one in readings], np.int64)
-        self._arrays = Judged(
+        self._arrays = VerdictArrays(
             reading=reading.reshape(-1),
             leaves=np.zeros(0, np.int64),
             is_read=np.zeros(0, np.uint8),

@@ -19,7 +19,7 @@ from rpq.paths.index.delta_index import DeltaIndex
 from rpq.patterns.chains import Chain
 from rpq.patterns.joins.binding_search import Binding, find_binding
 from rpq.patterns.joins.plan import Part
-from rpq.patterns.meanings import Meaning, Named, PathRead, edge_step
+from rpq.patterns.meanings import Meaning, NamedVertex, PathRead, edge_step
 from rpq.patterns.pattern_host import PatternHost
 from rpq.queries.pattern_text import Atom, Constant
 from rpq.queries.query import PatternQuery
@@ -83,12 +83,12 @@ class AtomWitness:
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
-        def told() -> Iterator[str]:
+        def pieces() -> Iterator[str]:
             yield str(self.steps[0].ends[0])
             for step in self.steps:
                 yield f" {step.arrow} {step.ends[1]}" + ("" if step.timestamp is None else f" @{step.timestamp}")
 
-        return f"{self.atom}: {''.join(told())}"
+        return f"{self.atom}: {''.join(pieces())}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ _State = tuple[int, int]
 """The number of an atom, and the state of its automaton."""
 
 
-def cut(chain: Chain, walk: Sequence[Step]) -> list[tuple[Step, ...]]:
+def split_walk(chain: Chain, walk: Sequence[Step]) -> list[tuple[Step, ...]]:
     """Split a walk of a chain into the steps of each of its atoms, in the order of the walk, each from subject to object.
 
     O(steps · states of all automata).
@@ -207,22 +207,23 @@ def witness_of(
     host: PatternHost,
     relation_of: Callable[[str], int],
     index_of: Callable[[PathRead], DeltaIndex],
-    graph: Held,
+    graph: WindowGraph,
 ) -> Witness | None:
     """Return why the values of the columns are an answer, or None if they are not.
 
     `meanings` come with the parts of their plans, one edge for each of the `chains` of atoms of the question that are
     evaluated. O(atoms), and O(edges) where the columns leave variables out.
     """
-    held = _Held(host)
+    relations = _HostRelations(host)
     for meaning, parts in meanings:
-        binding = find_binding(held, parts, known, differ=question.matching == "isomorphism")
+        binding = find_binding(relations, parts, known, differ=question.matching == "isomorphism")
         if binding is not None:
-            values = {_written(name): graph.vertices.name_of(value) for name, value in binding.items()}
+            values = {_term_text(name): graph.vertices.name_of(value) for name, value in binding.items()}
             steps: dict[int, tuple[Step, ...]] = {}
             for chain, edge in zip(chains, meaning.edges, strict=True):
                 walk = _steps(chain.atom, edge, binding, host, relation_of, index_of, graph)
-                for link, piece in zip(chain.links, cut(chain, walk) if len(chain.links) > 1 else [walk], strict=True):
+                pieces = split_walk(chain, walk) if len(chain.links) > 1 else [walk]
+                for link, piece in zip(chain.links, pieces, strict=True):
                     steps[link.place] = piece
                     atom = question.pattern.atoms[link.place]
                     ends = (atom.subject, piece[0].ends[0]), (atom.object, piece[-1].ends[1])
@@ -235,22 +236,22 @@ def witness_of(
     return None
 
 
-def _written(variable: str) -> str:
+def _term_text(variable: str) -> str:
     """Return a variable or blank node of a plan as the pattern has it."""
     return variable.removeprefix("?") if variable.startswith("?_:") else variable
 
 
 def _steps(
     atom: Atom,
-    edge: tuple[str | Named, str | PathRead, str | Named],
+    edge: tuple[str | NamedVertex, str | PathRead, str | NamedVertex],
     binding: Binding,
     host: PatternHost,
     relation_of: Callable[[str], int],
     index_of: Callable[[PathRead], DeltaIndex],
-    graph: Held,
+    graph: WindowGraph,
 ) -> tuple[Step, ...]:
     """Return the edge behind an atom, or those of a path from its subject to its object."""
-    ends = [host.constants.id_of(end.name) if isinstance(end, Named) else binding[end] for end in (edge[0], edge[2])]
+    ends = [host.constants.id_of(end.name) if isinstance(end, NamedVertex) else binding[end] for end in (edge[0], edge[2])]
     first, last = ends
     assert first is not None and last is not None, "a meaning without one of its constants has no plan"
     reads = edge[1]
@@ -269,7 +270,7 @@ def _steps(
     )
 
 
-def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool) -> tuple[Step, ...]:
+def _path(index: DeltaIndex, first: int, last: int, graph: WindowGraph, *, turned: bool) -> tuple[Step, ...]:
     """Return the edges of a path of an index; with `turned`, from its last vertex to its first."""
     found = index.witness(first, last, graph.edges)
     assert found is not None, "a pair that holds has a path"
@@ -288,7 +289,7 @@ def _path(index: DeltaIndex, first: int, last: int, graph: Held, *, turned: bool
 
 
 @dataclass(frozen=True)
-class Held:
+class WindowGraph:
     """The edges of the window by id, the names of their vertices and labels, and the times of edges behind paths."""
 
     edges: Edges
@@ -298,7 +299,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HostRelations:
     """The relations of a host, as the search for a binding needs them."""
 
     host: PatternHost

@@ -166,7 +166,7 @@ class RunningSparql(RunningQuery):
     def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
         atoms = part.meaning.atoms(lambda read: self._reads.relation(self._windowed(read)), ids.__getitem__)  # type: ignore[arg-type]
         ((made, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
-        number = self._host.add_part(made, explicit=True, told=False, constants=constants)
+        number = self._host.add_part(made, explicit=True, is_reported=False, constants=constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
         self._parts[leaf] = dict(ids), number, columns
 

@@ -29,7 +29,7 @@ _NOWHERE = -1
 """In place of the atom from which a term is seen."""
 
 
-class Behind(NamedTuple):
+class BranchShape(NamedTuple):
     """A branch to create: the relation, the side at which its vertices stand, and the place of its child."""
 
     relation: int
@@ -40,12 +40,12 @@ class Behind(NamedTuple):
 class NeedShape(NamedTuple):
     """The recipe for the nodes that parts of one shape need; each node has a place after `ALWAYS`.
 
-    - `made`: for each place from 1 on a constant as the part has it, or the branches that make a node together
+    - `nodes`: for each place from 1 on a constant as the part has it, or the branches that make a node together
     - `ends`: of each seed's atom, the places of the nodes at its source and its target
     - `steps`: of each seed, those of its steps in order
     """
 
-    made: tuple[int | tuple[Behind, ...], ...]
+    nodes: tuple[int | tuple[BranchShape, ...], ...]
     ends: tuple[tuple[int, int], ...]
     steps: tuple[tuple[int, ...], ...]
 
@@ -59,14 +59,14 @@ def need_shape(part: Part) -> NeedShape:
             for term in (source, target):
                 if isinstance(term, str):
                     at.setdefault(term, []).append(number)
-    made: list[int | tuple[Behind, ...]] = []
-    places: dict[int | tuple[Behind, ...], int] = {(): ALWAYS}
+    nodes: list[int | tuple[BranchShape, ...]] = []
+    places: dict[int | tuple[BranchShape, ...], int] = {(): ALWAYS}
     known: dict[tuple[str, int], int] = {}
 
-    def place_of(what: int | tuple[Behind, ...]) -> int:
+    def place_of(what: int | tuple[BranchShape, ...]) -> int:
         if what not in places:
-            made.append(what)
-            places[what] = len(made)
+            nodes.append(what)
+            places[what] = len(nodes)
         return places[what]
 
     def away(term: Term, atom: int) -> int:
@@ -80,7 +80,7 @@ def need_shape(part: Part) -> NeedShape:
                     source, relation, target = part.atoms[other]
                     child = away(target if source == term else source, other)
                     if child != ALWAYS:
-                        behind.add(Behind(relation, 0 if source == term else 1, child))
+                        behind.add(BranchShape(relation, 0 if source == term else 1, child))
             known[term, atom] = place_of(tuple(sorted(behind)))
         return known[term, atom]
 
@@ -95,7 +95,7 @@ def need_shape(part: Part) -> NeedShape:
             through = [reach.atom for reach in step.reaches if reach.atom in tree]
             of_steps.append(away(step.variable, through[0]) if through else ALWAYS)
         steps.append(tuple(of_steps))
-    return NeedShape(tuple(made), tuple(ends), tuple(steps))
+    return NeedShape(tuple(nodes), tuple(ends), tuple(steps))
 
 
 _SMALLEST = 1 << 10
@@ -168,7 +168,7 @@ class ConditionGraph:
         """Whether relations got edges that the kernels for conditions have not processed."""
         return self._fills != self.store.fills
 
-    def turn(self, on: bool) -> None:
+    def switch(self, on: bool) -> None:
         """Switch the lookup of seeds by nodes on or off. No part may have nodes, and no seed may be linked."""
         assert not self._users and not self.conditions.entries[1::2].any(), "there are parts that need nodes"
         self.conditions.state[tables.ON] = int(on)
@@ -227,7 +227,7 @@ class ConditionGraph:
     def release(self, needs: Needs) -> None:
         """Release the nodes of a part that is removed."""
         for node in needs.nodes:
-            self._use_less(node)
+            self._remove_user(node)
 
     def holds_nowhere(self, needs: Needs) -> bool:
         """Return whether some needed node holds nowhere, so that the part has no solution now. O(its atoms)."""
@@ -247,7 +247,7 @@ class ConditionGraph:
     def _needs(self, part: Part, constants: Sequence[int] | None) -> Needs:
         shape = self._shape(part)
         nodes = [ALWAYS]
-        for what in shape.made:
+        for what in shape.nodes:
             if isinstance(what, int):
                 nodes.append(self._node(what if constants is None else constants[what]))
             else:
@@ -329,7 +329,7 @@ class ConditionGraph:
                 if state[tables.FILL_RECORD]:
                     self._call(conditions.fill_node, node)
 
-    def _use_less(self, node: int) -> None:
+    def _remove_user(self, node: int) -> None:
         """Remove one user of a node. A node without users is removed, and so are branches that no node has, recursively."""
         waiting = [node]
         while waiting:
@@ -380,7 +380,7 @@ class ConditionGraph:
 
     # --- seeds -----------------------------------------------------------------------------------------------
 
-    def make_room_for(self, seeds: int) -> None:
+    def make_room_for_seeds(self, seeds: int) -> None:
         """Make room for linking `seeds` more seeds. Amortised O(1) for each."""
         self._see_relations()
         held, state = self.conditions, self.conditions.state
@@ -405,7 +405,7 @@ class ConditionGraph:
 
     # --- room ------------------------------------------------------------------------------------------------
 
-    def see_to_room(self, seeds: int) -> None:
+    def ensure_room(self, seeds: int) -> None:
         """Make room for all vertices, relations and `seeds` seeds, and bring stale conditions up to date with the edges."""
         if not self.is_on:
             return
@@ -464,7 +464,7 @@ class ConditionGraph:
         if 2 * state[tables.PENDING] >= state[tables.PENDING_ROOM]:
             self._replace(pending=_longer(held.pending, 2 * len(held.pending)))
 
-    def make_anew(self) -> None:
+    def rebuild_tables(self) -> None:
         """Rebuild the hash tables without keys whose value is 0. O(counters)."""
         self._refill("counter", tables.COUNTERS)
         self._refill("held", tables.HELDS)
@@ -533,7 +533,7 @@ class ConditionGraph:
         """Assert that nodes hold where they should, and that counters are right. O(counters)."""
         if not self.is_on or self.is_stale:
             return
-        expected_nodes, expected_counters = self._found_anew()
+        expected_nodes, expected_counters = self._recompute()
         held = self.conditions
         records = held.record.reshape(-1, tables.RECORD)[1 : held.state[tables.RECORDS]]
         live = records[records[:, tables.HELD_NODE] != 0]
@@ -556,7 +556,7 @@ class ConditionGraph:
             read = held.node[child * tables.NODE + tables.PARENTS_READ]
             assert read & tables.parent_bit(relation, side), "a parent is missed"
 
-    def _found_anew(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
+    def _recompute(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
         """Return where nodes hold, and the counters, computed from the edges alone."""
         edges = self.store.relations.edge.reshape(-1, tables.EDGE)[1 : self.store.relations.state[tables.EDGES]]
         nodes: dict[int, set[int]] = {}

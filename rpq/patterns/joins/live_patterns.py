@@ -47,7 +47,7 @@ class _Record:
     """What a change cost before the last one."""
     cost_before: float | None = None
     """Work a change without support lists, while they are on trial."""
-    kept_cost: float = 0.0
+    cost_when_chosen: float = 0.0
     """What it was when they were kept: dearer than twice that, they are not worth it any more."""
     measured: tuple[float, float, float] | None = None
     """Looks, rows and entries a change, in the last period."""
@@ -94,7 +94,7 @@ class SupportChoice:
             kept = f"{cost}, {entries:,.1f} entries of lists changed; {looks + ENTRY * entries:,.1f} in all"
             if record.cost_before is not None:
                 return f"on trial, because without them it took {record.cost_before:,.1f} a change"
-            return f"kept, because they at least halve the work, which was {record.kept_cost:,.1f} a change: {kept}"
+            return f"kept, because they at least halve the work, which was {record.cost_when_chosen:,.1f} a change: {kept}"
         if record.failures:
             return f"tried, and given up: they did not halve the work; tried again when that may have changed: {cost}"
         return f"none: {cost}, so there is nothing to gain"
@@ -114,9 +114,9 @@ class SupportChoice:
                 self.tables.support(query, False)
                 record.failures += 1
                 record.rest, record.cost_of_failure = 1 << min(record.failures, 32), record.cost_before
-            record.kept_cost = record.cost_before
+            record.cost_when_chosen = record.cost_before
             record.cost_before = None
-        elif cost > 2 * record.kept_cost:
+        elif cost > 2 * record.cost_when_chosen:
             # What it would be without them now is not known: they have to prove their worth again.
             self.tables.support(query, False)
 
@@ -168,14 +168,14 @@ class LivePatterns:
             state=np.array([0, values, 0, runs], np.int64),
         )
         self._output_view = view(self.output)
-        self._ready: dict[Any, Any] = {}
-        self._held: tuple[Any, Any] = (None, None)
-        self._held_views: tuple[Any, Any, Any] = (None, None, None)
+        self._bound_kernels: dict[Any, Any] = {}
+        self._viewed_arrays: tuple[Any, Any] = (None, None)
+        self._array_views: tuple[Any, Any, Any] = (None, None, None)
 
     def apply(self, tuples: Tuples) -> None:
         """Apply a chunk and deliver its rows."""
         if len(tuples.source):
-            self.store.have_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
+            self.store.make_room_for_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
         self.apply_view(view(tuples), len(tuples.source))
 
     def apply_view(self, tuples: Any, count: int, changes: Changes = NO_CHANGES) -> None:
@@ -183,16 +183,16 @@ class LivePatterns:
         state = self.plan_tables.plans.state
         state[tables.TUPLE] = state[tables.STARTED] = 0
         state[tables.PHASE] = tables.CROSSING
-        self._call(updates.apply_tuples, tuples, count, self._expected(changes))
+        self._call(updates.apply_tuples, tuples, count, self._announce(changes))
         if self.chooses:
             self.choice.review()
 
     def advance(self, time: int, changes: Changes = NO_CHANGES) -> None:
         """Move the stream time; deliver the rows of boundaries, and of changes of derived relations up to that time."""
         self.plan_tables.plans.state[tables.ORDER] = 0
-        self._call(updates.advance_to, int(time), self._expected(changes))
+        self._call(updates.advance_to, int(time), self._announce(changes))
 
-    def _expected(self, changes: Changes) -> Any:
+    def _announce(self, changes: Changes) -> Any:
         """Announce changes of derived relations to the kernels; return their view."""
         state, count = self.plan_tables.plans.state, len(changes.order)
         state[[tables.CHANGE, tables.CHANGES]] = 0, count
@@ -206,7 +206,7 @@ class LivePatterns:
 
         Where `deliver` raises, the other solutions are not enumerated.
         """
-        self.plan_tables.see_to_conditions()
+        self.plan_tables.update_conditions()
         around = self.plan_tables.narrowest_seed(query)
         seed, relation = self.plan_tables.cheapest_seed(query) if around is None else around[:2]
         state = self.plan_tables.plans.state
@@ -230,10 +230,10 @@ class LivePatterns:
         return sum(array.nbytes for array in self.output)
 
     def _call(self, kernel: Any, *arguments: Any) -> None:
-        self.plan_tables.see_to_conditions()
-        ready = self._ready.get(kernel)
+        self.plan_tables.update_conditions()
+        ready = self._bound_kernels.get(kernel)
         if ready is None:
-            ready = self._ready[kernel] = bound(kernel, *self._views(), *arguments)
+            ready = self._bound_kernels[kernel] = bound(kernel, *self._views(), *arguments)
         while (code := ready(*self._views(), *arguments)) != DONE:
             if self.guard is not None:
                 try:
@@ -245,7 +245,7 @@ class LivePatterns:
                 self._hand_over()
             elif code == NEED_CONDITIONS:
                 self.plan_tables.graph.grow()
-                self.plan_tables.see_to_conditions()
+                self.plan_tables.update_conditions()
             else:
                 self.store.grow(code)
         self._hand_over()
@@ -253,10 +253,10 @@ class LivePatterns:
     def _views(self) -> tuple[Any, Any, Any]:
         """Return the views that kernels are called with; they are renewed where arrays were replaced."""
         held = self.store.relations, self.plan_tables.plans
-        if held[0] is not self._held[0] or held[1] is not self._held[1]:
-            self._held = held
-            self._held_views = view(held[0]), view(held[1]), self._output_view
-        return self._held_views
+        if held[0] is not self._viewed_arrays[0] or held[1] is not self._viewed_arrays[1]:
+            self._viewed_arrays = held
+            self._array_views = view(held[0]), view(held[1]), self._output_view
+        return self._array_views
 
     def _hand_over(self) -> None:
         state = self.output.state

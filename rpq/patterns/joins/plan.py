@@ -6,7 +6,7 @@ A part has a seed for each of its atoms. From a seed, the variable that most ato
 next (ties: the one that stands in most atoms, then in the order of the text), so each step intersects as much as it can.
 
 Parts that differ only in the names of variables and in their constants have one *shape*. In a shape variables are numbered
-as they first appear, and constants too; `Shaped.constants` has what they are. Thousands of patterns have parts of some
+as they first appear, and constants too; `ShapedPart.constants` has what they are. Thousands of patterns have parts of some
 hundreds of shapes, and planning would take longer than the rest of registering a pattern.
 
 Nothing here knows numba, arrays or the stream: see `plan_tables.py`.
@@ -136,7 +136,7 @@ class Plan:
         ?y b ?z changes (if a into ?y):
           ?x from a into ?y
         """
-        lines = [f"if {shown_atom(atom, relation_name, vertex_name)}" for atom in self.conditions]
+        lines = [f"if {format_atom(atom, relation_name, vertex_name)}" for atom in self.conditions]
         for number, part in enumerate(self.parts):
             if len(self.parts) > 1:
                 lines.append(f"part {number + 1}: {', '.join(part.variables)}")
@@ -321,7 +321,7 @@ def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Lo
 # --- described -------------------------------------------------------------------------------------------------------
 
 
-def shown_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
+def format_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
     """Return an atom as text."""
     source, target = (term if isinstance(term, str) else vertex_name(term) for term in _ends(atom))
     return f"{source} {relation_name(atom.relation)} {target}"
@@ -337,11 +337,11 @@ def describe_seed(
         return f"{relation_name(relation)} {'from' if forward else 'into'} {held}"
 
     def clauses(tests: Sequence[Test], looks: Sequence[Look]) -> list[str]:
-        held = [shown_atom(part.atoms[t.atom], relation_name, vertex_name) + (" before" if t.before else "") for t in tests]
+        held = [format_atom(part.atoms[t.atom], relation_name, vertex_name) + (" before" if t.before else "") for t in tests]
         return list(dict.fromkeys([*held, *(walk(look.relation, look.term, look.forward) for look in looks)]))
 
     asked = clauses(seed.tests, seed.looks)
-    head = f"{shown_atom(part.atoms[seed.atom], relation_name, vertex_name)} changes"
+    head = f"{format_atom(part.atoms[seed.atom], relation_name, vertex_name)} changes"
     lines = [head + (f" (if {', '.join(asked)})" if asked else "") + ":"]
     for step in seed.steps:
         lists = [
@@ -353,7 +353,7 @@ def describe_seed(
     return lines
 
 
-class Shaped(NamedTuple):
+class ShapedPart(NamedTuple):
     """A part of a pattern: its shape, the names of its columns, and the vertices of its constants."""
 
     part: Part
@@ -362,7 +362,7 @@ class Shaped(NamedTuple):
     """None: the part has them itself."""
 
 
-def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: bool) -> list[Shaped]:
+def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: bool) -> list[ShapedPart]:
     """Return the parts of a pattern, followed by its conditions as parts without columns. Raises `QueryError`."""
     if isomorphism:
         plan = plan_pattern(atoms, select=select, isomorphism=True)
@@ -371,11 +371,11 @@ def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: b
             everything = [name for part in plan.parts for name in part.variables]
             plan = plan_pattern(atoms, select=everything, isomorphism=True)
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
-        return [Shaped(part, part.columns, None) for part in parts]
+        return [ShapedPart(part, part.columns, None) for part in parts]
     return [_shaped(some, select) for some in connected_parts(atoms)]
 
 
-def _shaped(atoms: Sequence[Atom], select: Sequence[str]) -> Shaped:
+def _shaped(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
     terms = dict.fromkeys(term for source, _, target in atoms for term in (source, target))
     variables = {term: f"?{number}" for number, term in enumerate(t for t in terms if isinstance(t, str))}
     constants = tuple(term for term in terms if not isinstance(term, str))
@@ -383,7 +383,7 @@ def _shaped(atoms: Sequence[Atom], select: Sequence[str]) -> Shaped:
     shown.update(variables.items())
     columns = tuple(name for name in select if name in variables)
     shape = tuple(Atom(shown[source], relation, shown[target]) for source, relation, target in atoms)
-    return Shaped(_part_of(shape, tuple(variables[name] for name in columns)), columns, constants)
+    return ShapedPart(_part_of(shape, tuple(variables[name] for name in columns)), columns, constants)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -91,12 +91,12 @@ class PlanTables:
         self._garbage = 0
         self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
 
-    def see_to_conditions(self) -> None:
+    def update_conditions(self) -> None:
         """Give kernels the current conditions, with room for all vertices, relations and seeds.
 
         O(1) where nothing changed.
         """
-        self.graph.see_to_room(self._used["seed"])
+        self.graph.ensure_room(self._used["seed"])
         if self.plans.conditions is not self.graph.conditions:
             self.plans = self.plans._replace(conditions=self.graph.conditions)
 
@@ -182,7 +182,7 @@ class PlanTables:
             self.bound.pop(constant, None)
         else:
             self.bound[constant] = vertex
-            self.store.have_vertices(vertex + 1)
+            self.store.make_room_for_vertices(vertex + 1)
         self.graph.bind(constant)
 
     def add(
@@ -203,7 +203,7 @@ class PlanTables:
             raise ValueError(f"query {query} has a part already")
         # A constant need not be a vertex of any edge so far.
         ranks = (term for term in part.slots if not isinstance(term, str))
-        self.store.have_vertices(max((self._vertex(term, constants) + 1 for term in ranks), default=0))
+        self.store.make_room_for_vertices(max((self._vertex(term, constants) + 1 for term in ranks), default=0))
         for relation, forward in sorted(part.sides()):
             self.store.keep_side(relation, OUT if forward else IN)
         self._parts[query] = part, explicit, constants
@@ -258,7 +258,7 @@ class PlanTables:
     def _call(self, kernel: Callable[..., None], query: int) -> None:
         """Call a kernel with the seeds of a query, which are adjacent."""
         seeds = self._seed_atoms[query]
-        self.graph.make_room_for(len(seeds))
+        self.graph.make_room_for_seeds(len(seeds))
         if self.plans.conditions is not self.graph.conditions:
             self.plans = self.plans._replace(conditions=self.graph.conditions)
         held = self.store.relations, self.plans
@@ -285,7 +285,7 @@ class PlanTables:
             self.graph.unlink_all()
             while self._needs:
                 self.graph.release(self._needs.popitem()[1])
-        self.graph.turn(wanted)
+        self.graph.switch(wanted)
         if wanted:
             self._needs = {query: self.graph.add(part, ids) for query, (part, _, ids) in self._parts.items()}
         self._write_all()

@@ -281,7 +281,7 @@ class SupportTables:
             headers = [Header(*header) for header in self.store.take_headers(2 * len(atoms))]
             pairs = tuple(zip(headers[::2], headers[1::2], strict=True))
             tree = Tree(part, atoms, first, pairs)
-            self.store.have_supports(first + len(atoms))
+            self.store.make_room_for_supports(first + len(atoms))
         self._trees.append(tree)
         self._write()
         self._fill(tree)

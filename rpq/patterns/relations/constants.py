@@ -17,7 +17,7 @@ _FIRST = -2
 """The number of the first constant; -1 is no vertex."""
 
 
-class Met(NamedTuple):
+class ConstantChanges(NamedTuple):
     """The changes of constants when ids were given to new names."""
 
     queries: set[str]
@@ -78,10 +78,10 @@ class Constants:
                 found[self._numbers[name]] = identity
         return found
 
-    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> Met:
+    def update(self, vertices: VertexDictionary, fresh: np.ndarray) -> ConstantChanges:
         """Update the ids of constants after ids were given to new names. O(the fewer of both)."""
         if not self._users or not len(fresh):
-            return Met(set(), set(), {})
+            return ConstantChanges(set(), set(), {})
         if len(fresh) < len(self._users):
             ids = [int(identity) for identity in fresh]
             named = [str(vertices.name_of(identity)) for identity in ids]
@@ -100,7 +100,7 @@ class Constants:
             self._names[identity] = name
         others = {name for name in met if self._ids.get(name) != before[name]}
         bound = {self._numbers[name]: self._ids.get(name) for name in others}
-        return Met({query for name in others for query in self._users[name]}, others & {*known}, bound)
+        return ConstantChanges({query for name in others for query in self._users[name]}, others & {*known}, bound)
 
 
 def _as_vertex(name: str, vertices: VertexDictionary) -> int | str:

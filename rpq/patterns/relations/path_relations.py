@@ -41,7 +41,7 @@ from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.window import AnyWindow
 
 
-def merged(found: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> Changes:
+def merge_deltas(found: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> Changes:
     """Return the rows of indexes, each with the number of its relation, in order; only those `before` a place, if given.
 
     In an event of several relations the edges that leave come first, then those that enter, one relation after the other.
@@ -51,7 +51,7 @@ def merged(found: Sequence[tuple[int, PathDelta]], *, before: int | None = None)
     if not found:
         return NO_CHANGES
     parts = [_changes(number, delta) for number, delta in found]
-    changes = parts[0] if len(parts) == 1 else _joined(parts)
+    changes = parts[0] if len(parts) == 1 else _concatenate_changes(parts)
     if before is not None:
         kept = int(np.searchsorted(changes.order, before))
         changes = Changes(
@@ -82,7 +82,7 @@ def _changes(number: int, delta: PathDelta) -> Changes:
     )
 
 
-def _joined(parts: Sequence[Changes]) -> Changes:
+def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
     begins = np.cumsum([0, *(len(part.pairs) for part in parts)])
     moved = [
         part._replace(first=part.first + begin, end=part.end + begin) for part, begin in zip(parts, begins, strict=False)
@@ -273,7 +273,7 @@ class PathRelations:
         self._constants = constants
         self._capacity = capacity
         self._guard = guard
-        self._held: dict[PathContent, PathRelation] = {}
+        self._by_content: dict[PathContent, PathRelation] = {}
         self._users: Counter[PathContent] = Counter()
         self._window: int | None = None
         self._idle: list[int] = []
@@ -283,10 +283,10 @@ class PathRelations:
         """Cycles that each tuple of the last chunk took in all indexes."""
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._by_content)
 
     def __getitem__(self, content: PathContent) -> PathRelation:
-        return self._held[content]
+        return self._by_content[content]
 
     # --- whose they are --------------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class PathRelations:
         Roots that a running index lacks are grown by `settle`. O(labels) where there was no such relation.
         """
         self._users[content] += 1
-        if content not in self._held:
+        if content not in self._by_content:
             relation = PathRelation(
                 content, expression, question, self._new_relation(), capacity=self._capacity, guard=self._guard
             )
@@ -304,9 +304,9 @@ class PathRelations:
             relation.needs[need] += 1
             if self._graph is not None:
                 relation.make_room(self._vertices, self._graph.capacity)
-            self._held[content] = relation
+            self._by_content[content] = relation
         else:
-            relation = self._held[content]
+            relation = self._by_content[content]
             relation.needs[need] += 1
         if need is not None and need.relation is not None:
             relation.near[need] = None
@@ -325,7 +325,7 @@ class PathRelations:
 
     def release(self, content: PathContent, question: PatternQuery, need: Need | None) -> None:
         """Release an atom's use of a relation, after its plans. O(edges of all relations) where it was the last use."""
-        relation = self._held[content]
+        relation = self._by_content[content]
         relation.needs[need] -= 1
         if not relation.needs[need]:
             del relation.needs[need]
@@ -334,7 +334,7 @@ class PathRelations:
         relation.overruns.pop(question.name, None)
         self._users[content] -= 1
         if not self._users[content]:
-            del self._users[content], self._held[content]
+            del self._users[content], self._by_content[content]
             self._store.empty_relation(relation.number)
             self._idle.append(relation.number)
 
@@ -342,20 +342,20 @@ class PathRelations:
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Register label ids with their names."""
-        for relation in self._held.values():
+        for relation in self._by_content.values():
             relation.set_labels(labels, names)
 
-    def make_room(self, vertices: int, graph: SnapshotGraph, *, met: Collection[str]) -> None:
-        """Make room for vertex ids below a number and for the graph; in the queries `met` constants have other ids now."""
+    def make_room(self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str]) -> None:
+        """Make room for vertex ids below a number and for the graph; in `changed` queries constants have other ids now."""
         self._vertices, self._graph = vertices, graph
-        for relation in self._held.values():
+        for relation in self._by_content.values():
             relation.make_room(vertices, graph.capacity)
-            relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(met)
+            relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(changed)
 
     def advance(self, time: int) -> Changes:
         """Move the stream time without a tuple; return the changes."""
-        found = [(relation.number, relation.index.advance(time)) for relation in self._held.values()]
-        return merged(found)
+        found = [(relation.number, relation.index.advance(time)) for relation in self._by_content.values()]
+        return merge_deltas(found)
 
     def apply(
         self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS
@@ -370,12 +370,12 @@ class PathRelations:
         if place > len(self.spent):
             self.spent = np.zeros(max(place, 2 * len(self.spent)), np.int64)
         self.spent[:place] = 0
-        for relation in self._held.values():
+        for relation in self._by_content.values():
             relation.is_loaded = True
             relation.index.add_cycles_to(self.spent, place)
             if None not in relation.needs:
                 try:
-                    found += self._grown(relation, self._candidates(relation, chunk, named[0]))
+                    found += self._grow(relation, self._candidates(relation, chunk, named[0]))
                 except MemoryLimitError as problem:
                     return NO_CHANGES, problem, 0
             if relation.is_static:
@@ -386,11 +386,11 @@ class PathRelations:
                 if int(relation.index.state[layout.TUPLE]) < place:
                     failure, place = problem, int(relation.index.state[layout.TUPLE])
             found.append((relation.number, relation.index.delta()))
-        return merged(found, before=None if failure is None else 2 * place), failure, place
+        return merge_deltas(found, before=None if failure is None else 2 * place), failure, place
 
     # --- roots -----------------------------------------------------------------------------------------------
 
-    def _wanted(self, relation: PathRelation) -> Iterator[int]:
+    def _wanted_roots(self, relation: PathRelation) -> Iterator[int]:
         """Return the vertices that are needed as roots, where not all are."""
         for need in relation.needs:
             assert need is not None
@@ -403,7 +403,7 @@ class PathRelations:
 
     def _candidates(self, relation: PathRelation, chunk: Chunk, named: Chunk) -> np.ndarray:
         """Return the vertices that a chunk may make needed as roots, and that are not roots yet."""
-        found = [relation.missing(self._wanted(relation))] if relation.is_dirty else []
+        found = [relation.missing(self._wanted_roots(relation))] if relation.is_dirty else []
         relation.is_dirty = False
         for need in relation.near:
             assert need.relation is not None
@@ -423,34 +423,34 @@ class PathRelations:
             return None
         return [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
 
-    def _grown(self, relation: PathRelation, roots: np.ndarray) -> list[tuple[int, PathDelta]]:
+    def _grow(self, relation: PathRelation, roots: np.ndarray) -> list[tuple[int, PathDelta]]:
         """Make vertices roots; return how the relation changes."""
         return [(relation.number, _copy(relation.index.grow(roots)))] if len(roots) else []
 
     def settle(self, content: PathContent) -> Changes:
         """Grow the roots that a running index lacks; return how its relation changes. Raises `MemoryLimitError`."""
-        relation = self._held[content]
+        relation = self._by_content[content]
         relation.is_dirty = False
-        missing = relation.no_roots if None in relation.needs else relation.missing(self._wanted(relation))
-        return merged(self._grown(relation, missing))
+        missing = relation.no_roots if None in relation.needs else relation.missing(self._wanted_roots(relation))
+        return merge_deltas(self._grow(relation, missing))
 
     def restore_root(self, contents: Iterable[PathContent], root: int) -> Changes:
         """Restore the pairs of a root in the relations where it is set aside; return how they change."""
         found = []
-        for relation in (self._held[content] for content in contents):
+        for relation in (self._by_content[content] for content in contents):
             if relation.index.restore_root(root):
                 delta = _copy(relation.index.delta())
                 delta.orders[:] = 0  # no tuple comes with it
                 found.append((relation.number, delta))
-        return merged(found)
+        return merge_deltas(found)
 
     def sweep(self) -> Changes:
         """Drop everything that has left the windows, and roots that no atom needs; return how relations change."""
         found = []
-        for relation in self._held.values():
+        for relation in self._by_content.values():
             index = relation.index
             index.sweep()
-            if None in relation.needs or not len(roots := relation.surplus(self._wanted(relation))):
+            if None in relation.needs or not len(roots := relation.surplus(self._wanted_roots(relation))):
                 continue
             gone = index.answers()
             gone = gone[np.isin(gone >> 32, roots)]
@@ -461,7 +461,7 @@ class PathRelations:
             if len(gone):
                 ends = np.array([len(gone)])
                 found.append((relation.number, PathDelta(pairs=gone, ends=ends, paths=nothing, path_ends=nothing, **event)))
-        return merged(found)
+        return merge_deltas(found)
 
     # --- windows that are there already ----------------------------------------------------------------------
 
@@ -470,7 +470,7 @@ class PathRelations:
 
         The relation gets the pairs, nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
         """
-        relation = self._held[content]
+        relation = self._by_content[content]
         index = relation.index
         mine = relation.reads(chunk.label)
         mine &= slides > index.current
@@ -479,7 +479,7 @@ class PathRelations:
             relation.is_loaded = True
             relation.is_dirty = False
             if None not in relation.needs:
-                wanted = relation.missing(self._wanted(relation))
+                wanted = relation.missing(self._wanted_roots(relation))
                 index.index.table.is_root[wanted] = 1
             index.load(own, expires, quiet=is_checked)
             pairs = index.answers()
@@ -491,13 +491,13 @@ class PathRelations:
 
     def count_from(self, content: PathContent, number: int) -> None:
         """Set the number of inserts that the count window of an empty index has numbered."""
-        relation = self._held[content]
+        relation = self._by_content[content]
         if not relation.is_loaded and isinstance(relation.index, NumberedIndex):
             relation.index.count_from(number)
 
     def load_static(self, content: PathContent, chunk: Chunk) -> None:
         """Load edges that never leave into an empty index: the next `load` enters them."""
-        relation = self._held[content]
+        relation = self._by_content[content]
         if not relation.is_loaded:
             mine = relation.reads(chunk.label)
             relation.index.load_static(Chunk(*(column[mine] for column in chunk)))
@@ -510,11 +510,11 @@ class PathRelations:
     @property
     def nbytes(self) -> int:
         """The bytes held beside the relations."""
-        return sum(relation.nbytes for relation in self._held.values())
+        return sum(relation.nbytes for relation in self._by_content.values())
 
     def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:
         """Assert that each relation has the pairs of its index, and its index the roots that are needed. O(everything)."""
-        for relation in self._held.values():
+        for relation in self._by_content.values():
             relation.index._check()
             pairs = {(pair >> 32, pair & layout.LOW_HALF) for pair in relation.index.answers().tolist()}
             assert pairs_of(relation.number) == pairs, "a derived relation differs from its index"
@@ -523,7 +523,7 @@ class PathRelations:
             if None in relation.needs:
                 assert not len(relation.no_roots), "a vertex is no root"
             elif not relation.is_dirty:
-                assert not len(relation.missing(self._wanted(relation))), "a root that is needed is none"
+                assert not len(relation.missing(self._wanted_roots(relation))), "a root that is needed is none"
 
 
 def _copy(delta: PathDelta) -> PathDelta:

@@ -195,7 +195,7 @@ class RelationStore:
         fields = self.relations.relation[relation * tables.RELATION_FIELDS :]
         return int(fields[tables.EDGES_HELD] - fields[tables.STATIC_ALONE])
 
-    def counted(self, relation: int) -> np.ndarray:
+    def tuple_counts(self, relation: int) -> np.ndarray:
         """Return how many tuples with its label were inserted, refreshed, deleted, absent, late."""
         return self.relations.relation[relation * tables.RELATION_FIELDS :][tables.COUNTED : tables.RELATION_FIELDS].copy()
 
@@ -258,7 +258,7 @@ class RelationStore:
             clear_header(view(self.relations), cell)
             records[:, word] &= ~np.int64(bit)
 
-    def have_supports(self, count: int) -> None:
+    def make_room_for_supports(self, count: int) -> None:
         """Make room for the support lists of atoms 0 … count − 1."""
         held, state = self.relations, self.relations.state
         edges, old = int(state[tables.EDGE_ROOM]), int(state[tables.PLACES])
@@ -271,7 +271,7 @@ class RelationStore:
 
     # --- growth ------------------------------------------------------------------------------------------------------
 
-    def have_vertices(self, count: int) -> None:
+    def make_room_for_vertices(self, count: int) -> None:
         """Make room for the records of vertices 0 … count − 1. Amortised O(1) a vertex."""
         held = int(self.relations.state[tables.VERTICES])
         if count > held:

@@ -1,7 +1,7 @@
 """The rows that kernels delivered for one chunk, grouped by the part of a pattern.
 
 Kernels write runs as changes come: the rows that one changing edge brings to one part. A piece is a full output, or the
-last of a chunk. `Delivered` turns them, for each part, into consecutive runs with adjacent values. `WaitingRows` has the
+last of a chunk. `DeliveredRows` turns them, for each part, into consecutive runs with adjacent values. `WaitingRows` has the
 rows of a pattern that cannot have solutions yet.
 """
 
@@ -33,7 +33,7 @@ class PartRows(NamedTuple):
     values: np.ndarray  # int32
 
     @classmethod
-    def none(cls) -> PartRows:
+    def empty(cls) -> PartRows:
         """Return an object without rows."""
         return cls(np.zeros((0, RUN), np.int64), np.zeros(0, np.int32))
 
@@ -50,7 +50,7 @@ class PartRows(NamedTuple):
         return PartRows(runs, self.values[: width * int(runs[:, RUN_ROWS].sum())])
 
 
-class Delivered:
+class DeliveredRows:
     """The rows of a chunk. Memory that is not given away with them is reused for the next chunk."""
 
     def __init__(self) -> None:
@@ -78,16 +78,16 @@ class Delivered:
         self._runs.clear()
         self._count = self._bytes_of_runs = 0
 
-    def take(self, output: Output, *, kept: Collection[int] | None = None) -> None:
-        """Copy the rows of the output; if `kept` is given, only the rows of these parts, and counts of the others."""
+    def take(self, output: Output, *, parts: Collection[int] | None = None) -> None:
+        """Copy the rows of the output; if `parts` is given, only the rows of these parts, and counts of the others."""
         runs = output.runs[: output.state[tables.RUNS] * RUN].reshape(-1, RUN).copy()
         if runs[-1, RUN_ROWS] == 0:  # the last one may have come to nothing
             runs = runs[:-1]
         if not len(runs):
             return
         found = output.values[: output.state[tables.VALUES]]
-        if kept is not None:
-            found = _of_parts(runs, found, kept)
+        if parts is not None:
+            found = _of_parts(runs, found, parts)
         end = self._count + len(found)
         if end > len(self._values):
             room = max(2 * end, self._expected)
@@ -101,7 +101,7 @@ class Delivered:
         self._count = end
 
     def rows_of_event(
-        self, order: int, time: int, is_own: np.ndarray | None, deciding: Mapping[int, int]
+        self, order: int, time: int, is_own: np.ndarray | None, share_columns: Mapping[int, int]
     ) -> dict[int, int]:
         """Return how many rows the last event, which is this one, has so far for each part.
 
@@ -120,7 +120,7 @@ class Delivered:
                     end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else behind
                     first = int(runs[run, RUN_VALUES])
                     if end > first:  # a part without columns belongs to every share
-                        decisive = self._values[first + deciding[part] : end : (end - first) // rows]
+                        decisive = self._values[first + share_columns[part] : end : (end - first) // rows]
                         rows = int(is_own[decisive].sum())
                 found[part] = found.get(part, 0) + rows
             behind = int(runs[0, RUN_VALUES])
@@ -151,13 +151,13 @@ class Delivered:
         }
 
 
-def _of_parts(runs: np.ndarray, values: np.ndarray, kept: Collection[int]) -> np.ndarray:
+def _of_parts(runs: np.ndarray, values: np.ndarray, parts: Collection[int]) -> np.ndarray:
     """Return the values of the runs of some parts; the places in all runs are changed to fit."""
-    if not kept:
+    if not parts:
         runs[:, RUN_VALUES] = 0
         return values[:0]
     begins, ends = runs[:, RUN_VALUES].copy(), np.append(runs[1:, RUN_VALUES], len(values))
-    is_left_out = np.isin(runs[:, RUN_QUERY], [*kept], invert=True)
+    is_left_out = np.isin(runs[:, RUN_QUERY], [*parts], invert=True)
     ends[is_left_out] = begins[is_left_out]
     lengths = ends - begins
     runs[:, RUN_VALUES] = np.cumsum(lengths) - lengths

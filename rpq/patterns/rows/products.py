@@ -67,7 +67,7 @@ class Products(NamedTuple):
     state: np.ndarray  # int64[STATE]
 
 
-class Told(NamedTuple):
+class SolutionChanges(NamedTuple):
     """Solutions that come or go."""
 
     rows: np.ndarray  # int32

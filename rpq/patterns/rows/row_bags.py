@@ -93,7 +93,7 @@ class RowBags:
         """The number of bytes held."""
         return sum(array.nbytes for array in self.bags)
 
-    def have_room(self, entries: int) -> None:
+    def make_room(self, entries: int) -> None:
         """Make room for `entries` more entries. Amortised O(1) an entry."""
         fields = self.bags.fields
         held = int(fields[USED] - fields[FREE])

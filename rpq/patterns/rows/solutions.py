@@ -22,7 +22,7 @@ from rpq.compiled.views import bound, view
 from rpq.patterns import tables
 from rpq.patterns.rows import products
 from rpq.patterns.rows.delivered import MOST_WAITING, PartRows, Place, WaitingRows
-from rpq.patterns.rows.products import Products, Told
+from rpq.patterns.rows.products import Products, SolutionChanges
 from rpq.patterns.rows.row_bags import RowBags, add_all, empty
 
 _ready: dict[Any, Any] = {}
@@ -43,28 +43,28 @@ class Solutions:
         self._most_parts = most_parts
         self._distinct = distinct
         self._differ = differ
-        self._held: RowBags | None = None
+        self._row_bags: RowBags | None = None
         self._waiting: WaitingRows | None = None  # the rows of the only meaning, while one of its parts has none
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         waiting = 0 if self._waiting is None else self._waiting.nbytes
-        return waiting if self._held is None else self._held.nbytes
+        return waiting if self._row_bags is None else self._row_bags.nbytes
 
     @property
     def _bags(self) -> RowBags:
-        assert self._held is not None, "no meaning was put"
-        return self._held
+        assert self._row_bags is not None, "no meaning was put"
+        return self._row_bags
 
-    def _have_parts(self, columns: Sequence[Sequence[str]]) -> None:
+    def _set_columns(self, columns: Sequence[Sequence[str]]) -> None:
         """Set the columns of the parts: meanings differ in the number of conditions where constants are equal."""
         widths = [len(names) for names in columns] + [0] * (self._most_parts - len(columns))
-        if self._held is not None:
+        if self._row_bags is not None:
             assert self._bags.bags.width[1 : 1 + len(widths)].tolist() == widths, "meanings differ in their parts"
             return
         place = {name: (part, at) for part, names in enumerate(columns) for at, name in enumerate(names)}
-        self._held = RowBags([len(self._select), *widths * self._meanings])
+        self._row_bags = RowBags([len(self._select), *widths * self._meanings])
         state = np.zeros(products.STATE, np.int64)
         state[products.COLUMNS] = len(self._select)
         state[products.DISTINCT], state[products.DIFFER] = self._distinct, self._differ
@@ -93,7 +93,8 @@ class Solutions:
         only `answers`, which shows that there are so many, and `clear` may be called.
         """
         self.drop(meaning)
-        if self._held is None and self._meanings == 1 and not all(map(len, rows)) and sum(map(len, rows)) <= MOST_WAITING:
+        lengths = [len(some) for some in rows]
+        if self._row_bags is None and self._meanings == 1 and not all(lengths) and sum(lengths) <= MOST_WAITING:
             self._waiting = WaitingRows(columns, rows)
             return
         self._put(meaning, columns, rows, most)
@@ -102,26 +103,26 @@ class Solutions:
         self, meaning: int, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray], most: int | None = None
     ) -> None:
         self._waiting = None
-        self._have_parts(columns)
+        self._set_columns(columns)
         self._products.parts[meaning] = len(columns)
         for part, some in enumerate(rows[:-1]):
             at = np.zeros(1, np.int64)
             values = np.ascontiguousarray(some).reshape(-1)
             while not self._call(add_all, self._bag(meaning, part), values, at, len(some)):
-                self._bags.have_room(1)
+                self._bags.make_room(1)
         self._change_silently(meaning, len(columns) - 1, rows[-1], 1, most=most)
 
     def clear(self) -> None:
         """Remove all meanings. O(1)."""
         self._waiting = None
-        if self._held is not None:
-            self._held = None
+        if self._row_bags is not None:
+            self._row_bags = None
             self._products.parts[:] = 0
 
     def drop(self, meaning: int) -> None:
         """Remove a meaning."""
         self._waiting = None
-        if self._held is None or not self._products.parts[meaning]:
+        if self._row_bags is None or not self._products.parts[meaning]:
             return
         if np.count_nonzero(self._products.parts) == 1:
             self.clear()
@@ -148,9 +149,9 @@ class Solutions:
             if self._waiting.still_wait(found):
                 self._waiting.take(found)
                 if self._waiting.are_many:
-                    self._wait_no_more()
+                    self._store_waiting_rows()
                 return self._nothing
-            self._wait_no_more()
+            self._store_waiting_rows()
         runs, begin = [], 0
         for (meaning, part), (changed, values) in found.items():
             rows = changed[:, tables.RUN_ROWS]
@@ -176,7 +177,7 @@ class Solutions:
     def _nothing(self) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((0, len(self._select)), np.int32), np.zeros((0, products.EVENT), np.int64)
 
-    def _wait_no_more(self) -> None:
+    def _store_waiting_rows(self) -> None:
         """Move waiting rows into bags."""
         if self._waiting is not None:
             self._put(0, self._waiting.columns, self._waiting.rows())
@@ -189,7 +190,7 @@ class Solutions:
         run = np.array([[1, 0, sign, meaning, part, 0, len(rows)]], np.int64)
         self._change(run, np.ascontiguousarray(rows).reshape(-1), tells=False, explicit=True)
 
-    def _change(self, runs: np.ndarray, values: np.ndarray, *, tells: bool, explicit: bool) -> Told:
+    def _change(self, runs: np.ndarray, values: np.ndarray, *, tells: bool, explicit: bool) -> SolutionChanges:
         state = self._products.state
         state[[products.AT_RUN, products.AT_ROW, products.ROWS_TOLD, products.EVENTS_TOLD, products.STOPPED]] = 0
         state[products.TELLS], state[products.EXPLICIT] = tells, explicit
@@ -200,7 +201,7 @@ class Solutions:
                 return told
             needed = int(state[products.NEEDED])
             if code == products.NEED_ENTRIES:
-                self._bags.have_room(needed)
+                self._bags.make_room(needed)
             else:
                 more = self._room(2 * int(state[products.ROWS_TOLD]) + needed, 0)
                 more.rows[: len(told.rows)] = told.rows
@@ -211,10 +212,10 @@ class Solutions:
 
         Where it has more than `most` rows, only somewhat more than `most` are returned.
         """
-        if self._held is None:
+        if self._row_bags is None:
             return np.zeros((0, len(self._select)), np.int32)
         if self._distinct:
-            return self._held.rows(0)[0]
+            return self._row_bags.rows(0)[0]
         state = self._products.state
         present = [meaning for meaning in range(self._meanings) if self._products.parts[meaning]]
         room = sum(int(self._call(products.count_all, meaning)) for meaning in present)
@@ -226,10 +227,10 @@ class Solutions:
             self._call(products.tell_all, told, meaning)
         return told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
 
-    def _room(self, rows: int, events: int) -> Told:
-        return Told(np.empty(rows * len(self._select), np.int32), np.empty(events * products.EVENT, np.int64))
+    def _room(self, rows: int, events: int) -> SolutionChanges:
+        return SolutionChanges(np.empty(rows * len(self._select), np.int32), np.empty(events * products.EVENT, np.int64))
 
-    def _rows_of(self, told: Told) -> int:
+    def _rows_of(self, told: SolutionChanges) -> int:
         return len(told.rows) // len(self._select)
 
     def _call(self, kernel: Any, *arguments: Any) -> Any:
@@ -254,10 +255,10 @@ class Solutions:
             assert self._waiting == WaitingRows(columns[0], rows[0]), "other rows wait than there are"
             assert not all(map(len, rows[0])), "rows wait though no part is without"
             return
-        again._wait_no_more()
-        assert (self._held is None) == (again._held is None), "a meaning was forgotten"
-        if self._held is not None:
-            self._held.check()
+        again._store_waiting_rows()
+        assert (self._row_bags is None) == (again._row_bags is None), "a meaning was forgotten"
+        if self._row_bags is not None:
+            self._row_bags.check()
             for bag in range(len(self._bags.bags.width)):
                 held, wanted = (
                     Counter(dict(zip(map(tuple, found.tolist()), counts.tolist(), strict=True)))

@@ -102,7 +102,7 @@ class MatchedRows:
         needed = 2 * (len(left) + len(right))
         if fields[USED] - fields[FREE] + needed > fields[ROOM]:
             unlink_gone(self._bags.view, self._view)
-            self._bags.have_room(needed)
+            self._bags.make_room(needed)
             self._follow()
         rows, weights, events, count = change_matched(
             self._bags.view,

@@ -89,7 +89,7 @@ class SummedGroups:
         """Let rows with these keys come and go; `numbers` is (aggregate, row), `NO_NUMBER` where there is none."""
         count, fields = len(weights), self._bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
-            self._bags.have_room(count)
+            self._bags.make_room(count)
             more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
             if more > 0:
                 self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
