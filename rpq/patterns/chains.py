@@ -28,7 +28,7 @@ from rpq.queries.pattern_text import Atom, Blank, Constant, Term, Variable
 from rpq.queries.query import PatternQuery
 
 _LARGER = 2
-"""How many times as many states as both automata together that of a chain may have."""
+"""The automaton of a chain may have at most this many times the states of both automata together."""
 
 
 class Link(NamedTuple):
@@ -137,8 +137,7 @@ def _find_joint(
     few: Collection[Term],
     edges_too: bool,
 ) -> tuple[Term, int, int] | None:
-    """Return a variable that only joins two atoms and was not refused, with the places of these atoms; None if there is
-    none."""
+    """Return a variable that only joins two atoms and was not refused, with the places of these atoms; else None."""
     uses: dict[Term, list[int]] = {}
     for place, chain in enumerate(atoms):
         for term in (chain.atom.subject, chain.atom.object):

@@ -40,14 +40,11 @@ class ExplainedRelation:
 
     For a path, `edges` counts its pairs, which `trees` with `cells` in total find: a cell is a vertex of a tree in a state
     of the expression.
-
-    Of a path the `edges` are its pairs, which are found by `trees` of so many `cells`: a cell is a vertex of a tree, in a
-    state of the expression.
     """
 
     name: str
     atoms: tuple[int, ...]
-    """Numbers of the atoms, from 1; none for a path that several atoms are evaluated as."""
+    """Numbers of the atoms, from 1; empty for a path that replaces several atoms."""
     edges: int | None = None
     trees: int | None = None
     cells: int | None = None
@@ -60,8 +57,6 @@ class ExplainedSeed:
 
     `looked_at` counts the candidate values that gave no row by themselves, `rows` the rows written so far; None before it
     runs.
-
-    `looked_at` are the values that were no rows by themselves and `rows` those written so far, None before it runs.
     """
 
     atom: str
@@ -78,7 +73,7 @@ class ExplainedPart:
     seeds: tuple[ExplainedSeed, ...]
     support_lists: str
     sharing: str = ""
-    """What it has in common with parts of other queries; empty before it runs, and where little is shared."""
+    """What it shares with parts of other queries, in words; empty before it runs, and where little is shared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +84,7 @@ class ExplainedMeaning:
     conditions: tuple[str, ...]
     parts: tuple[ExplainedPart, ...]
     waits_for: tuple[str, ...] = ()
-    """Constants that no edge in the window has: until then there are no solutions."""
+    """Constants that no edge in the window has: until one does, there are no solutions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +134,9 @@ class Explanation:
         return plain
 
     def to_dot(self) -> str:
-        """Return the pattern in Graphviz's language: atoms are arrows, dashed for paths; constants boxes, blank nodes
-        dotted.
+        """Return the pattern in Graphviz's language.
+
+        Atoms are arrows, dashed for paths; constants are boxes, blank nodes dotted.
 
         >>> from rpq import Query, Window
         >>> print(explain(Query("?x a ?y", window=Window(size=10, slide=1))).to_dot())
@@ -187,21 +183,22 @@ class Explanation:
         ]
         for meaning in self.meanings:
             lines += [f"  {line}" for line in _meaning_lines(meaning, several=len(self.meanings) > 1)]
-        told = list(dict.fromkeys(part.support_lists for meaning in self.meanings for part in meaning.parts))
+        supports = list(dict.fromkeys(part.support_lists for meaning in self.meanings for part in meaning.parts))
         shared = list(dict.fromkeys(part.sharing for meaning in self.meanings for part in meaning.parts if part.sharing))
-        told = [*(f"support lists: {text}" for text in told), *(f"shared: {text}" for text in shared)]
-        return "\n".join([*lines, "", *told]).rstrip()
+        ending = [*(f"support lists: {text}" for text in supports), *(f"shared: {text}" for text in shared)]
+        return "\n".join([*lines, "", *ending]).rstrip()
 
 
 _SHOWN = 10
-"""So many of the queries that read a relation are named."""
+"""The number of queries that are named among those that read a relation."""
 _READS = {"edge": "edges labelled", "path": "paths along"}
 _WHERE_WORTH_IT = "where the query looks at many values in vain; decided while it runs"
 
 
 def explain(query: Query) -> Explanation:
-    """Explain how a pattern is understood and evaluated, before it runs. Raises `QueryError` for a path query: see its
-    `dfa`.
+    """Explain how a pattern is understood and evaluated, before it runs.
+
+    Raises `QueryError` for a path query: see its `dfa`.
 
     >>> from rpq import Window
     >>> explain(Query("?x a ?y . ?y b ?z", window=Window(size=10, slide=1))).atoms[1].text
@@ -209,8 +206,8 @@ def explain(query: Query) -> Explanation:
     """
     if not isinstance(query, PatternQuery):
         raise QueryError(f"{query.expression} is a path expression: query.dfa has its automaton, with to_text and to_dot")
-    made = explain_pattern(query.pattern, query.expression, distinct=query.distinct, matching=query.matching)
-    return replace(made, warnings=query.warnings)
+    explanation = explain_pattern(query.pattern, query.expression, distinct=query.distinct, matching=query.matching)
+    return replace(explanation, warnings=query.warnings)
 
 
 def explain_pattern(
@@ -257,14 +254,14 @@ def build_explanation(
     reading: dict[str, list[int]] = {}
     for number, atom in enumerate(atoms, 1):
         reading.setdefault(atom.reads, []).append(number)
-    made = relation or (lambda name, numbers: ExplainedRelation(name=name, atoms=numbers))
+    relation_of = relation or (lambda name, numbers: ExplainedRelation(name=name, atoms=numbers))
     return Explanation(
         pattern=text,
         columns=pattern.columns,
         matching=matching,
         distinct=distinct,
         atoms=atoms,
-        relations=(*(made(name, tuple(numbers)) for name, numbers in reading.items()), *further),
+        relations=(*(relation_of(name, tuple(numbers)) for name, numbers in reading.items()), *further),
         meanings=tuple(meanings),
         warnings=warnings,
     )
@@ -405,14 +402,11 @@ def explain_running(
     `meanings` has for each meaning its parts with the numbers that the host gave them, or None while a constant has no
     vertex. `contents` has by name what is read, `of_atoms` what each atom of the question reads; it is empty where several
     atoms are evaluated as one path.
-
-    `contents` are what is read, by its name; `of_atoms` what each atom of the question reads, nothing where some of them
-    are evaluated as one path.
     """
     read_by_atoms = {str(atom.expression) if atom.edge is None else atom.edge[1] for atom in question.pattern.atoms}
     names = {host.number_of(content): name for name, content in contents.items()}
 
-    def told(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
+    def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
         content = of_atoms[atoms[0] - 1] if of_atoms else contents.get(name)
         return ExplainedRelation(name=name, atoms=atoms) if content is None else measured(name, atoms, content)
 
@@ -434,7 +428,7 @@ def explain_running(
         matching=question.matching,
         warnings=question.warnings,
         meanings=[_meaning(host, meaning, parts, names) for meaning, parts in meanings],
-        relation=told,
+        relation=relation,
         further=[] if of_atoms else [
             measured(name, (), content) for name, content in contents.items() if name not in read_by_atoms
         ],

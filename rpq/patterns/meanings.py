@@ -45,7 +45,7 @@ class Neighbours(NamedTuple):
 
 
 Roots = frozenset[str] | Neighbours | None
-"""Where the paths of an atom begin: at vertices with these names, at such neighbours, or anywhere (None)."""
+"""The vertices at which the paths of an atom begin: those with these names, such neighbours, or all (None)."""
 
 
 class PathRead(NamedTuple):
@@ -107,7 +107,7 @@ def _path(atom: Atom, edges: Sequence[DirectedAtom]) -> DirectedAtom:
     try:
         reversal = str(automata.reversal(expression))
         compiled(reversal)
-    except (SizeError, ExpressionError):  # it would be nested too deep, or its automaton is much larger
+    except (SizeError, ExpressionError):  # the reversal is nested too deep, or its automaton is much larger
         return forward
     return DirectedAtom(atom.object, PathRead(reversal, roots, turned=True), atom.subject)
 
@@ -125,8 +125,7 @@ def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
 
 
 def _bound_roots(term: Term, edges: Sequence[DirectedAtom], expression: Expression) -> Neighbours | None:
-    """Return the vertices with an edge that some atom requires at a variable, or None where most paths begin with such an
-    edge."""
+    """Return the vertices with an edge that some atom requires at a variable; None if paths begin with such an edge."""
     dfa = compiled(str(expression))
     for source, label, target in edges:
         assert isinstance(label, str)

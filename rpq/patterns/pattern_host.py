@@ -34,7 +34,7 @@ from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
 
 _PIECES = 4
-"""For so many pieces of rows memory is asked for at once."""
+"""The number of pieces of rows for which the guard is asked at once."""
 
 
 class Member(Protocol):
@@ -79,22 +79,22 @@ class PatternHost:
         self.constants = Constants()
         self.members: dict[str, Member] = {}
         self.tuples = 0
-        """Tuples that were applied."""
+        """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
-        """Of the last chunk, which tuples are deletes."""
+        """Which tuples of the last chunk are deletes."""
         self.first: np.ndarray | None = None
-        """Of the last chunk, for each tuple the place of the first one of its event; None where each is an event."""
+        """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
         self.vertex_room = 0
         self.keeps_rows = True
         self.division = Division(1, resources.share)  # threads do not divide it
         self.is_own = np.ones(0, bool)
-        """Which vertices are this share's; one column of a row decides, the first or its centre."""
+        """Which vertices belong to this share; the first column of a row, or that of its centre, decides."""
         self._guard = resources.guard
         self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
-        # By window, the labels that one of count numbers, and origin.
+        # By window, the labels that a count window numbers, and origin.
         self._tallies: dict[tuple[AnyWindow, LabelSet | None, int], Tally] = {}
-        self._verdicts: dict[Hashable, Verdicts] = {}  # of queries with several windows, by what they read
-        self._verdict_users: Counter[Hashable] = Counter()  # queries, by these
+        self._verdicts: dict[Hashable, Verdicts] = {}  # for queries with several windows, by their reads
+        self._verdict_users: Counter[Hashable] = Counter()  # the number of queries for each key of `_verdicts`
         self._graph: SnapshotGraph | None = None
         self._delivered = DeliveredRows()
         self._sink = self._delivered
@@ -107,28 +107,27 @@ class PatternHost:
             guard=self._ask_for_memory,
         )
         self._rows = resources.rows
-        self._most_rows = 0  # that one event can have brought to one part so far
+        self._most_rows = 0  # an upper bound of the rows that one event has brought to one part
         self._is_by_tuple = True  # whether an event is one tuple, so that its rows can be counted as they are found
         self._most_answers: int | None = None
-        self._parts: dict[int, list[tuple[str, Place]]] = {}  # what has the rows of each now
-        self._holders: Counter[int] = Counter()  # how many places of queries have each
-        self._equal_parts: dict[tuple[Any, ...], int] = {}  # parts that are the same for all that have them
+        self._parts: dict[int, list[tuple[str, Place]]] = {}  # part to the queries that get its rows, with their places
+        self._holders: Counter[int] = Counter()  # part to the number of places of queries that have it
+        self._equal_parts: dict[tuple[Any, ...], int] = {}  # by everything that makes parts equal
         self._keys: dict[int, tuple[Any, ...]] = {}
-        self._bytes_of_members: int | None = None  # kept up to date with what members tell
-        self._result_parts: set[int] = set()  # parts whose rows are the rows of their query
-        self._other_parts: set[int] = set()  # the others
-        self._share_columns: dict[int, int] = {}  # of parts: which of a row's values tells whose it is
-        self._granted = 0  # bytes of what is delivered, of which the guard knows
+        self._bytes_of_members: int | None = None  # None where unknown
+        self._result_parts: set[int] = set()  # parts whose rows are rows of the result of their query
+        self._other_parts: set[int] = set()  # all other parts
+        self._share_columns: dict[int, int] = {}  # part to the column that tells which share has a row
+        self._granted = 0  # bytes of delivered rows that the guard has granted
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
         self._origins = 0
 
     @property
     def latency(self) -> np.ndarray:
-        """The histogram int64[LATENCY_BUCKETS] of the ticks that a tuple which some pattern reads took in all patterns
-        together.
+        """The histogram of the ticks that tuples took in all patterns together, int64[LATENCY_BUCKETS].
 
-        The time in the indexes of paths is included.
+        It covers the tuples that some pattern reads. The time in the indexes of paths is included.
         """
         return self.tables.plans.latency
 
@@ -240,11 +239,11 @@ class PatternHost:
     def sharing_of(self, number: int) -> str:
         """Return what a part has in common with others, in words; the text is empty where there are few queries."""
         others = len({name for name, _ in self._parts[number]}) - 1
-        told = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
+        texts = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
         needed, known = self.tables.shared_conditions(number)
         if needed:
-            told.append(f"{known:,} of the {needed:,} conditions that it needs with others")
-        return "; ".join(told)
+            texts.append(f"{known:,} of the {needed:,} conditions that it needs with others")
+        return "; ".join(texts)
 
     def number_of(self, content: Content | PathContent) -> int:
         """Return the number of a relation in the store."""
@@ -305,10 +304,7 @@ class PatternHost:
         return self._live.choice.why(number)
 
     def rows_without_plans(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
-        """Return all rows of a part that no query has, or the `first` one found. O(edges, and the cost of joining them).
-
-        O(edges, and what joining them costs).
-        """
+        """Return all rows of a part that no query has, or the `first` one found. O(edges, and the cost of joining them)."""
         number = self._numbers = self._numbers + 1
         self.tables.add(number, part, explicit=False)
         state = self._live.output.state
@@ -326,7 +322,7 @@ class PatternHost:
         """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
         is_of_stream = self._sink is self._delivered
-        # Which rows are a share's own, their values tell.
+        # Only the values of rows tell which of them belong to a share.
         only_counts = is_of_stream and not self.keeps_rows and self.division.is_whole
         some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
         self._sink.take(output, parts=some)
@@ -344,11 +340,11 @@ class PatternHost:
         assert self._rows.limit is not None
         is_own = None if self.division.is_whole else self.is_own
         counts = self._delivered.rows_of_event(order, time, is_own, self._share_columns)
-        told = {part: rows for part, rows in counts.items() if part in self._result_parts}
-        self._most_rows = max(told.values(), default=0)
+        reported = {part: rows for part, rows in counts.items() if part in self._result_parts}
+        self._most_rows = max(reported.values(), default=0)
         if self._most_rows > self._rows.limit:
-            part = max(told, key=told.__getitem__)
-            raise self._rows.error(self._parts[part][0][0], told[part], place=order // 2)
+            part = max(reported, key=reported.__getitem__)
+            raise self._rows.error(self._parts[part][0][0], reported[part], place=order // 2)
 
     def settle(self, content: PathContent) -> None:
         """Add the pairs of all roots that are needed by now to a derived relation. Raises `MemoryLimitError`."""
@@ -369,7 +365,7 @@ class PatternHost:
         time = int(self.store.relations.state[tables.STREAM_TIME])
         return self._deltas_of(self._collect_separately(lambda: self._live.advance(time, changes)))
 
-    # --- as a job of the crew --------------------------------------------------------------------------------
+    # --- jobs of the crew ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Register label ids with their names."""
@@ -441,9 +437,9 @@ class PatternHost:
     def _deltas_of(self, delivered: DeliveredRows, *, before: int | None = None) -> list[tuple[str, Delta]]:
         found: dict[str, dict[Place, PartRows]] = {}
         for number, rows in delivered.by_part().items():
-            told = rows if before is None else rows.before(2 * before)
+            selected = rows if before is None else rows.before(2 * before)
             for name, place in self._parts[number]:
-                found.setdefault(name, {})[place] = told
+                found.setdefault(name, {})[place] = selected
         deltas = []
         for name, parts in found.items():
             member = self.members[name]
@@ -464,11 +460,7 @@ class PatternHost:
         return self.deltas()
 
     def sweep(self) -> None:
-        """Collect what has left the windows of paths and tallies. Relations move their time together and do so by
-        themselves.
-
-        Relations do so by themselves: they move their time together.
-        """
+        """Collect what has left the windows of paths and tallies; relations, which share their time, do so by themselves."""
         self._change_quietly(self.paths.sweep())
         for tally in self._tallies.values():
             assert self._graph is not None
@@ -498,7 +490,7 @@ class PatternHost:
 
     def ask_for(self, size: int) -> None:
         """Ask the guard for `size` bytes more, without a tuple; it may refuse."""
-        self._guard(5 * size, 0)  # of what a guard is asked for, four fifths are thought to be there
+        self._guard(5 * size, 0)  # a guard takes four fifths of what it is asked for as present already
 
     def _ask_for_memory(self, need: int) -> None:
         """Ask the guard for more memory, where it does not know of it; it may refuse.
@@ -507,7 +499,7 @@ class PatternHost:
         """
         delivered, piece = self._delivered.nbytes, self._live.nbytes
         if need == tables.NEED_OUTPUT and delivered + piece <= self._granted:
-            return  # to add up what is held takes as long as some thousand rows
+            return  # adding up the bytes held takes as long as some thousand rows
         held = self.nbytes
         more = max(held // 4, _PIECES * piece)
         self._guard(held + more, int(self.tables.plans.state[tables.TUPLE]))
@@ -518,7 +510,7 @@ class PatternHost:
         check(self.store)
         self.paths._check(lambda relation: pairs_of(self.store, relation))
         users = {name for users in self._parts.values() for name, _ in users}
-        assert users <= {*self.members}, "a part of a query that is gone"
+        assert users <= {*self.members}, "a part of a query that was removed"
         self.tables._check()
         self.tables.graph._check()
         joined = sorted(part for part, users in self._parts.items() if users)

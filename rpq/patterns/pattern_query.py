@@ -66,7 +66,7 @@ class RunningPattern(RunningQuery):
         self.question = question
         self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        # A join of edges alone needs no index, and what it holds is no more than they are.
+        # A join of edges alone needs no index, and holds no more than the edges.
         has_paths = bool(question.pattern.path_expressions)
         self._chains = chains_to_evaluate(question) if has_paths else single_atom_chains(question.pattern.atoms)
         atoms = direct_atoms([chain.atom for chain in self._chains])
@@ -88,9 +88,9 @@ class RunningPattern(RunningQuery):
             distinct=question.distinct,
             differ=self._is_isomorphism,
         )
-        self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
-        self._parts: dict[int, list[MeaningPart]] = {}  # the parts of a meaning
-        self._joined_meanings: set[int] = set()  # meanings whose parts it gets rows of
+        self._ids: dict[int, dict[str, int | None]] = {}  # meaning to the ids of its constants, as its plans have them
+        self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
+        self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" else None
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
@@ -100,7 +100,7 @@ class RunningPattern(RunningQuery):
         self._relations = ReadRelations(question, atoms, self._host, origin=origin)
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
-        # Its windows are loaded next, and everything is counted then.
+        # Its windows are loaded next, and solutions are counted then.
         self._enter(most=0)
 
     @property
@@ -133,7 +133,7 @@ class RunningPattern(RunningQuery):
         select = [variable(name) for name in self.question.columns]
         plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
         if self._is_isomorphism and len(plan.parts) > 1:
-            # Variables of different parts are compared where their product is formed, so all have to be there.
+            # Variables of different parts are compared where their product is formed, so all must be columns.
             everything = [name for part in plan.parts for name in part.variables]
             plan = plan_pattern(atoms, select=everything, isomorphism=True)
         return plan
@@ -148,7 +148,7 @@ class RunningPattern(RunningQuery):
     def _enter(self, *, most: int | None = None) -> None:
         """Take relations and put plans in; `most` is that of `resolve`."""
         self._relations.take()
-        if not self._is_isomorphism:  # so that nothing is left to do but joining them when its constants are there
+        if not self._is_isomorphism:  # so that only linking is left when its constants get ids
             for number in range(len(self._meanings)):
                 self._prepare(number)
         self._counted_before = self._relations.tuple_counts()
@@ -199,7 +199,7 @@ class RunningPattern(RunningQuery):
         ids = self._id_of(number) if self._is_isomorphism else self._names.index
         atoms = self._meanings[number].atoms(self._relations.numbers().__getitem__, ids)
         select = [variable(name) for name in self.question.columns]
-        # What expires silently has to be known where it is counted, or may come back in the same event.
+        # Rows that expire silently must be known where they are counted, or may come back in the same event.
         explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
         is_reported = self._is_direct and not self._is_netted and self.question.report == "change"
         numbers = [self._host.constants.number_of(name) for name in self._names]
@@ -266,13 +266,13 @@ class RunningPattern(RunningQuery):
         """Return the current rows of each part of a meaning: (row, column). O(edges, and the cost of joining them)."""
         found = []
         for held in self._parts[meaning]:
-            # With paths a vertex without edges may have rows, those of no step.
+            # With paths a vertex without edges may have rows: those of paths without steps.
             is_bare = not self._has_paths and any(name in fresh for name in held.constants)
             rows = PartRows.empty() if is_bare else self._host.rows_of_part(held.number)
             found.append(rows.values.reshape(rows.row_count, len(held.columns)))
         return found
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- labels and edges ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         self._relations.set_labels(labels)
@@ -312,7 +312,7 @@ class RunningPattern(RunningQuery):
         ids = self._own_rows(self._ids_of_answers(most=most))
         return [self._report(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
     def delta(self, found: dict[Place, PartRows]) -> Delta:
         """Return the rows that changes of its parts make."""
@@ -327,14 +327,13 @@ class RunningPattern(RunningQuery):
             ids, ends, some = self._own_rows_of_events(ids, ends)
             last = last[some]
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
-        told = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
-        return self._report(*(self._net(*told) if self._is_netted else told))
+        rows = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
+        return self._report(*(self._net(*rows) if self._is_netted else rows))
 
     def _net(
         self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the rows of events without those that leave and come back in one, nor those that an eviction takes
-        silently."""
+        """Return the net rows of events, without those that an eviction takes silently."""
         first = self._host.first
         is_delete: np.ndarray = self._host.is_delete
         if first is None:
@@ -344,7 +343,7 @@ class RunningPattern(RunningQuery):
             net = net_of_events(plain, first)
             ids, times, ends, kinds, orders = net.ids.values, net.times, net.ends, net.kinds, net.orders
             kept = np.ones(len(ids), bool)
-            is_delete = np.bincount(first, is_delete, len(first))  # of an event: whether it has one
+            is_delete = np.bincount(first, is_delete, len(first))  # whether an event has a delete
         if self.question.semantics == "implicit" and len(ends):
             is_insert = (orders % 2 == 1) & (kinds < 0)
             is_insert[is_insert] = is_delete[orders[is_insert] // 2] == 0
@@ -354,7 +353,7 @@ class RunningPattern(RunningQuery):
         return ids[kept], times[some], ends[some], kinds[some], orders[some]
 
     def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
-        # Where the row guard would refuse them, not all are found; of a share it is told which are its own first.
+        # Where the row guard would refuse them, not all are formed; the rows of a share are selected first.
         is_partial = self._is_netted or self._host.first is not None or not self._host.division.is_whole
         most = None if is_partial else self._most_rows
         ids, events = self._solutions.change(found, explicit=self.question.semantics == "explicit", most=most)
@@ -364,8 +363,8 @@ class RunningPattern(RunningQuery):
         if not self._host.division.is_whole:
             ids, ends, some = self._own_rows_of_events(ids, ends)
             orders, times, signs = orders[some], times[some], signs[some]
-        told = ids, times, ends, signs.astype(np.int8), orders
-        return self._report(*(self._net(*told) if self._is_netted else told))
+        rows = ids, times, ends, signs.astype(np.int8), orders
+        return self._report(*(self._net(*rows) if self._is_netted else rows))
 
     def _own_rows_of_events(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (rows, ends, events): the rows of this share, where those of events end, and which events have any."""
@@ -511,7 +510,7 @@ class RunningPattern(RunningQuery):
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
         return self._host.restore_root(self._relations.path_contents, root)
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saving and restoring --------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {

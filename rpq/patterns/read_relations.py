@@ -28,7 +28,7 @@ from rpq.stream.snapshot import Edges
 from rpq.stream.window import UnboundedWindow
 
 BYTES_AN_EDGE = 100
-"""About what an edge takes: its record, its entries in the hash table and in two lists."""
+"""The approximate size of an edge: its record, and its entries in the hash table and in two lists."""
 
 
 def fill(
@@ -78,16 +78,16 @@ class ReadRelations:
         self._derived_paths: list[DerivedPath] = []
         self.begin_at(origin)
 
-    # --- which they are --------------------------------------------------------------------------------------
+    # --- contents --------------------------------------------------------------------------------------------
 
     def begin_at(self, origin: int) -> None:
         """Choose the relations with the edges that are counted since an origin; to be called before anything is taken."""
         self.origin = origin
         is_loopless = self._question.paths == "simple"
         self._atom_contents = [self._content(label, loopless=is_loopless) for label in self._labels]
-        """For each label the relation that atoms read."""
+        """For each label the content of the relation that atoms read."""
         self._counting_contents = [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
-        """For each label the relation with all its edges in the window, which counts; none where a tally does."""
+        """For each label the content of the relation that counts tuples, with all edges in the window; none with a tally."""
         self._of_edges = {*self._counting_contents, *self._atom_contents}
 
     def _content(self, label: str, *, loopless: bool) -> Content:
@@ -146,7 +146,7 @@ class ReadRelations:
         """The key of its labels in the tally."""
         return (*self._labels, *(derived.content.words for derived in self._derived_paths))
 
-    # --- taken and let go ------------------------------------------------------------------------------------
+    # --- taking and releasing --------------------------------------------------------------------------------
 
     def take(self) -> None:
         """Take the relations from the host."""
@@ -171,7 +171,7 @@ class ReadRelations:
         for content in self._of_edges:
             self._host.relations.release(content)
 
-    # --- what comes into them --------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray) -> None:
         """Register the ids that labels have now."""
@@ -226,11 +226,10 @@ class ReadRelations:
         if self._paths:
             self._tally.load(self._reader, chunk, slides, is_checked=is_checked)
 
-    # --- what is in them -------------------------------------------------------------------------------------
+    # --- figures ---------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray, held: Edges) -> np.ndarray:
-        """Return the slide at which each edge of the snapshot graph leaves the window; the smallest int64 if it is not in
-        it."""
+        """Return the slide at which each edge of the snapshot graph leaves the window; the smallest int64 if outside."""
         if self._paths:
             return self._tally.slides(self._reader, edges, held.label[edges])
         found = np.full(len(edges), NOT_HELD, np.int64)
@@ -392,13 +391,10 @@ class WindowedReads:
             if isinstance(read, WindowedPath) and isinstance(content, PathContent)
         ]
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- labels and edges ------------------------------------------------------------------------------------
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return which edges are read, as booleans (label id, reading). The labels are registered with the host.
-
-        (label id, reading), boolean. It is the host that is told of labels, and tells this.
-        """
+        """Return which edges are read, as booleans (label id, reading). The host registers labels, and calls this."""
         return self._verdicts.reads(labels)
 
     def count_from(self, numbers: Sequence[int]) -> None:
@@ -448,7 +444,7 @@ class WindowedReads:
             self._host.settle(path)
         self._verdicts.load(chunk.edge, slides, chunk.label, is_checked=is_checked)
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         """Return for each reading the slides at which edges leave its window; a past slide where it does not hold them."""

@@ -50,7 +50,7 @@ NEED_CONDITIONS = 5
 
 LOW = (1 << 32) - 1
 BITS = 62
-"""Headers whose emptiness one word of a vertex record tells."""
+"""The number of headers whose emptiness one word of a vertex record tells."""
 LENGTH = (1 << 27) - 1
 CLASS_SHIFT = 27
 CLASS = 31
@@ -72,7 +72,7 @@ TIME = 4
 EXPIRES = 5
 EDGE_LONG = 6
 ABSENT_FROM_WINDOW = np.iinfo(np.int64).min
-"""As EXPIRES and TIME: a static edge that its window does not hold."""
+"""The value of EXPIRES and TIME of a static edge that its window does not hold."""
 
 # Fields of `Relations.state`.
 STRIDE = 0  # words of a vertex record
@@ -251,7 +251,7 @@ CROSSING, EVICTING, LEAVING, CHANGING = range(4)
 UNNUMBERED, NUMBERED = range(2)
 
 SLOTS = 96
-"""Variables and constants of a connected part, at most 33 + 32; behind them room for a whole vector to be read."""
+"""Room for the variables and constants of a connected part, at most 33 + 32, and for a whole vector behind them."""
 
 # Fields of `Output.state`.
 VALUES = 0
@@ -340,7 +340,7 @@ NO_CHANGES = Changes(
     pairs=_NO_EVENTS,
     spent=_NO_EVENTS,
 )
-"""Derived relations stay as they are."""
+"""No change of any derived relation."""
 
 
 class Tuples(NamedTuple):

@@ -187,15 +187,14 @@ class Tally:
             unread = ~any_reads[label_of[: len(self._arrays.expiry)]]
             self._arrays.expiry[: len(unread)][unread] = NOT_HELD
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
     def tuple_counts(self, reader: Hashable) -> np.ndarray:
         """Return how many tuples with a reader's labels were inserted, refreshed, deleted, absent, late."""
         return self._arrays.counts.reshape(-1, _COUNTS)[self._readers.index(reader)].copy()
 
     def slides(self, reader: Hashable, edges: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return the slides at which edges with these labels leave the window; the smallest int64 where no reader reads
-        them."""
+        """Return the slides at which edges with these labels leave the window; the smallest int64 for labels not read."""
         return np.where(self._reads(reader, labels), self._arrays.expiry[edges], NOT_HELD)
 
     def time_of(self, edge: int, latest: int) -> int | None:
@@ -205,7 +204,7 @@ class Tally:
         return int(self._arrays.time[edge]) if len(self._arrays.time) else latest
 
     def edges_live(self, reader: Hashable, label_of: np.ndarray) -> int:
-        """Return the number of edges in the window with a reader's labels; `label_of` is the label of every edge. O(edges).
+        """Return the number of edges in the window with a reader's labels; `label_of` is the label of every edge.
 
         O(edges).
         """

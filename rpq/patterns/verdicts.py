@@ -26,7 +26,7 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.window import CountWindow, Window
 
 NOT_HELD = int(np.iinfo(np.int64).min)
-"""As the slide at which an edge leaves: it is not there."""
+"""The slide at which an absent edge leaves."""
 _NEVER = int(np.iinfo(np.int64).max)
 
 # Fields of a reading, in `VerdictArrays.reading`.
@@ -84,7 +84,7 @@ class Verdicts:
         self._arrays = self._arrays._replace(**arrays)
         self._view = None
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- labels and edges ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Register label ids with their names. O(labels · readings), amortised."""
@@ -150,7 +150,7 @@ class Verdicts:
                 raise Damage("a query holds other edges than one that reads the same")
         self.is_loaded = True
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
     @property
     def counts(self) -> np.ndarray:

@@ -174,7 +174,7 @@ def split_walk(chain: Chain, walk: Sequence[Step]) -> list[tuple[Step, ...]]:
 
 def _ends(automatons: Sequence[DFA], walk: Sequence[Step]) -> list[int]:
     """Return how many steps of the walk each automaton and those before it have read."""
-    # For each number of steps, the states that these can lead to, and from which each was first reached.
+    # For each number of steps, the states reachable by them, with the state from which each was first reached.
     reached: list[dict[_State, _State]] = [{(0, 0): (0, 0)}]
     for step in walk:
         following: dict[_State, _State] = {}

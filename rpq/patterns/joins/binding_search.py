@@ -86,32 +86,32 @@ def _reduced(part: Part, known: Binding, apart: tuple[Term, ...] | None, relatio
     tests = [Test(atom=test.atom, before=False) for test in chosen.tests]
     looks = tuple(_look(look, values) for look in chosen.looks)
     steps: list[tuple[Step, list[Test]]] = []
-    asked = tests  # what the steps of known variables would have asked, is asked as soon as it can be
+    early_tests = tests  # tests of steps of known variables come as early as possible
     for step in chosen.steps:
         if step.variable in known:
             numbers = [*(reach.atom for reach in step.reaches), *(test.atom for test in step.tests)]
-            asked += [Test(atom=number, before=False) for number in numbers]
+            early_tests += [Test(atom=number, before=False) for number in numbers]
             continue
         reaches = tuple(
             Reach(atom=one.atom, bound=values.get(one.bound, one.bound), forward=one.forward, before=False)
             for one in step.reaches
         )
-        asked = [Test(atom=test.atom, before=False) for test in step.tests]
-        made = Step(
+        early_tests = [Test(atom=test.atom, before=False) for test in step.tests]
+        bound_step = Step(
             variable=step.variable,
             reaches=reaches,
             tests=(),
             looks=tuple(_look(look, values) for look in step.looks),
             differs_from=(*bound, *apart) if apart is not None else (),
         )
-        steps.append((made, asked))
+        steps.append((bound_step, early_tests))
         bound.append(step.variable)
     seed = Seed(
         atom=chosen.atom,
         tests=tuple(tests),
         looks=looks,
         differ=tuple(differ),
-        steps=tuple(_with_tests(step, asked) for step, asked in steps),
+        steps=tuple(_with_tests(step, early_tests) for step, early_tests in steps),
     )
     terms = dict.fromkeys(term for atom in atoms for term in (atom.source, atom.target) if not isinstance(term, str))
     others = [term for term in apart or () if term not in terms]

@@ -26,7 +26,7 @@ ALWAYS = 0
 """The place of the node that holds everywhere, and its number."""
 
 _NOWHERE = -1
-"""In place of the atom from which a term is seen."""
+"""The atom from which a term is seen, where there is none."""
 
 
 class BranchShape(NamedTuple):
@@ -40,9 +40,9 @@ class BranchShape(NamedTuple):
 class NeedShape(NamedTuple):
     """The recipe for the nodes that parts of one shape need; each node has a place after `ALWAYS`.
 
-    - `nodes`: for each place from 1 on a constant as the part has it, or the branches that make a node together
-    - `ends`: of each seed's atom, the places of the nodes at its source and its target
-    - `steps`: of each seed, those of its steps in order
+    - `nodes`: for each place from 1 on, a constant as the part has it, or the branches of a node
+    - `ends`: for each seed's atom, the places of the nodes at its source and its target
+    - `steps`: for each seed, the places of the nodes of its steps in order
     """
 
     nodes: tuple[int | tuple[BranchShape, ...], ...]
@@ -120,7 +120,7 @@ class ConditionGraph:
 
     def __init__(self, store: RelationStore, bound: Mapping[int, int]) -> None:
         self.store = store
-        self._bound = bound  # the vertices of constants that parts have by their numbers, below -1
+        self._bound = bound  # number of a constant, below -1, to its vertex
         self.conditions = Conditions(
             node=np.zeros(16 * tables.NODE, np.int32),
             branch=np.zeros(16 * tables.BRANCH, np.int32),
@@ -141,22 +141,22 @@ class ConditionGraph:
         )
         self.conditions.state[[tables.RECORDS, tables.BLOCKS, tables.GROUP_COUNT, tables.ENTRY_COUNT]] = 1
         self._note_capacities()
-        self._fills = 0  # of the store, that are known; -1: all is to be found anew
-        self._count = {"node": 1, "branch": 1, "part": 1}  # given out (high water)
+        self._fills = 0  # `RelationStore.fills` when conditions were last up to date; -1: to be rebuilt
+        self._count = {"node": 1, "branch": 1, "part": 1}  # rows given out (high water)
         self._free: dict[str, list[int]] = {"node": [], "branch": []}
-        self._free_parts: dict[int, list[int]] = {}  # first parts of nodes that went, by how many they had
-        self._nodes: dict[int | tuple[int, ...], int] = {}  # by the vertex of a constant or its number, or by branches
+        self._free_parts: dict[int, list[int]] = {}  # first parts of removed nodes, by their number of parts
+        self._nodes: dict[int | tuple[int, ...], int] = {}  # by the vertex or number of a constant, or by branches
         self._keys: dict[int, int | tuple[int, ...]] = {}
         self._branches: dict[tuple[int, int, int], int] = {}
         self._of_branch: dict[int, tuple[int, int, int]] = {}
-        self._users: dict[int, int] = {}  # of a node: parts that need it, and branches to it
-        self._nodes_with: dict[int, int] = {}  # of a branch
-        self._shapes: dict[int, tuple[Part, NeedShape]] = {}  # by the identity of a part, which is held with it
+        self._users: dict[int, int] = {}  # node to the number of parts that need it and of branches to it
+        self._nodes_with: dict[int, int] = {}  # branch to the number of its nodes
+        self._shapes: dict[int, tuple[Part, NeedShape]] = {}  # by the identity of a part, which is stored to keep it alive
         self._new_nodes: list[int] = []
         self._new_branches: list[int] = []
         self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
 
-    # --- what there is ---------------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------------------
 
     @property
     def is_on(self) -> bool:

@@ -108,7 +108,7 @@ from rpq.patterns.tables import (
 )
 
 AHEAD = 8
-"""Counters ahead for which memory is asked."""
+"""The number of counters that are prefetched ahead."""
 
 
 @wraps_around
@@ -367,7 +367,7 @@ def spread(relations, conditions):
         branch = stack[frame + AT_BRANCH]
         base = branch * BRANCH
         if stack[frame + AT_POSITION] < 0:
-            # From the child to its parents: against the way in which the branch leads.
+            # From the child to its parents: against the direction of the branch.
             fields = np.int64(branches[base + BRANCH_RELATION]) * RELATION_FIELDS + CELL + 1 - branches[base + BRANCH_SIDE]
             cell = stack[frame + AT_VERTEX] * relations.state[STRIDE] + relations.relation[fields]
             stack[frame + AT_POSITION], stack[frame + AT_END] = span(relations.lists, relations.state[ARENA], cell)

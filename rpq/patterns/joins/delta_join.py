@@ -122,7 +122,7 @@ from rpq.patterns.tables import (
 )
 
 WIDEST = 16
-"""Columns that a vector holds; the arrays that rows are read from and written to have so much room behind their end."""
+"""The columns of a vector; arrays from which rows are read, or to which they are written, have this much spare room."""
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 
@@ -259,10 +259,7 @@ def _open_step(relations, plans, step, depth):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _accepts(relations, plans, step, proposer, entry):
-    """Bind the value of a proposed entry; return whether the other atoms and all tests of the step accept it.
-
-    Binds its value.
-    """
+    """Bind the value of a proposed entry; return whether the other atoms and all tests of the step accept it."""
     lists, reaches, binding = relations.lists, plans.reach, plans.binding
     base = step * STEP_FIELDS
     value = entry >> 32

@@ -26,12 +26,12 @@ from rpq.patterns.relations.wheel import NEVER
 from rpq.patterns.tables import DONE, NEED_CONDITIONS, NEED_OUTPUT, NO_CHANGES, Changes, Output, Tuples
 
 LOOKS_A_CHANGE = 40
-"""A query that looks at fewer values for each change of an edge has nothing to gain."""
+"""A query that looks at fewer values for each change of an edge gains nothing from support lists."""
 LOOKS_A_ROW = 2
 ENTRY = 20
-"""What changing an entry of a support list costs, in values looked at."""
+"""The cost of changing an entry of a support list, in values looked at."""
 SHORTEST = 4096
-"""Changes of edges in a period, at least."""
+"""The minimal number of changes of edges in a period."""
 
 
 @dataclass(slots=True)
@@ -40,17 +40,17 @@ class _Record:
 
     changes: int
     failures: int = 0
-    """Trials that came to nothing."""
+    """Failed trials."""
     rest: int = 0
-    """Periods until the next one."""
+    """Periods until the next trial."""
     cost_of_failure: float = 0.0
-    """What a change cost before the last one."""
+    """The cost of a change before the last failed trial."""
     cost_before: float | None = None
-    """Work a change without support lists, while they are on trial."""
+    """The work for a change without support lists, while they are on trial; else None."""
     cost_when_chosen: float = 0.0
-    """What it was when they were kept: dearer than twice that, they are not worth it any more."""
+    """The cost before support lists were chosen: where a change costs more than twice that, they are dropped."""
     measured: tuple[float, float, float] | None = None
-    """Looks, rows and entries a change, in the last period."""
+    """Looks, rows and entries for each change, in the last period."""
 
 
 class SupportChoice:
@@ -85,7 +85,7 @@ class SupportChoice:
 
     def why(self, query: int) -> str:
         """Return whether a query has support lists, and why, in words."""
-        record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # one that has done nothing has none
+        record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # a query without work has no record
         if record.measured is None or self._changes() < SHORTEST:
             return f"not yet: it is judged after {SHORTEST:,} changes of edges or more"
         looks, rows, entries = record.measured
@@ -117,7 +117,7 @@ class SupportChoice:
             record.cost_when_chosen = record.cost_before
             record.cost_before = None
         elif cost > 2 * record.cost_when_chosen:
-            # What it would be without them now is not known: they have to prove their worth again.
+            # The cost without them is not known now: they must prove their worth in a new trial.
             self.tables.support(query, False)
 
 
@@ -132,7 +132,7 @@ class Run(NamedTuple):
     """2 * tuple of the chunk + 1, or 2 * tuple for a boundary before it."""
     time: int
     sign: int
-    """1 they enter, -1 they leave."""
+    """1: the rows enter, -1: they leave."""
     rows: np.ndarray
     """int32, rows × columns: a view of the output, which the next piece overwrites."""
 
@@ -155,7 +155,7 @@ class LivePatterns:
         chooses: bool = True,
         guard: Callable[[int], None] | None = None,
     ) -> None:
-        values = max(values, 2 * tables.SLOTS)  # a row fits in any case
+        values = max(values, 2 * tables.SLOTS)  # so that a row always fits
         self.store = store
         self.plan_tables = plan_tables
         self.deliver = deliver
@@ -221,7 +221,7 @@ class LivePatterns:
                 state[[tables.AT_ANSWER, tables.ANSWER_PLACE]] = around[3], 0
                 self._call(delta_join.enumerate_around, seed, relation, around[2])
         finally:
-            # Asking for answers is no work that support lists would spare.
+            # Enumerating answers is not work that support lists would spare.
             self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]] = work
 
     @property
@@ -239,7 +239,7 @@ class LivePatterns:
                 try:
                     self.guard(int(code))
                 except BaseException:
-                    self._hand_over()  # the rows of tuples before
+                    self._hand_over()  # the rows of earlier tuples
                     raise
             if code == NEED_OUTPUT:
                 self._hand_over()
@@ -271,7 +271,7 @@ class LivePatterns:
         found = []
         for row in self.output.runs[: self.output.state[tables.RUNS] * tables.RUN].reshape(-1, tables.RUN).tolist():
             query, order, time, sign, first, count = row
-            if count:  # the last one may have come to nothing
+            if count:  # the last run may have no rows
                 columns = len(self.plan_tables.columns(query))
                 values = self.output.values[first : first + count * columns]
                 found.append(Run(query, order, time, sign, values.reshape(count, columns)))

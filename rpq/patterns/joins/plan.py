@@ -44,7 +44,7 @@ class Reach:
     bound: Term
     forward: bool
     before: bool
-    """It stands before the seed and reads the same relation: it must not use the changing edge."""
+    """Whether it is before the seed and reads the same relation: then it must not use the changing edge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class Step:
     tests: tuple[Test, ...]
     looks: tuple[Look, ...]
     differs_from: tuple[Term, ...]
-    """Isomorphism: what is bound before."""
+    """Under isomorphism: the terms bound before, from which the value must differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Seed:
     tests: tuple[Test, ...]
     looks: tuple[Look, ...]
     differ: tuple[tuple[Term, Term], ...]
-    """Isomorphism: pairs among what the seed binds and the constants."""
+    """Under isomorphism: pairs of terms that the seed binds, or constants, which must differ."""
     steps: tuple[Step, ...]
 
 
@@ -100,7 +100,7 @@ class Part:
     columns: tuple[str, ...]
     """The selected variables, in the order of a row."""
     slots: tuple[Term, ...]
-    """All terms, the columns first, so that what is bound is the row."""
+    """All terms, the columns first, so that a binding begins with the row."""
     seeds: tuple[Seed, ...]
 
     @property
@@ -359,7 +359,7 @@ class ShapedPart(NamedTuple):
     part: Part
     columns: tuple[str, ...]
     constants: tuple[int, ...] | None
-    """None: the part has them itself."""
+    """The vertices of the constants, or None where the part has them itself."""
 
 
 def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: bool) -> list[ShapedPart]:
@@ -367,7 +367,7 @@ def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: b
     if isomorphism:
         plan = plan_pattern(atoms, select=select, isomorphism=True)
         if len(plan.parts) > 1:
-            # Variables of different parts are compared where their product is formed, so all have to be there.
+            # Variables of different parts are compared where their product is formed, so all must be columns.
             everything = [name for part in plan.parts for name in part.variables]
             plan = plan_pattern(atoms, select=everything, isomorphism=True)
         parts = [*plan.parts, *map(condition_part, plan.conditions)]

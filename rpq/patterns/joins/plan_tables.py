@@ -30,12 +30,13 @@ _WIDTHS = {
     "fixed": 2,
 }
 _MOST_STEPS = 33
-_ready: dict[Any, Any] = {}
-"""Kernels as they are called; the types of what they are given are the same for all tables."""
+_bound_kernels: dict[Any, Any] = {}
+"""Bound kernels, shared by all tables, since their arguments have the same types."""
 MANY = 1000
-"""From so many parts on seeds are found by the conditions that they need; below half of that by their relation alone.
+"""The number of parts from which seeds are found by the conditions that they need.
 
-For fewer the upkeep of conditions takes longer than the seeds that they spare.
+Below half of it they are found by their relation alone: the upkeep of conditions takes longer than the seeds that they
+spare.
 """
 
 
@@ -43,7 +44,7 @@ class Work(NamedTuple):
     """The work that a query caused."""
 
     looks: int
-    """Values that the join looked at and that were no rows by themselves."""
+    """Values that the join looked at and that gave no row by themselves."""
     rows: int
     entries: int
     """Changes of its support lists."""
@@ -52,12 +53,12 @@ class Work(NamedTuple):
 class _Shape(NamedTuple):
     """The rows of a part that do not depend on the query; steps are counted from the part's first."""
 
-    part: Part  # which stays the object that it is known by
+    part: Part  # stored to keep the object alive whose identity is the key
     seeds: np.ndarray  # (seed, SEED_FIELDS)
     steps: np.ndarray  # (step, STEP_FIELDS)
     fixed: list[tuple[int, int]]  # (slot, constant)
     constant_places: tuple[int, ...]  # where in the seeds a constant's vertex is
-    constant_ranks: tuple[int, ...]  # which one's
+    constant_ranks: tuple[int, ...]  # the rank of that constant
 
 
 class PlanTables:
@@ -83,11 +84,11 @@ class PlanTables:
         self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
         self._linked: dict[int, None] = {}  # queries whose changes are enumerated
-        self._seed_atoms: dict[int, dict[int, int]] = {}  # of a query: its seeds, each with its atom
-        self._work: dict[int, dict[int, tuple[int, int]]] = {}  # of a query and an atom: looks and rows that were taken
-        self._needs: dict[int, Needs] = {}  # of parts, while conditions are shared
+        self._seed_atoms: dict[int, dict[int, int]] = {}  # query to its seeds, each with its atom
+        self._work: dict[int, dict[int, tuple[int, int]]] = {}  # query and atom to looks and rows taken from the tables
+        self._needs: dict[int, Needs] = {}  # for each query, while conditions are shared
         self._shapes: dict[int, _Shape] = {}  # by the identity of a part
-        self._shape_of: dict[int, _Shape] = {}  # of each query
+        self._shape_of: dict[int, _Shape] = {}  # query to its shape
         self._garbage = 0
         self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
 
@@ -123,8 +124,7 @@ class PlanTables:
         return Work(looks, rows, self._supports.take_work(self._trees[query]) if query in self._trees else 0)
 
     def work_of(self, query: int) -> dict[int, tuple[int, int]]:
-        """Return for each atom of a query the values that its seed has looked at and the rows written, since the query was
-        added."""
+        """Return the values looked at and the rows written by the seed of each atom, since the query was added."""
         self._take_counts(query)
         return self._work[query]
 
@@ -265,9 +265,9 @@ class PlanTables:
         if held[0] is not self._views[0] or held[1] is not self._views[1]:
             self._views = (*held, view(held[0]), view(held[1]))
         first = next(iter(seeds))
-        ready = _ready.get(kernel)
+        ready = _bound_kernels.get(kernel)
         if ready is None:
-            ready = _ready[kernel] = bound(kernel, *self._views[2:], first, first)
+            ready = _bound_kernels[kernel] = bound(kernel, *self._views[2:], first, first)
         ready(*self._views[2:], first, first + len(seeds))
 
     def _vertex(self, term: int, constants: tuple[int, ...] | None) -> int:

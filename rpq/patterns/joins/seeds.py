@@ -227,7 +227,7 @@ def _take_out(heads, head, links, width, step, one):
 
 
 WALKED = 8
-"""So many entries are walked in the time in which one is looked up."""
+"""The number of entries that are walked in the time in which one is looked up."""
 _LAST_MARK = (1 << 31) - 1
 
 

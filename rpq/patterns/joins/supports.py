@@ -69,7 +69,7 @@ from rpq.patterns.tables import (
     WALK_VERTEX,
 )
 
-# What has been done of an atom, in SUPPORT_STAGE.
+# The progress on an atom, in SUPPORT_STAGE.
 _NOTHING = 0
 _ASKED = 4  # + 1: the source is supported away from the atom, + 2: the target
 

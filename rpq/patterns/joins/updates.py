@@ -100,9 +100,9 @@ from rpq.patterns.tables import (
 )
 
 AHEAD = 12
-"""Tuples ahead for which memory is asked."""
+"""The number of tuples that are prefetched ahead."""
 CACHED = 1 << 16
-"""Entries of a table that is in a cache anyway, where asking ahead for what leaves only costs."""
+"""Tables up to this number of entries are in a cache, so that prefetching for edges that leave only costs."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -32,7 +32,7 @@ def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
     """Return a mapping from edge to (relation, source, target); assert that all other edges are free."""
     state = held.state
     records = held.edge.reshape(-1, tables.EDGE)
-    assert len(records) == state[tables.EDGE_ROOM], "the kernels are told another number of edges than there are"
+    assert len(records) == state[tables.EDGE_ROOM], "the kernels have another edge capacity than the array"
     free, at = set(), int(state[tables.FREE_EDGE])
     while at:
         assert at not in free, f"edge {at} is free twice"

@@ -21,19 +21,19 @@ class ConstantChanges(NamedTuple):
     """The changes of constants when ids were given to new names."""
 
     queries: set[str]
-    """Those with a constant that is another vertex now, or none."""
+    """The queries with a constant whose vertex has changed."""
     fresh: set[str]
-    """Names that have a new vertex, which has no edges yet."""
+    """The names that have a new vertex, which has no edges yet."""
     bound: dict[int, int | None]
-    """By their numbers, the constants that are another vertex now, or none."""
+    """The constants whose vertex has changed, by their numbers; None for constants without a vertex."""
 
 
 class Constants:
     """The names in patterns, and their ids. Each has a number too, below -1, as long as it is watched."""
 
     def __init__(self) -> None:
-        self._users: dict[str, set[str]] = {}  # of a name, the queries in which it stands
-        self._ids: dict[str, int] = {}  # of those that have one
+        self._users: dict[str, set[str]] = {}  # name to the queries that have it
+        self._ids: dict[str, int] = {}  # name to its id, if it has one
         self._names: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
         self._free: list[int] = []

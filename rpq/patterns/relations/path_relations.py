@@ -88,16 +88,15 @@ def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
         part._replace(first=part.first + begin, end=part.end + begin) for part, begin in zip(parts, begins, strict=False)
     ]
     order, time, sign, relation, first, end, pairs, spent = (np.concatenate(columns) for columns in zip(*moved, strict=True))
-    # An index brings what it grows at the beginning before everything else, and nothing leaves before what it had. Of one
-    # event what leaves is first.
+    # The pairs of newly grown trees come first, and nothing leaves before them. In an event what leaves comes first.
     rank = np.lexsort((sign, time, order))
     return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, spent)
 
 
 STATIC_ALONE = ""
-"""In place of the name of a stream: no tuple is of it, so a relation holds what is static and nothing else."""
+"""A stream name that no tuple has: a relation over it holds static edges only."""
 _BYTES_A_PAIR = 100
-"""About what a pair takes in a relation: its record, its entries in the hash table and in two lists."""
+"""The approximate size of a pair in a relation: its record, and its entries in the hash table and in two lists."""
 
 
 class PathContent(NamedTuple):
@@ -107,15 +106,15 @@ class PathContent(NamedTuple):
     """The minimal automaton."""
     window: AnyWindow
     numbered: LabelSet | None = None
-    """Of a count window: the labels whose inserts it numbers."""
+    """The labels whose inserts a count window numbers."""
     origin: int = 0
-    """0: all that its window does; others: what came since some query began with an empty one."""
+    """0: all edges of its window; others: the edges since some query began with an empty window."""
     budget: int | None = None
-    """Of simple paths, how many nodes may be expanded for a root at a time; None: walks."""
+    """For simple paths, how many nodes may be expanded for a root at a time; None for walks."""
     stream: str | None = None
-    """None: the merged one, in which the names of streams play no part."""
+    """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
-    """It is read without the static edges: a named window."""
+    """Whether it is read without the static edges, as a named window is."""
 
 
 class Need(NamedTuple):
@@ -161,7 +160,7 @@ class PathRelation:
         guard: Guard,
     ) -> None:
         self.number = number
-        """Of its relation in the store."""
+        """The number of its relation in the store."""
         self.stream = content.stream
         self.is_static = content.stream == STATIC_ALONE
         self._labels_of = None if self.is_static else content.stream
@@ -171,15 +170,15 @@ class PathRelation:
         self.index = index_over(content.window, program, explicit=True, judge=judge, capacity=capacity, guard=guard)
         self._numbered = content.numbered
         self.needs: Counter[Need | None] = Counter()
-        """By how many atoms; None is every vertex."""
+        """The number of atoms with each need; the need None is for every vertex."""
         self.near: dict[Need, None] = {}
-        """Those of them that are neighbours in a relation, which edges may change."""
+        """The needs for neighbours in a relation, which edges may change."""
         self.is_loaded = False
-        """Whether it began with what its window held, or with the stream."""
+        """Whether the edges of its window have been loaded, or the stream has begun."""
         self.is_dirty = False
-        """Whether roots may be needed that are none."""
+        """Whether vertices may be needed as roots that are not roots yet."""
         self.overruns: dict[str, list[Overrun]] = {}
-        """Of each query that uses it, what it was not told of."""
+        """The overruns that each query which uses it has not taken yet."""
         self._forward = np.full(0, -1, np.int16)
         self._inverse = np.full(0, -1, np.int16)
         self._is_numbered = np.zeros(0, np.uint8)
@@ -194,7 +193,7 @@ class PathRelation:
             self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
         return self._measured[1] + self.index.judge.nbytes + self._is_root.nbytes + self._is_target.nbytes
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- labels and edges ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Register label ids with their names. O(labels)."""
@@ -280,7 +279,7 @@ class PathRelations:
         self._vertices = 0
         self._graph: SnapshotGraph | None = None
         self.spent = np.zeros(1, np.int64)
-        """Cycles that each tuple of the last chunk took in all indexes."""
+        """The cycles that each tuple of the last chunk took in all indexes."""
 
     def __len__(self) -> int:
         return len(self._by_content)
@@ -288,7 +287,7 @@ class PathRelations:
     def __getitem__(self, content: PathContent) -> PathRelation:
         return self._by_content[content]
 
-    # --- whose they are --------------------------------------------------------------------------------------
+    # --- users -----------------------------------------------------------------------------------------------
 
     def take(self, content: PathContent, expression: str, question: PatternQuery, need: Need | None) -> None:
         """Take the relation of an expression with these words for one more atom, which needs these roots.
@@ -338,7 +337,7 @@ class PathRelations:
             self._store.empty_relation(relation.number)
             self._idle.append(relation.number)
 
-    # --- what the host is told -------------------------------------------------------------------------------
+    # --- calls of the host -----------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Register label ids with their names."""
@@ -463,7 +462,7 @@ class PathRelations:
                 found.append((relation.number, PathDelta(pairs=gone, ends=ends, paths=nothing, path_ends=nothing, **event)))
         return merge_deltas(found)
 
-    # --- windows that are there already ----------------------------------------------------------------------
+    # --- loading windows -------------------------------------------------------------------------------------
 
     def load(self, content: PathContent, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
         """Load its edges into an empty index; with `is_checked` verify that a running index holds them.
@@ -523,7 +522,7 @@ class PathRelations:
             if None in relation.needs:
                 assert not len(relation.no_roots), "a vertex is no root"
             elif not relation.is_dirty:
-                assert not len(relation.missing(self._wanted_roots(relation))), "a root that is needed is none"
+                assert not len(relation.missing(self._wanted_roots(relation))), "a vertex that is needed as a root is none"
 
 
 def _copy(delta: PathDelta) -> PathDelta:

@@ -54,7 +54,7 @@ class RelationStore:
             state=state,
         )
         self.fills = 0
-        """How often edges came to a relation otherwise than one by one, in the order of the stream."""
+        """How often edges entered a relation in bulk, not one by one in the order of the stream."""
         self._note_capacities()
 
     def _note_capacities(self) -> None:

@@ -27,14 +27,14 @@ class Content(NamedTuple):
     label: str
     window: AnyWindow
     numbered: LabelSet | None = None
-    """Of a count window: the labels whose inserts it numbers."""
+    """The labels whose inserts a count window numbers."""
     origin: int = 0
-    """0: all that its window does; others: what came since some query began with an empty one."""
+    """0: all edges of its window; others: the edges since some query began with an empty window."""
     loopless: bool = False
     stream: str | None = None
-    """None: the merged one, in which the names of streams play no part."""
+    """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
-    """It is read without the static edges: a named window."""
+    """Whether it is read without the static edges, as a named window is."""
 
     @property
     def name(self) -> LabelName:
@@ -62,13 +62,13 @@ class SharedRelations:
         self._label_ids: dict[LabelName, int] = {}
         self._label_names: dict[int, LabelName] = {}
         self._label_room = 0
-        self._read: Counter[LabelName] = Counter()  # labels, by relations that read them
-        self._numbered: dict[int, Content] = {}  # count windows, by their number in the store: one that they are of
+        self._read: Counter[LabelName] = Counter()  # label to the number of relations that read it
+        self._numbered: dict[int, Content] = {}  # number of a count window in the store to one of its relations
 
     def __getitem__(self, content: Content) -> int:
         return self._numbers[content]
 
-    # --- whose they are --------------------------------------------------------------------------------------
+    # --- users -----------------------------------------------------------------------------------------------
 
     def take(self, content: Content) -> None:
         """Take a relation for one more user. O(labels) where there was none."""
@@ -110,7 +110,7 @@ class SharedRelations:
         extent = content.extent
         if extent not in self._windows:
             kind, size, slide = _measures(content.window)
-            if self._idle_windows and kind != "unbounded":  # of that kind there is one, which stays
+            if self._idle_windows and kind != "unbounded":  # there is one unbounded window, which stays
                 number = self._idle_windows.pop()
                 self.store.reuse_window(number, kind, size=size, slide=slide)
             else:
@@ -127,8 +127,7 @@ class SharedRelations:
             self.store.enter_static(self._numbers[content], source, target)
 
     def set_number(self, content: Content, number: int) -> None:
-        """Set how many inserts the count window of a relation has numbered; it has no edges, or has numbered as many
-        already."""
+        """Set how many inserts the count window of a relation has numbered; with edges, it must be the same number."""
         window = self._windows[content.extent]
         if self.store.number_of(window) != number:
             self.store.set_number(window, number)

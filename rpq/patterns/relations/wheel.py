@@ -76,7 +76,7 @@ def link(relations, window, edge):
     cursor = relations.window[base + CURSOR]
     level = np.int64(0)
     differing = (expires ^ cursor) >> 8
-    while differing != 0 and level < LEVELS - 1:  # of a negative number a shift leaves the sign
+    while differing != 0 and level < LEVELS - 1:  # a shift keeps the sign of a negative number
         level += 1
         differing >>= 8
     slot = relations.window[base + FIRST_SLOT] + _slot_at(level, expires)
@@ -129,7 +129,7 @@ def _candidate(relations, window):
     for level in range(LEVELS):
         shift = np.int64(level) << 3
         at = _slot_at(np.int64(level), cursor)
-        # The cursor's own slot was dealt out, except at level 0.
+        # The cursor's own slot has been distributed, except at level 0.
         for slot in range(at if level == 0 else at + 1, (level + 1) << 8):
             if relations.slots[first + slot] != 0:
                 return ((cursor >> shift) + (slot - at)) << shift, level

@@ -56,7 +56,7 @@ class DeliveredRows:
     def __init__(self) -> None:
         self._values = np.empty(0, np.int32)
         self._count = 0
-        self._expected = 0  # values, as of the last chunk whose memory was given away
+        self._expected = 0  # expected values, from the last chunk whose memory was given away
         self._runs: list[np.ndarray] = []
         self._bytes_of_runs = 0
 
@@ -81,7 +81,7 @@ class DeliveredRows:
     def take(self, output: Output, *, parts: Collection[int] | None = None) -> None:
         """Copy the rows of the output; if `parts` is given, only the rows of these parts, and counts of the others."""
         runs = output.runs[: output.state[tables.RUNS] * RUN].reshape(-1, RUN).copy()
-        if runs[-1, RUN_ROWS] == 0:  # the last one may have come to nothing
+        if runs[-1, RUN_ROWS] == 0:  # the last run may have no rows
             runs = runs[:-1]
         if not len(runs):
             return
@@ -137,7 +137,7 @@ class DeliveredRows:
         if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
             self._values, self._expected = np.empty(0, np.int32), count + count // 4
             return {first: PartRows(runs, values[:count])}
-        # Where the values of each run end: they were written without gaps.
+        # The ends of the values of runs: they were written without gaps.
         ends = np.append(runs[1:, RUN_VALUES], count)
         order = np.argsort(runs[:, RUN_QUERY], kind="stable")
         runs, ends = runs[order], ends[order]
@@ -205,7 +205,7 @@ def _gathered(values, begins, ends):
 
 
 MOST_WAITING = 256
-"""From more different rows on the tables of products are the better place."""
+"""The maximal number of different rows; above it the tables of products are the better form."""
 
 _BYTES_AN_ENTRY = 160
 

@@ -15,7 +15,7 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.rows.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, add, add_in_event, settle
 
-# What `change_parts` returns: finished, or what there is no room for.
+# The codes of `change_parts`: finished, or what lacks room.
 DONE, NEED_ENTRIES, NEED_ROWS = range(3)
 
 INT64_MAX = np.iinfo(np.int64).max
@@ -30,7 +30,7 @@ BEGIN = 5  # of its values
 ROWS = 6
 RUN = 7
 
-# Fields of an event that is told.
+# Fields of an event in the output.
 EVENT_ORDER = 0
 EVENT_TIME = 1
 EVENT_SIGN = 2
@@ -43,26 +43,26 @@ AT_ROW = 1
 COLUMNS = 2  # of a solution
 DISTINCT = 3
 DIFFER = 4  # 1: values of different parts must be different
-EXPLICIT = 5  # 1: what a boundary takes is told
+EXPLICIT = 5  # 1: solutions that leave at a boundary are reported
 MOST_PARTS = 6
-NEEDED = 7  # of what there is no room for
+NEEDED = 7  # entries or rows for which there is no room
 ROWS_TOLD = 8
 EVENTS_TOLD = 9
-TELLS = 10  # 0: solutions are counted alone
-KEEPS = 11  # 0: there is one part in all, whose rows are not kept
-MOST = 12  # where an event, then of one sign, has more solutions than so many, it ends with one more, for good; -1 no limit
-ENOUGH = 13  # solutions at which it stops
-TURNED = 14  # under DISTINCT, how many solutions the event has brought or taken so far
-STOPPED = 15  # 1: under DISTINCT it has stopped, and what it has found is to be told
+TELLS = 10  # 0: solutions are only counted
+KEEPS = 11  # 0: there is a single part, whose rows are not kept
+MOST = 12  # limit of an event, which has one sign: after one more solution all ends, for good; -1 no limit
+ENOUGH = 13  # number of solutions at which it stops
+TURNED = 14  # under DISTINCT, how many solutions the event has added or removed so far
+STOPPED = 15  # 1: under DISTINCT it has stopped, and the solutions so far are to be written
 STATE = 16
 
 
 class Products(NamedTuple):
     """The state of forming solutions. Part p of meaning m has bag 1 + m * MOST_PARTS + p."""
 
-    parts: np.ndarray  # int32 a meaning: how many it has; 0 it has no solutions
+    parts: np.ndarray  # int32 a meaning: number of its parts; 0 it has no solutions
     select: np.ndarray  # int32, two a column: part, and place in its rows
-    solution: np.ndarray  # int32: the one that is being made
+    solution: np.ndarray  # int32: the solution that is being formed
     at: np.ndarray  # int32 a part: its entry in the combination; -1 none
     state: np.ndarray  # int64[STATE]
 
@@ -226,7 +226,7 @@ def change_parts(bags, products, told, runs, count, values, room):
             needed = _combinations(bags, products, meaning, part)
             if state[DISTINCT] != 0 or not is_told:
                 if _is_limited(state, is_told):
-                    needed = min(needed, state[MOST] + 1 - state[TURNED])  # an entry that is new is a solution that is
+                    needed = min(needed, state[MOST] + 1 - state[TURNED])  # a new entry is a new solution
                 state[NEEDED] = 1 + (needed if state[DISTINCT] != 0 else 0)
             else:
                 needed = min(needed, state[ENOUGH] - state[ROWS_TOLD])

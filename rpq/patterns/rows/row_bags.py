@@ -32,7 +32,7 @@ from rpq.compiled.views import view
 # Fields of `Bags.fields`.
 USED = 0  # entries given out so far (high water)
 FREE = 1  # entries in the stack of free ones
-ROOM = 2  # entries there is room for
+ROOM = 2  # entries for which there is room
 TABLE = 3  # entries of the hash table
 STRIDE = 4  # columns that an entry has room for
 CHANGED = 5  # entries in `changed`
@@ -48,7 +48,7 @@ class Bags(NamedTuple):
     rows: np.ndarray  # int32, STRIDE an entry
     bag: np.ndarray  # int32 an entry; -1 free
     counts: np.ndarray  # int64 an entry
-    before: np.ndarray  # int64 an entry: its count before the event; -1 where this changed nothing
+    before: np.ndarray  # int64 an entry: its count before the event; -1 if unchanged
     next: np.ndarray  # int32 an entry, in the list of its bag
     previous: np.ndarray  # int32 an entry
     free: np.ndarray  # int32, stack

@@ -25,8 +25,8 @@ from rpq.patterns.rows.delivered import MOST_WAITING, PartRows, Place, WaitingRo
 from rpq.patterns.rows.products import Products, SolutionChanges
 from rpq.patterns.rows.row_bags import RowBags, add_all, empty
 
-_ready: dict[Any, Any] = {}
-"""Kernels as they are called; the types of what they are given are the same for all queries."""
+_bound_kernels: dict[Any, Any] = {}
+"""Bound kernels, shared by all queries, since their arguments have the same types."""
 
 
 class Solutions:
@@ -164,14 +164,14 @@ class Solutions:
             begin += len(values)
         table = np.concatenate(runs)
         if len(runs) > 1:
-            # In an event of both kinds what leaves comes first.
+            # In an event with both signs what leaves comes first.
             table = table[np.lexsort((table[:, products.SIGN], table[:, products.TIME], table[:, products.ORDER]))]
         values = np.concatenate([values for _, values in found.values()]) if len(found) > 1 else values
         state = self._products.state
         state[products.MOST] = -1 if most is None else most
-        told = self._change(table, values, tells=True, explicit=explicit)
-        rows = told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
-        return rows, told.events.reshape(-1, products.EVENT)[: state[products.EVENTS_TOLD]]
+        output = self._change(table, values, tells=True, explicit=explicit)
+        rows = output.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
+        return rows, output.events.reshape(-1, products.EVENT)[: state[products.EVENTS_TOLD]]
 
     @property
     def _nothing(self) -> tuple[np.ndarray, np.ndarray]:
@@ -194,18 +194,18 @@ class Solutions:
         state = self._products.state
         state[[products.AT_RUN, products.AT_ROW, products.ROWS_TOLD, products.EVENTS_TOLD, products.STOPPED]] = 0
         state[products.TELLS], state[products.EXPLICIT] = tells, explicit
-        told = self._room(int(runs[:, products.ROWS].sum()) if tells else 0, 2 * len(runs) if tells else 0)
+        output = self._room(int(runs[:, products.ROWS].sum()) if tells else 0, 2 * len(runs) if tells else 0)
         while True:
-            code = self._call(products.change_parts, told, runs.reshape(-1), len(runs), values, self._rows_of(told))
+            code = self._call(products.change_parts, output, runs.reshape(-1), len(runs), values, self._rows_of(output))
             if code == products.DONE:
-                return told
+                return output
             needed = int(state[products.NEEDED])
             if code == products.NEED_ENTRIES:
                 self._bags.make_room(needed)
             else:
                 more = self._room(2 * int(state[products.ROWS_TOLD]) + needed, 0)
-                more.rows[: len(told.rows)] = told.rows
-                told = more._replace(events=told.events)
+                more.rows[: len(output.rows)] = output.rows
+                output = more._replace(events=output.events)
 
     def answers(self, *, most: int | None = None) -> np.ndarray:
         """Return the answer, a bag in which a row may be repeated. O(answer).
@@ -221,23 +221,23 @@ class Solutions:
         room = sum(int(self._call(products.count_all, meaning)) for meaning in present)
         room = room if most is None else min(room, most + 1)
         state[products.ENOUGH] = room
-        told = self._room(room, 0)
+        output = self._room(room, 0)
         state[products.ROWS_TOLD] = 0
         for meaning in present:
-            self._call(products.tell_all, told, meaning)
-        return told.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
+            self._call(products.tell_all, output, meaning)
+        return output.rows.reshape(-1, len(self._select))[: state[products.ROWS_TOLD]]
 
     def _room(self, rows: int, events: int) -> SolutionChanges:
         return SolutionChanges(np.empty(rows * len(self._select), np.int32), np.empty(events * products.EVENT, np.int64))
 
-    def _rows_of(self, told: SolutionChanges) -> int:
-        return len(told.rows) // len(self._select)
+    def _rows_of(self, output: SolutionChanges) -> int:
+        return len(output.rows) // len(self._select)
 
     def _call(self, kernel: Any, *arguments: Any) -> Any:
         own = (self._bags.view,) if kernel in (add_all, empty) else (self._bags.view, self._products_view)
-        ready = _ready.get(kernel)
+        ready = _bound_kernels.get(kernel)
         if ready is None:
-            ready = _ready[kernel] = bound(kernel, *own, *arguments)
+            ready = _bound_kernels[kernel] = bound(kernel, *own, *arguments)
         return ready(*own, *arguments)
 
     def check(self, columns: Mapping[int, Sequence[Sequence[str]]], rows: Mapping[int, Sequence[np.ndarray]]) -> None:
@@ -256,7 +256,7 @@ class Solutions:
             assert not all(map(len, rows[0])), "rows wait though no part is without"
             return
         again._store_waiting_rows()
-        assert (self._row_bags is None) == (again._row_bags is None), "a meaning was forgotten"
+        assert (self._row_bags is None) == (again._row_bags is None), "the meanings differ"
         if self._row_bags is not None:
             self._row_bags.check()
             for bag in range(len(self._bags.bags.width)):
