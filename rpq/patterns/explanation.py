@@ -182,7 +182,7 @@ class Explanation:
             "order of binding",
         ]
         for meaning in self.meanings:
-            lines += [f"  {line}" for line in _meaning_lines(meaning, several=len(self.meanings) > 1)]
+            lines += [f"  {line}" for line in _meaning_lines(meaning, with_constants=len(self.meanings) > 1)]
         supports = list(dict.fromkeys(part.support_lists for meaning in self.meanings for part in meaning.parts))
         shared = list(dict.fromkeys(part.sharing for meaning in self.meanings for part in meaning.parts if part.sharing))
         ending = [*(f"support lists: {text}" for text in supports), *(f"shared: {text}" for text in shared)]
@@ -243,12 +243,12 @@ def build_explanation(
     matching: str,
     meanings: Sequence[ExplainedMeaning],
     relation: Callable[[str, tuple[int, ...]], ExplainedRelation] | None = None,
-    further: Sequence[ExplainedRelation] = (),
+    more_relations: Sequence[ExplainedRelation] = (),
     warnings: tuple[str, ...] = (),
 ) -> Explanation:
     """Return an explanation made of its parts.
 
-    `relation` explains the relation with a name, which these atoms read; the `further` relations follow.
+    `relation` explains the relation with a name, which these atoms read; `more_relations` follow.
     """
     atoms = tuple(_explain_atom(atom) for atom in pattern.atoms)
     reading: dict[str, list[int]] = {}
@@ -261,7 +261,7 @@ def build_explanation(
         matching=matching,
         distinct=distinct,
         atoms=atoms,
-        relations=(*(relation_of(name, tuple(numbers)) for name, numbers in reading.items()), *further),
+        relations=(*(relation_of(name, tuple(numbers)) for name, numbers in reading.items()), *more_relations),
         meanings=tuple(meanings),
         warnings=warnings,
     )
@@ -360,8 +360,8 @@ def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _meaning_lines(meaning: ExplainedMeaning, *, several: bool) -> list[str]:
-    lines = [f"with {', '.join(meaning.constants)}"] if several else []
+def _meaning_lines(meaning: ExplainedMeaning, *, with_constants: bool) -> list[str]:
+    lines = [f"with {', '.join(meaning.constants)}"] if with_constants else []
     lines += [f"waits for an edge of {name}" for name in meaning.waits_for]
     lines += [f"if {condition}" for condition in meaning.conditions]
     for number, part in enumerate(meaning.parts, 1):
@@ -429,7 +429,7 @@ def explain_running(
         warnings=question.warnings,
         meanings=[_meaning(host, meaning, parts, names) for meaning, parts in meanings],
         relation=relation,
-        further=[] if of_atoms else [
+        more_relations=[] if of_atoms else [
             measured(name, (), content) for name, content in contents.items() if name not in read_by_atoms
         ],
     )

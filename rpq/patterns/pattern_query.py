@@ -86,7 +86,7 @@ class RunningPattern(RunningQuery):
             meanings=len(self._meanings),
             most_parts=len(question.pattern.atoms),
             distinct=question.distinct,
-            differ=self._is_isomorphism,
+            isomorphism=self._is_isomorphism,
         )
         self._ids: dict[int, dict[str, int | None]] = {}  # meaning to the ids of its constants, as its plans have them
         self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts

@@ -228,14 +228,14 @@ class ReadRelations:
 
     # --- figures ---------------------------------------------------------------------------------------------
 
-    def slides(self, edges: np.ndarray, held: Edges) -> np.ndarray:
+    def slides(self, edges: np.ndarray, graph_edges: Edges) -> np.ndarray:
         """Return the slide at which each edge of the snapshot graph leaves the window; the smallest int64 if outside."""
         if self._paths:
-            return self._tally.slides(self._reader, edges, held.label[edges])
+            return self._tally.slides(self._reader, edges, graph_edges.label[edges])
         found = np.full(len(edges), NOT_HELD, np.int64)
         for content in self._counting_contents:
-            mine = held.label[edges] == self._host.relations.label_id(content.name)
-            source, target = held.source[edges][mine], held.target[edges][mine]
+            mine = graph_edges.label[edges] == self._host.relations.label_id(content.name)
+            source, target = graph_edges.source[edges][mine], graph_edges.target[edges][mine]
             found[mine] = self._host.store.expiries(self._host.relations[content], source, target, NOT_HELD)
         return found
 

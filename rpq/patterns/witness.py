@@ -216,7 +216,7 @@ def witness_of(
     """
     relations = _HostRelations(host)
     for meaning, parts in meanings:
-        binding = find_binding(relations, parts, known, differ=question.matching == "isomorphism")
+        binding = find_binding(relations, parts, known, isomorphism=question.matching == "isomorphism")
         if binding is not None:
             values = {_term_text(name): graph.vertices.name_of(value) for name, value in binding.items()}
             steps: dict[int, tuple[Step, ...]] = {}

@@ -30,26 +30,28 @@ class Relations(Protocol):
         """Return all rows of a part that has no plans, or only the first row."""
 
 
-def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *, differ: bool) -> Binding | None:
+def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *, isomorphism: bool) -> Binding | None:
     """Find values for all variables of a pattern's parts, given some of them. Returns None if there are none.
 
-    With `differ` different terms have different values. O(edges) where not all variables are known, and what it takes to
-    find a row; else O(atoms).
+    With `isomorphism` different terms have different values. O(atoms) where all variables are known; else O(edges), and the
+    cost of finding a row.
     """
     atoms = [atom for part in parts for atom in _put(part.atoms, known)]
     for source, relation, target in atoms:
         if not isinstance(source, str) and not isinstance(target, str) and not relations.holds(relation, source, target):
             return None
     constants = {term for part in parts for term in part.slots if not isinstance(term, str)}
-    if differ and len({*known.values(), *constants}) < len(known) + len(constants):
+    if isomorphism and len({*known.values(), *constants}) < len(known) + len(constants):
         return None
-    apart = tuple(constants | {*known.values()}) if differ else None
+    apart = tuple(constants | {*known.values()}) if isomorphism else None
     left = [_reduced(part, known, apart, relations) for part in parts if not {*part.variables} <= known.keys()]
-    several = differ and len(left) > 1  # then values of different parts must differ too
-    found = [[dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=not several)] for part in left]
+    combines_parts = isomorphism and len(left) > 1  # then values of different parts must differ too
+    found = [
+        [dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=not combines_parts)] for part in left
+    ]
     for choice in itertools.product(*found):
         binding = known | {name: value for some in choice for name, value in some.items()}
-        if not several or len({*binding.values()}) == len(binding):
+        if not combines_parts or len({*binding.values()}) == len(binding):
             return binding
     return None
 
@@ -83,20 +85,20 @@ def _reduced(part: Part, known: Binding, apart: tuple[Term, ...] | None, relatio
     differ: list[tuple[Term, Term]] = []
     if apart is not None:
         differ = [*combinations(bound, 2), *((term, other) for term in bound for other in apart)]
-    tests = [Test(atom=test.atom, before=False) for test in chosen.tests]
+    tests = [Test(atom=test.atom, excludes_change=False) for test in chosen.tests]
     looks = tuple(_look(look, values) for look in chosen.looks)
     steps: list[tuple[Step, list[Test]]] = []
     early_tests = tests  # tests of steps of known variables come as early as possible
     for step in chosen.steps:
         if step.variable in known:
             numbers = [*(reach.atom for reach in step.reaches), *(test.atom for test in step.tests)]
-            early_tests += [Test(atom=number, before=False) for number in numbers]
+            early_tests += [Test(atom=number, excludes_change=False) for number in numbers]
             continue
         reaches = tuple(
-            Reach(atom=one.atom, bound=values.get(one.bound, one.bound), forward=one.forward, before=False)
+            Reach(atom=one.atom, bound=values.get(one.bound, one.bound), forward=one.forward, excludes_change=False)
             for one in step.reaches
         )
-        early_tests = [Test(atom=test.atom, before=False) for test in step.tests]
+        early_tests = [Test(atom=test.atom, excludes_change=False) for test in step.tests]
         bound_step = Step(
             variable=step.variable,
             reaches=reaches,

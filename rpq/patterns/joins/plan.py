@@ -43,7 +43,7 @@ class Reach:
     atom: int
     bound: Term
     forward: bool
-    before: bool
+    excludes_change: bool
     """Whether it is before the seed and reads the same relation: then it must not use the changing edge."""
 
 
@@ -52,7 +52,7 @@ class Test:
     """An atom whose ends are both bound."""
 
     atom: int
-    before: bool
+    excludes_change: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +276,7 @@ def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list
                 other = target if source == variable else source
                 if other in bound:
                     before = must_not_use_the_change(atoms, number, seed)
-                    reaches.append(Reach(atom=number, bound=other, forward=target == variable, before=before))
+                    reaches.append(Reach(atom=number, bound=other, forward=target == variable, excludes_change=before))
                     waiting.remove(number)
         before_it = tuple(bound)
         bound.append(variable)
@@ -303,7 +303,7 @@ def _tests(atoms: Sequence[Atom], seed: int, waiting: list[int], bound: Sequence
     """Remove the atoms whose ends are both bound from `waiting`; return them as tests."""
     both = [number for number in waiting if all(term in bound for term in _ends(atoms[number]))]
     waiting[:] = [number for number in waiting if number not in both]
-    return tuple(Test(atom=number, before=must_not_use_the_change(atoms, number, seed)) for number in both)
+    return tuple(Test(atom=number, excludes_change=must_not_use_the_change(atoms, number, seed)) for number in both)
 
 
 def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Look]:
@@ -333,23 +333,24 @@ def describe_seed(
     """Return the order of binding for a seed: a line for the change, which ends with a colon, then one a step."""
 
     def walk(relation: int, term: Term, forward: bool) -> str:
-        held = term if isinstance(term, str) else vertex_name(term)
-        return f"{relation_name(relation)} {'from' if forward else 'into'} {held}"
+        end = term if isinstance(term, str) else vertex_name(term)
+        return f"{relation_name(relation)} {'from' if forward else 'into'} {end}"
+
+    def suffix(one: Reach | Test) -> str:
+        return " before" if one.excludes_change else ""
 
     def clauses(tests: Sequence[Test], looks: Sequence[Look]) -> list[str]:
-        held = [format_atom(part.atoms[t.atom], relation_name, vertex_name) + (" before" if t.before else "") for t in tests]
-        return list(dict.fromkeys([*held, *(walk(look.relation, look.term, look.forward) for look in looks)]))
+        probes = [format_atom(part.atoms[test.atom], relation_name, vertex_name) + suffix(test) for test in tests]
+        return list(dict.fromkeys([*probes, *(walk(look.relation, look.term, look.forward) for look in looks)]))
 
-    asked = clauses(seed.tests, seed.looks)
+    required = clauses(seed.tests, seed.looks)
     head = f"{format_atom(part.atoms[seed.atom], relation_name, vertex_name)} changes"
-    lines = [head + (f" (if {', '.join(asked)})" if asked else "") + ":"]
+    lines = [head + (f" (if {', '.join(required)})" if required else "") + ":"]
     for step in seed.steps:
-        lists = [
-            walk(part.atoms[r.atom].relation, r.bound, r.forward) + (" before" if r.before else "") for r in step.reaches
-        ]
+        lists = [walk(part.atoms[r.atom].relation, r.bound, r.forward) + suffix(r) for r in step.reaches]
         origin = lists[0] if len(lists) == 1 else f"the shortest of {', '.join(lists)}"
-        asked = clauses(step.tests, step.looks)
-        lines.append(f"  {step.variable} from {origin}" + (f", if {', '.join(asked)}" if asked else ""))
+        required = clauses(step.tests, step.looks)
+        lines.append(f"  {step.variable} from {origin}" + (f", if {', '.join(required)}" if required else ""))
     return lines
 
 

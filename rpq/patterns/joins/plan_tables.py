@@ -410,7 +410,7 @@ class PlanTables:
             row[tables.SAME] = int(source == target)
             row[tables.TESTS], row[tables.TESTS_END] = self._append("test", _tests(part, slot, seed.tests, seed.differ))
             row[tables.STEPS], row[tables.STEPS_END] = len(all_steps), len(all_steps) + len(steps)
-            looks = self._looks(slot, seed.looks, tree, ends, but=seed.atom)
+            looks = self._looks(slot, seed.looks, tree, ends, except_atom=seed.atom)
             row[tables.LOOKS], row[tables.LOOKS_END] = self._append("look", looks)
             row[tables.COLUMNS] = len(part.columns)
             row[tables.SEED_RELATION] = part.atoms[seed.atom].relation
@@ -443,7 +443,7 @@ class PlanTables:
             row[tables.NEEDS_WORD], row[tables.NEEDS] = looks[0][tables.LOOK_WORD], looks[0][tables.LOOK_BITS]
         row[tables.MORE], row[tables.MORE_END] = self._append("look", looks[1:])
         row[tables.PROBES], row[tables.PROBES_END] = tests
-        alone = len(step.reaches) == 1 and not step.reaches[0].before
+        alone = len(step.reaches) == 1 and not step.reaches[0].excludes_change
         bare = tests[0] == tests[1] and len(looks) <= 1
         row[tables.PLAIN] = int(alone and bare)
         return row
@@ -457,7 +457,7 @@ class PlanTables:
         row[tables.REACH_SIDE] = side
         support = None if tree is None else tree.header(reach.atom, side)
         row[tables.REACH_CELL] = self.store.header(relation, side)[0] if support is None else support.cell
-        row[tables.BEFORE_CHANGE] = int(reach.before)
+        row[tables.BEFORE_CHANGE] = int(reach.excludes_change)
         return row
 
     def _looks(
@@ -466,12 +466,12 @@ class PlanTables:
         looks: Iterable[Look],
         tree: Tree | None,
         supported: Iterable[str],
-        but: int | None = None,
+        except_atom: int | None = None,
     ) -> list[tuple[int, int, int]]:
         """Return (slot, word, bits) for the bits that are required in each word.
 
         With a tree, its atoms require their support lists: all those at the `supported` variables, except those of the atom
-        `but`.
+        `except_atom`.
         """
         bits: dict[tuple[int, int], int] = {}
 
@@ -484,7 +484,7 @@ class PlanTables:
                 ask(look.term, word, bit)
         if tree is not None:
             for variable in supported:
-                for word, asked in tree.bits(variable, but=but).items():
+                for word, asked in tree.bits(variable, except_atom=except_atom).items():
                     ask(variable, word, asked)
         return [(*place, asked) for place, asked in bits.items()]
 
@@ -507,5 +507,5 @@ def _tests(
     rows = [(NONE, slot[one], slot[other], 0) for one, other in differ]
     for test in tests:
         source, relation, target = part.atoms[test.atom]
-        rows.append((relation, slot[source], slot[target], int(test.before)))
+        rows.append((relation, slot[source], slot[target], int(test.excludes_change)))
     return rows

@@ -243,12 +243,12 @@ class Tree(NamedTuple):
         """Return the header of an atom's list at an end, or None if the atom has no list."""
         return self.headers[self.atoms.index(atom)][end] if atom in self.atoms else None
 
-    def bits(self, variable: str, *, but: int | None = None) -> dict[int, int]:
-        """Return by word the bits of all lists at a variable, except those of the atom `but`."""
+    def bits(self, variable: str, *, except_atom: int | None = None) -> dict[int, int]:
+        """Return by word the bits of all lists at a variable, except those of `except_atom`."""
         found: dict[int, int] = {}
         for number, atom in enumerate(self.atoms):
             for end, term in enumerate((self.part.atoms[atom].source, self.part.atoms[atom].target)):
-                if term == variable and atom != but:
+                if term == variable and atom != except_atom:
                     header = self.headers[number][end]
                     found[header.word] = found.get(header.word, 0) | header.bit
         return found
@@ -321,7 +321,7 @@ class SupportTables:
                     assert isinstance(variable, str)
                     header = tree.headers[number][end]
                     row[tables.SUPPORT_CELL + end], row[tables.SUPPORT_WORD], row[tables.SUPPORT_BIT + end] = header
-                    row[tables.SUPPORT_AWAY + end] = sum(tree.bits(variable, but=atom).values())
+                    row[tables.SUPPORT_AWAY + end] = sum(tree.bits(variable, except_atom=atom).values())
                     row[tables.SUPPORT_PLACE + end] = 2 * (tree.first + number) + end
                     row[tables.SUPPORT_LINK + end] = len(links)
                     for other, held in enumerate(tree.atoms):

@@ -41,16 +41,16 @@ from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.window import AnyWindow
 
 
-def merge_deltas(found: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> Changes:
+def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> Changes:
     """Return the rows of indexes, each with the number of its relation, in order; only those `before` a place, if given.
 
     In an event of several relations the edges that leave come first, then those that enter, one relation after the other.
     O(rows), and O(events log events) where there are several indexes.
     """
-    found = [(number, delta) for number, delta in found if len(delta.ends)]
-    if not found:
+    deltas = [(number, delta) for number, delta in deltas if len(delta.ends)]
+    if not deltas:
         return NO_CHANGES
-    parts = [_changes(number, delta) for number, delta in found]
+    parts = [_changes(number, delta) for number, delta in deltas]
     changes = parts[0] if len(parts) == 1 else _concatenate_changes(parts)
     if before is not None:
         kept = int(np.searchsorted(changes.order, before))
@@ -171,7 +171,7 @@ class PathRelation:
         self._numbered = content.numbered
         self.needs: Counter[Need | None] = Counter()
         """The number of atoms with each need; the need None is for every vertex."""
-        self.near: dict[Need, None] = {}
+        self.neighbour_needs: dict[Need, None] = {}
         """The needs for neighbours in a relation, which edges may change."""
         self.is_loaded = False
         """Whether the edges of its window have been loaded, or the stream has begun."""
@@ -231,19 +231,19 @@ class PathRelation:
 
     # --- roots -----------------------------------------------------------------------------------------------
 
-    def missing(self, wanted: np.ndarray | Iterable[int]) -> np.ndarray:
+    def missing_roots(self, vertices: np.ndarray | Iterable[int]) -> np.ndarray:
         """Return those of some vertices that are not roots yet."""
-        found = wanted if isinstance(wanted, np.ndarray) else np.fromiter(wanted, np.int64)
+        found = vertices if isinstance(vertices, np.ndarray) else np.fromiter(vertices, np.int64)
         return np.unique(found[self._is_root[found] == 0])
 
-    def surplus(self, wanted: Iterable[int]) -> np.ndarray:
+    def surplus_roots(self, wanted: Iterable[int]) -> np.ndarray:
         """Return the roots that are not among the wanted vertices. O(vertices)."""
         is_surplus = self._is_root.copy()
         is_surplus[np.fromiter(wanted, np.int64)] = 0
         return np.flatnonzero(is_surplus)
 
     @property
-    def no_roots(self) -> np.ndarray:
+    def non_roots(self) -> np.ndarray:
         """All vertices that are not roots. O(vertices)."""
         return np.flatnonzero(self._is_root == 0)
 
@@ -308,7 +308,7 @@ class PathRelations:
             relation = self._by_content[content]
             relation.needs[need] += 1
         if need is not None and need.relation is not None:
-            relation.near[need] = None
+            relation.neighbour_needs[need] = None
         relation.overruns.setdefault(question.name, [])
         relation.is_dirty = True
 
@@ -329,7 +329,7 @@ class PathRelations:
         if not relation.needs[need]:
             del relation.needs[need]
             if need is not None:
-                relation.near.pop(need, None)
+                relation.neighbour_needs.pop(need, None)
         relation.overruns.pop(question.name, None)
         self._users[content] -= 1
         if not self._users[content]:
@@ -402,9 +402,9 @@ class PathRelations:
 
     def _candidates(self, relation: PathRelation, chunk: Chunk, named: Chunk) -> np.ndarray:
         """Return the vertices that a chunk may make needed as roots, and that are not roots yet."""
-        found = [relation.missing(self._wanted_roots(relation))] if relation.is_dirty else []
+        found = [relation.missing_roots(self._wanted_roots(relation))] if relation.is_dirty else []
         relation.is_dirty = False
-        for need in relation.near:
+        for need in relation.neighbour_needs:
             assert need.relation is not None
             labels = chunk.label if need.relation.stream is None else named.label
             of_label = labels == self._relations.label_id(need.relation.name)
@@ -413,7 +413,7 @@ class PathRelations:
             near, far = (chunk.source, chunk.target) if need.inward else (chunk.target, chunk.source)
             if (ids := self._ids(need)) is not None:
                 of_label &= np.isin(near, ids)
-            found.append(relation.missing(far[of_label]))
+            found.append(relation.missing_roots(far[of_label]))
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _ids(self, need: Need) -> list[int] | None:
@@ -430,7 +430,7 @@ class PathRelations:
         """Grow the roots that a running index lacks; return how its relation changes. Raises `MemoryLimitError`."""
         relation = self._by_content[content]
         relation.is_dirty = False
-        missing = relation.no_roots if None in relation.needs else relation.missing(self._wanted_roots(relation))
+        missing = relation.non_roots if None in relation.needs else relation.missing_roots(self._wanted_roots(relation))
         return merge_deltas(self._grow(relation, missing))
 
     def restore_root(self, contents: Iterable[PathContent], root: int) -> Changes:
@@ -449,7 +449,7 @@ class PathRelations:
         for relation in self._by_content.values():
             index = relation.index
             index.sweep()
-            if None in relation.needs or not len(roots := relation.surplus(self._wanted_roots(relation))):
+            if None in relation.needs or not len(roots := relation.surplus_roots(self._wanted_roots(relation))):
                 continue
             gone = index.answers()
             gone = gone[np.isin(gone >> 32, roots)]
@@ -478,7 +478,7 @@ class PathRelations:
             relation.is_loaded = True
             relation.is_dirty = False
             if None not in relation.needs:
-                wanted = relation.missing(self._wanted_roots(relation))
+                wanted = relation.missing_roots(self._wanted_roots(relation))
                 index.index.table.is_root[wanted] = 1
             index.load(own, expires, quiet=is_checked)
             pairs = index.answers()
@@ -520,9 +520,9 @@ class PathRelations:
             if not relation.is_loaded:
                 continue  # the vertices of static edges become roots with the first tuple
             if None in relation.needs:
-                assert not len(relation.no_roots), "a vertex is no root"
+                assert not len(relation.non_roots), "a vertex is no root"
             elif not relation.is_dirty:
-                assert not len(relation.missing(self._wanted_roots(relation))), "a vertex that is needed as a root is none"
+                assert not len(relation.missing_roots(self._wanted_roots(relation))), "a root that is needed is missing"
 
 
 def _copy(delta: PathDelta) -> PathDelta:

@@ -238,14 +238,14 @@ class WaitingRows:
         """Whether the tables of products would be the better form."""
         return sum(map(len, self._counts)) > MOST_WAITING
 
-    def still_wait(self, found: Mapping[Place, PartRows]) -> bool:
+    def still_wait(self, part_rows: Mapping[Place, PartRows]) -> bool:
         """Return whether a part without rows gets none of these either, so that there is still no solution."""
-        growing = {part for (_, part), (runs, _) in found.items() if (runs[:, tables.RUN_SIGN] > 0).any()}
+        growing = {part for (_, part), (runs, _) in part_rows.items() if (runs[:, tables.RUN_SIGN] > 0).any()}
         return any(not counts and part not in growing for part, counts in enumerate(self._counts))
 
-    def take(self, found: Mapping[Place, PartRows]) -> None:
+    def take(self, part_rows: Mapping[Place, PartRows]) -> None:
         """Add and remove rows of parts. O(rows)."""
-        for (_, part), (runs, values) in found.items():
+        for (_, part), (runs, values) in part_rows.items():
             signs = np.repeat(runs[:, tables.RUN_SIGN], runs[:, tables.RUN_ROWS]).tolist()
             self._add(part, values.reshape(len(signs), len(self.columns[part])), signs)
 

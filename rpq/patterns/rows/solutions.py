@@ -33,16 +33,16 @@ class Solutions:
     """The solutions of a pattern, formed from the rows of the parts of its meanings.
 
     `meanings` and `most_parts` limit the number of meanings and of parts of each. `select` are the variables that are
-    columns of a solution. With `differ` (isomorphism) values of different parts must be different; then all variables are
+    columns of a solution. With `isomorphism` values of different parts must be different; then all variables are
     columns of parts.
     """
 
-    def __init__(self, *, select: Sequence[str], meanings: int, most_parts: int, distinct: bool, differ: bool) -> None:
+    def __init__(self, *, select: Sequence[str], meanings: int, most_parts: int, distinct: bool, isomorphism: bool) -> None:
         self._select = tuple(select)
         self._meanings = meanings
         self._most_parts = most_parts
         self._distinct = distinct
-        self._differ = differ
+        self._isomorphism = isomorphism
         self._row_bags: RowBags | None = None
         self._waiting: WaitingRows | None = None  # the rows of the only meaning, while one of its parts has none
 
@@ -67,7 +67,7 @@ class Solutions:
         self._row_bags = RowBags([len(self._select), *widths * self._meanings])
         state = np.zeros(products.STATE, np.int64)
         state[products.COLUMNS] = len(self._select)
-        state[products.DISTINCT], state[products.DIFFER] = self._distinct, self._differ
+        state[products.DISTINCT], state[products.DIFFER] = self._distinct, self._isomorphism
         state[products.MOST_PARTS] = self._most_parts
         state[products.KEEPS] = len(columns) > 1 or self._meanings > 1 or not self._distinct
         self._products = Products(
@@ -137,7 +137,7 @@ class Solutions:
     # --- changes ---------------------------------------------------------------------------------------------
 
     def change(
-        self, found: Mapping[Place, PartRows], *, explicit: bool, most: int | None = None
+        self, part_rows: Mapping[Place, PartRows], *, explicit: bool, most: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Add and remove rows of parts, by meaning and part; return the changed solutions, and their events.
 
@@ -146,14 +146,14 @@ class Solutions:
         than `most` are reported, and nothing after it; then the state is of no further use. O(rows + solutions).
         """
         if self._waiting is not None:
-            if self._waiting.still_wait(found):
-                self._waiting.take(found)
+            if self._waiting.still_wait(part_rows):
+                self._waiting.take(part_rows)
                 if self._waiting.are_many:
                     self._store_waiting_rows()
                 return self._nothing
             self._store_waiting_rows()
         runs, begin = [], 0
-        for (meaning, part), (changed, values) in found.items():
+        for (meaning, part), (changed, values) in part_rows.items():
             rows = changed[:, tables.RUN_ROWS]
             widths = rows * int(self._bags.bags.width[self._bag(meaning, part)])
             run = np.empty((len(changed), products.RUN), np.int64)
@@ -166,7 +166,7 @@ class Solutions:
         if len(runs) > 1:
             # In an event with both signs what leaves comes first.
             table = table[np.lexsort((table[:, products.SIGN], table[:, products.TIME], table[:, products.ORDER]))]
-        values = np.concatenate([values for _, values in found.values()]) if len(found) > 1 else values
+        values = np.concatenate([values for _, values in part_rows.values()]) if len(part_rows) > 1 else values
         state = self._products.state
         state[products.MOST] = -1 if most is None else most
         output = self._change(table, values, tells=True, explicit=explicit)
@@ -247,7 +247,7 @@ class Solutions:
             meanings=self._meanings,
             most_parts=self._most_parts,
             distinct=self._distinct,
-            differ=self._differ,
+            isomorphism=self._isomorphism,
         )
         for meaning, parts in rows.items():
             again.put(meaning, columns[meaning], parts)
