@@ -47,7 +47,8 @@ def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *,
     left = [_reduced(part, known, apart, relations) for part in parts if not {*part.variables} <= known.keys()]
     combines_parts = isomorphism and len(left) > 1  # then values of different parts must differ too
     found = [
-        [dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=not combines_parts)] for part in left
+        [dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=not combines_parts)]
+        for part in left
     ]
     for choice in itertools.product(*found):
         binding = known | {name: value for some in choice for name, value in some.items()}
