@@ -31,8 +31,8 @@ from rpq.stream.window import CountWindow, UnboundedWindow, Window
 if TYPE_CHECKING:
     from rpq.engine import Engine
     from rpq.paths.path import Path
-    from rpq.patterns.explained import Explanation, explain
-    from rpq.patterns.witnessed import AtomWitness, Step, Witness
+    from rpq.patterns.explanation import Explanation, explain
+    from rpq.patterns.witness import AtomWitness, Step, Witness
     from rpq.queries.query import Query
     from rpq.queries.query_file import read_queries
     from rpq.results.answers import Answers
@@ -74,18 +74,18 @@ __all__ = [
 
 _LAZY = {
     "Answers": "rpq.results.answers",
-    "AtomWitness": "rpq.patterns.witnessed",
+    "AtomWitness": "rpq.patterns.witness",
     "Change": "rpq.results.changes",
     "Changes": "rpq.results.changes",
     "Engine": "rpq.engine",
-    "Explanation": "rpq.patterns.explained",
+    "Explanation": "rpq.patterns.explanation",
     "Path": "rpq.paths.path",
     "Query": "rpq.queries.query",
     "SetAside": "rpq.results.changes",
     "Statistics": "rpq.running.statistics",
-    "Step": "rpq.patterns.witnessed",
-    "Witness": "rpq.patterns.witnessed",
-    "explain": "rpq.patterns.explained",
+    "Step": "rpq.patterns.witness",
+    "Witness": "rpq.patterns.witness",
+    "explain": "rpq.patterns.explanation",
     "read_queries": "rpq.queries.query_file",
     "warm_up": "rpq.warmup",
 }

@@ -18,8 +18,8 @@ from rpq.paths import path_query
 from rpq.paths.path import Path
 from rpq.paths.path_query import PathExplanation
 from rpq.patterns import pattern_query
-from rpq.patterns.explained import Explanation
-from rpq.patterns.witnessed import Witness
+from rpq.patterns.explanation import Explanation
+from rpq.patterns.witness import Witness
 from rpq.queries import kinds
 from rpq.queries.protocol import MOST_ROWS, RunningQuery
 from rpq.queries.query import Query, Vertex

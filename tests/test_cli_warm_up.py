@@ -137,9 +137,9 @@ def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
 def test_a_pattern_warms_the_kernels_of_patterns_up():
     script = """
 import rpq
-from rpq.patterns import drive, join
+from rpq.patterns.joins import delta_join, updates
 rpq.warm_up(rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1)))
-print(bool(drive.apply_tuples.overloads and drive.advance_to.overloads and join.enumerate_all.overloads))
+print(bool(updates.apply_tuples.overloads and updates.advance_to.overloads and delta_join.enumerate_all.overloads))
 """
     assert run(Path(sys.executable), "-c", script, cwd=ROOT).stdout == "True\n"
 

@@ -17,14 +17,13 @@ PACKAGE = Path(rpq.__file__).parent
 WINDOW = rpq.Window(size=10, slide=1)
 ALLOWED = {
     "paths/simple/simple_judge.py",  # chooses
-    "patterns/read_relations.py",  # has relations without loops
-    "patterns/path_relations.py",  # a budget is a part of what a relation of simple paths holds
+    "patterns/read_relations.py",  # has relations without loops; a budget as in path_relations
+    "patterns/relations/path_relations.py",  # a budget is a part of what a relation of simple paths holds
     "queries/query.py",  # refuses other words
     "spark/stream/stream_identity.py",  # refuses a way with the budget of simple paths
     "paths/direction.py",  # follows paths backwards where none is in doubt
     "patterns/chains.py",  # what is between two simple paths is no simple path
     "paths/sharing.py",  # trees of walks alone are shared
-    "patterns/windowed_reads.py",  # as path_relations
     "sparql/running_sparql.py",  # as path_relations
     "sparql/sparql_query.py",  # as query.py
     "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need

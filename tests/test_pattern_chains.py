@@ -21,7 +21,7 @@ from tests.pattern_strategies import PATH_EXPRESSIONS, graphs
 
 
 def merged(text: str, *columns: str) -> str:
-    return " . ".join(map(str, with_chains_merged(parse_pattern(text), columns)))
+    return " . ".join(map(str, merge_chains_of_atoms(parse_pattern(text), columns)))
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_what_gets_too_deep_stays_as_it_is() -> None:
     for _ in range(49):
         deep = f"({deep}/b|c)"
     assert automata.parse(deep).depth == 99
-    assert len(with_chains_merged(parse_pattern(f"?x {deep} ?m . ?m d ?y"), ["x", "y"])) == 1
-    assert len(with_chains_merged(parse_pattern(f"?m {deep} ?x . ?m d ?y"), ["x", "y"])) == 2
+    assert len(merge_chains_of_atoms(parse_pattern(f"?x {deep} ?m . ?m d ?y"), ["x", "y"])) == 1
+    assert len(merge_chains_of_atoms(parse_pattern(f"?m {deep} ?x . ?m d ?y"), ["x", "y"])) == 2
 
 
 WINDOW = rpq.Window(size=10, slide=1)
@@ -138,7 +138,7 @@ def patterns(draw: st.DrawFn) -> tuple[tuple[pattern.Atom, ...], tuple[str, ...]
 @settings(deadline=None, max_examples=300)
 def test_both_forms_have_the_same_solutions(asked: tuple, graph: list) -> None:
     atoms, columns = asked
-    fewer = with_chains_merged(atoms, columns)
+    fewer = merge_chains_of_atoms(atoms, columns)
     assert len(fewer) <= len(atoms)
     assert {term for atom in fewer for term in (atom.subject, atom.object)} >= {pattern.Variable(c) for c in columns}
     whole, short = to_oracle(atoms, columns), to_oracle(fewer, columns)

@@ -10,11 +10,11 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from rpq.patterns.consistency import check
-from rpq.patterns.live_patterns import LivePatterns
-from rpq.patterns.plan import Atom, Part, Term, plan_pattern
-from rpq.patterns.plan_tables import PlanTables
-from rpq.patterns.relation import RelationStore
+from rpq.patterns.joins.live_patterns import LivePatterns
+from rpq.patterns.joins.plan import Atom, Part, Term, plan_pattern
+from rpq.patterns.joins.plan_tables import PlanTables
+from rpq.patterns.relations.consistency import check
+from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.tables import Tuples
 
 PHASES=[Phase.explicit,Phase.reuse,Phase.generate]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from rpq.errors import QueryError
 from rpq.patterns import tables
-from rpq.patterns.consistency import check
-from rpq.patterns.live_patterns import LivePatterns
-from rpq.patterns.plan import Atom, plan_pattern
-from rpq.patterns.plan_tables import PlanTables
-from rpq.patterns.relation import RelationStore
+from rpq.patterns.joins.live_patterns import LivePatterns
+from rpq.patterns.joins.plan import Atom, plan_pattern
+from rpq.patterns.joins.plan_tables import PlanTables
+from rpq.patterns.relations.consistency import check
+from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.tables import Tuples
 
 a, b, c = range(3)
@@ -138,15 +138,15 @@ def test_rows_of_any_width_come_in_pieces(columns):
 
 
 def test_new_patterns_compile_nothing():
-    from rpq.patterns import drive
+    from rpq.patterns.joins import updates
 
     stream = Stream([Atom("?x", a, "?y")])
     stream.push((1, a, 2, 1))
-    before = len(getattr(drive.apply_tuples, "overloads", ()))
+    before = len(getattr(updates.apply_tuples, "overloads", ()))
     part = plan_pattern([Atom("?x", a, "?y"), Atom("?y", b, "?x"), Atom("?y", b, 3)], isomorphism=True).parts[0]
     stream.tables.add(1, part, explicit=False)
     stream.push((2, b, 1, 1), (2, b, 3, 2))
-    assert len(getattr(drive.apply_tuples, "overloads", ())) == before
+    assert len(getattr(updates.apply_tuples, "overloads", ())) == before
     assert (1, (1, 2), 2) in stream.rows
 
 

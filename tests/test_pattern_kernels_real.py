@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from rpq.patterns import tables
-from rpq.patterns.live_patterns import LivePatterns
-from rpq.patterns.plan import Atom, plan_pattern
-from rpq.patterns.plan_tables import PlanTables
-from rpq.patterns.relation import RelationStore
+from rpq.patterns.joins.live_patterns import LivePatterns
+from rpq.patterns.joins.plan import Atom, plan_pattern
+from rpq.patterns.joins.plan_tables import PlanTables
+from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.tables import Tuples
 from tests.real import DATA
 

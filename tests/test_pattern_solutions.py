@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from rpq.patterns import tables
-from rpq.patterns.delivered import PartRows
-from rpq.patterns.pattern_host import Place
-from rpq.patterns.solutions import Solutions
+from rpq.patterns.rows.delivered import PartRows, Place
+from rpq.patterns.rows.solutions import Solutions
 
 SHAPES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "one part": ([("?x", "?y", "?z")], ("?z", "?x")),
@@ -64,7 +63,7 @@ def test_solutions(shape, meanings, distinct, differ):
 
     wanted = Counted(columns, select, meanings, distinct=distinct, differ=differ)
     solutions = Solutions(
-        select=select, meanings=meanings, most_parts=len(columns) + 1, distinct=distinct, differ=differ
+        select=select, meanings=meanings, most_parts=len(columns) + 1, distinct=distinct, isomorphism=differ
     )
     for meaning in range(meanings):
         for part, bag in enumerate(wanted.bags[meaning]):
@@ -122,7 +121,7 @@ def test_solutions(shape, meanings, distinct, differ):
 
 def test_memory_is_that_of_the_rows_there_are():
     """Rows that have gone make room for others."""
-    solutions = Solutions(select=("?x",), meanings=1, most_parts=1, distinct=True, differ=False)
+    solutions = Solutions(select=("?x",), meanings=1, most_parts=1, distinct=True, isomorphism=False)
     solutions.put(0, [("?x", "?y")], [np.zeros((0, 2), np.int32)])
     for number in range(200):
         rows = [(100 * number + i, i) for i in range(100)]
@@ -136,7 +135,7 @@ def test_meanings_that_all_went_and_one_that_comes_back(distinct):
     """A literal whose vertices have no edge left, one meaning after the other."""
     columns = [("?x", "?y"), ("?z",)]
     rows = [np.array([[1, 2], [3, 4]], np.int32), np.array([[5]], np.int32)]
-    solutions = Solutions(select=("?z", "?x"), meanings=2, most_parts=2, distinct=distinct, differ=False)
+    solutions = Solutions(select=("?z", "?x"), meanings=2, most_parts=2, distinct=distinct, isomorphism=False)
     for meaning in (0, 1):
         solutions.put(meaning, columns, rows)
     solutions.drop(0)

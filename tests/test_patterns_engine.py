@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.patterns import support_choice
+from rpq.patterns.joins import live_patterns
 from tests.pattern_twins import PatternTwins, by_event, long_streams, query_of, questions, rows_of, streams, text_of
 from tests.test_engine_properties import cut
 from tests.twins import examples, tiny
@@ -48,10 +48,10 @@ def test_everything_that_can_happen(data, one, two, tuples):
 def test_with_support_lists_that_come_and_go(question, two, tuples, size, halving):
     """What a query costs is measured in periods so short, and judged so, that choices are made all the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(support_choice, "SHORTEST", 1)
-        patched.setattr(support_choice, "LOOKS_A_CHANGE", -1)
-        patched.setattr(support_choice, "LOOKS_A_ROW", -1)
-        patched.setattr(support_choice, "ENTRY", halving)
+        patched.setattr(live_patterns, "SHORTEST", 1)
+        patched.setattr(live_patterns, "LOOKS_A_CHANGE", -1)
+        patched.setattr(live_patterns, "LOOKS_A_ROW", -1)
+        patched.setattr(live_patterns, "ENTRY", halving)
         twins = PatternTwins(question, two)
         for begin in range(0, len(tuples), size):
             twins.push(tuples[begin : begin + size])

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import rpq as library
-from rpq.patterns import support_choice
+from rpq.patterns.joins import live_patterns
 from tests.twins import tiny
 
 W = library.Window(size=100, slide=1)
@@ -139,7 +139,7 @@ def test_what_a_run_counted_and_shares():
 @pytest.mark.parametrize("pattern", ["?x a ?y . ?y b ?z . ?z a ?w", "?x a ?y . ?y b ?x", "?x a ?y . ?y b ?z . ?z a ?x"])
 def test_rows_are_counted_whatever_becomes_of_plans_and_support_lists(pattern, monkeypatch):
     for name, value in (("SHORTEST", 8), ("LOOKS_A_CHANGE", -1), ("LOOKS_A_ROW", -1), ("ENTRY", 0)):
-        monkeypatch.setattr(support_choice, name, value)
+        monkeypatch.setattr(live_patterns, name, value)
     drawn = random.Random(3)
     engine = tiny(2)(library.Query(pattern, window=W, name="chain"))
     rows, told = 0, set()

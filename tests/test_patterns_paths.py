@@ -36,7 +36,7 @@ def paths_of(engine: rpq.Engine):
 def roots_of(engine: rpq.Engine) -> list[set]:
     """The vertices for which each index grows trees that are not empty."""
     found = []
-    for relation in paths_of(engine)._held.values():
+    for relation in paths_of(engine)._by_content.values():
         slots = relation.index.index.table.slot_of
         found.append({engine._evaluation.name_of(v) for v in range(len(slots)) if slots[v] >= 0})
     return found
@@ -225,10 +225,10 @@ def test_a_variable_that_an_edge_binds_without_a_constant():
     assert roots_of(engine) == [{"4"}]
     engine._check()
     # By edges with which the path begins every vertex is bound: these are not asked for.
-    (first, second) = directed(parse_pattern("?x a ?z . ?x a+ ?y"))
+    (first, second) = direct_atoms(parse_pattern("?x a ?z . ?x a+ ?y"))
     assert first.reads == "a" and second.reads.roots is None
     for text, inward in [("?z a ?x . ?x a+ ?y", True), ("?x a ?z . ?x ^a/b+ ?y", False), ("?x c ?z . ?x a+ ?y", False)]:
-        assert directed(parse_pattern(text))[1].reads.roots == Neighbours(text.split()[1], None, inward=inward)
+        assert direct_atoms(parse_pattern(text))[1].reads.roots == Neighbours(text.split()[1], None, inward=inward)
 
 
 def test_atoms_with_the_same_words_share_an_index_and_its_roots():
@@ -400,7 +400,7 @@ def test_keeping_supports_for_deletes_is_done_once_for_all_who_share():
     engine = rpq.Engine(*(rpq.Query(f"{n} a+ ?y", window=W, name=f"{n}") for n in range(5)))
     engine.push_rows([(f"{n}", f"{n + 1}", "a", 1) for n in range(9)])
     engine.delete("4", "5", "a", 2)
-    ((relation,),) = [[*paths_of(engine)._held.values()]]
+    ((relation,),) = [[*paths_of(engine)._by_content.values()]]
     assert relation.index.keeps_supports and relation.index.state[layout.DELETED] == 1
     assert [len(engine.answers(f"{n}")) for n in range(5)] == [4, 3, 2, 1, 0]
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rpq import automata
 from rpq.errors import SparqlError
-from rpq.patterns.directed_atoms import PathRead
-from rpq.patterns.meanings import Named
+from rpq.patterns.meanings import NamedVertex, PathRead
 from rpq.sparql.network.conjunction_parts import ConjunctionPart
 from rpq.sparql.network.delta_bags import DeltaBag, bag_of, together
 from rpq.sparql.network.evaluating import Network
@@ -49,7 +48,7 @@ def solutions(part: ConjunctionPart, graphs) -> Counter:
 
 
 def _is_bound(binding, term, value) -> bool:
-    return term.name == value if isinstance(term, Named) else binding.setdefault(term, value) == value
+    return term.name == value if isinstance(term, NamedVertex) else binding.setdefault(term, value) == value
 
 
 class Twin:

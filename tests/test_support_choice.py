@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from rpq.patterns import tables
-from rpq.patterns.plan_tables import Work
-from rpq.patterns.support_choice import ENTRY, SHORTEST, SupportChoice
+from rpq.patterns.joins.live_patterns import ENTRY, SHORTEST, SupportChoice
+from rpq.patterns.joins.plan_tables import Work
 
 
 class Measured:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from rpq.patterns import support_choice
+from rpq.patterns.joins import live_patterns
 from tests import pattern_strategies
 from tests.pattern_strategies import LABELS, VERTICES
 from tests.pattern_twins import PatternTwins, long_streams, query_of, questions, streams
@@ -86,9 +86,9 @@ def test_everything_that_can_happen(data, one, two, tuples, static):
 def test_with_support_lists_that_come_and_go(question, two, tuples, static, size):
     """What a query costs is measured in periods so short, and judged so, that choices are made all the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(support_choice, "SHORTEST", 1)
-        patched.setattr(support_choice, "LOOKS_A_CHANGE", -1)
-        patched.setattr(support_choice, "LOOKS_A_ROW", -1)
+        patched.setattr(live_patterns, "SHORTEST", 1)
+        patched.setattr(live_patterns, "LOOKS_A_CHANGE", -1)
+        patched.setattr(live_patterns, "LOOKS_A_ROW", -1)
         twins = PatternTwins(question, two, static=static)
         for begin in range(0, len(tuples), size):
             twins.push(tuples[begin : begin + size])

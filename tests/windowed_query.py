@@ -1,6 +1,6 @@
 """A kind of query that stands in the tests alone: a connected pattern whose atoms read several windows and named streams.
 
-It is what `rpq.patterns.windowed_reads` and the host give, and nothing more: its rows are those of one part, netted for each
+It is what `rpq.patterns.read_relations` and the host give, and nothing more: its rows are those of one part, netted for each
 event in plain Python. It proves what lies below SPARQL: several windows, streams, lateness, registering, saving, events.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
 from rpq.patterns import tables
-from rpq.patterns.delivered import PartRows
-from rpq.patterns.directed_atoms import DirectedAtom, directed
-from rpq.patterns.pattern_host import PatternHost, Place
-from rpq.patterns.plan import Atom, plan_pattern
-from rpq.patterns.windowed_reads import EdgeRead, PathRead, WindowedReads
+from rpq.patterns.joins.plan import Atom, plan_pattern
+from rpq.patterns.meanings import DirectedAtom, direct_atoms
+from rpq.patterns.pattern_host import PatternHost
+from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
+from rpq.patterns.rows.delivered import PartRows, Place
 from rpq.queries import kinds
 from rpq.queries.pattern import parse_pattern
 from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery
@@ -61,7 +61,7 @@ class WindowedPattern:
 
     @property
     def atoms(self) -> list[tuple[DirectedAtom, int | None]]:
-        return [(directed([atom])[0], place) for atom, place in zip(parse_pattern(self.text), self.places, strict=True)]
+        return [(direct_atoms([atom])[0], place) for atom, place in zip(parse_pattern(self.text), self.places, strict=True)]
 
 
 class RunningWindowed(RunningQuery):
@@ -82,10 +82,10 @@ class RunningWindowed(RunningQuery):
         self._host.members[question.name] = self
         self._enter()
 
-    def _read(self, atom: DirectedAtom, place: int | None) -> EdgeRead | PathRead:
+    def _read(self, atom: DirectedAtom, place: int | None) -> WindowedEdge | WindowedPath:
         if isinstance(atom.reads, str):
-            return EdgeRead(atom.reads, place)
-        return PathRead(atom.reads.expression, place)
+            return WindowedEdge(atom.reads, place)
+        return WindowedPath(atom.reads.expression, place)
 
     def _enter(self) -> None:
         self._reads = WindowedReads(
@@ -101,7 +101,7 @@ class RunningWindowed(RunningQuery):
             Atom(f"?{atom.source.name}", self._reads.relation(read), f"?{atom.target.name}") for atom, read in self._atoms
         ]
         (self._plan,) = plan_pattern(atoms, select=[f"?{name}" for name in self.question.columns]).parts
-        self._part = self._host.add_part(self._plan, explicit=True, told=False)
+        self._part = self._host.add_part(self._plan, explicit=True, is_reported=False)
         self._host.join_part(self._part, self.question.name, Place(0, 0))
 
     def leave(self) -> None:

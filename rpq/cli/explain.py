@@ -19,12 +19,12 @@ import click
 from rpq.cli.options import WrittenFile
 from rpq.errors import install_command
 from rpq.queries.language import PATTERN_OPTIONS
-from rpq.queries.query_file import QueryEntry
 from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
-    from rpq.patterns.explained import Explanation
+    from rpq.patterns.explanation import Explanation
+    from rpq.queries.query_file import QueryEntry
     from rpq.sparql.explained_sparql import SparqlExplanation
 
 
@@ -130,7 +130,7 @@ def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | Non
     """Print the explanation of a graph pattern, and write the drawings that options name."""
     from rpq import automata
     from rpq.errors import QueryError
-    from rpq.patterns.explained import explain_pattern
+    from rpq.patterns.explanation import explain_pattern
     from rpq.queries.pattern import Pattern
 
     try:
@@ -198,7 +198,7 @@ def _explain_entry(entry: QueryEntry) -> Explanation | SparqlExplanation:
     """Explain a pattern of a file, or a query in SPARQL."""
     if entry.language == "sparql":
         return _explain_sparql(entry.expression, entry.paths)
-    from rpq.patterns.explained import explain
+    from rpq.patterns.explanation import explain
     from rpq.queries.query import PatternQuery
     from rpq.stream.window import Window
 

@@ -1,5 +1,12 @@
 """Graph patterns: atoms joined by shared variables, kept up to date edge by edge.
 
-`plan` turns a pattern into the order in which each atom's change is joined with the others; `relation` keeps the edges
-that atoms read; `join` enumerates the solutions that a new or a leaving edge brings; `drive` applies a stream.
+- `chains`, `meanings`: a pattern in terms of relations and vertices
+- `pattern_host`: what all running patterns of an engine share; `pattern_query`: one running pattern
+- `read_relations`, `tally`, `verdicts`: the relations that a query reads, and the outcomes of its tuples
+- `explanation`, `witness`: plans and bindings as users see them
+- `tables`: the memory layout of relations, plans and conditions
+- `relations`: the edges that atoms read; `joins`: plans, and the kernels that enumerate solutions; `rows`: the rows of the
+  parts of a pattern, and their products
+
+The modules here may import the three subpackages. `relations` and `rows` import `tables` alone, `joins` also `relations`.
 """

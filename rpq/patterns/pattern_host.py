@@ -1,24 +1,24 @@
-"""What all pattern queries of an engine share: the relations, the plans, and the kernels that run over them."""
+"""The host of all pattern queries of an engine: shared relations and plans, and the kernels that run over them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rpq.patterns import tables
-from rpq.patterns.consistency import check, pairs_of
-from rpq.patterns.constants import Constants
-from rpq.patterns.delivered import Delivered, PartRows
-from rpq.patterns.live_patterns import LivePatterns
-from rpq.patterns.path_relations import PathContent, PathRelations
-from rpq.patterns.plan import Part
-from rpq.patterns.plan_tables import PlanTables
-from rpq.patterns.relation import RelationStore
-from rpq.patterns.shared_relations import Content, SharedRelations
+from rpq.patterns.joins.live_patterns import LivePatterns
+from rpq.patterns.joins.plan import Part
+from rpq.patterns.joins.plan_tables import PlanTables
+from rpq.patterns.relations.consistency import check, pairs_of
+from rpq.patterns.relations.constants import Constants
+from rpq.patterns.relations.path_relations import PathContent, PathRelations
+from rpq.patterns.relations.relation import RelationStore
+from rpq.patterns.relations.shared_relations import Content, SharedRelations
+from rpq.patterns.rows.delivered import DeliveredRows, PartRows, Place
 from rpq.patterns.tables import Changes
 from rpq.patterns.tally import Tally
 from rpq.patterns.verdicts import Verdicts
@@ -32,14 +32,7 @@ from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow
 
 _PIECES = 4
-"""For so many pieces of rows memory is asked for at once."""
-
-
-class Place(NamedTuple):
-    """Which part of which meaning of a pattern."""
-
-    meaning: int
-    part: int
+"""The number of pieces of rows for which the guard is asked at once."""
 
 
 class Member(Protocol):
@@ -47,20 +40,20 @@ class Member(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by it alone."""
+        """The bytes held by this query alone."""
 
     @property
     def contents(self) -> Collection[Content]:
-        """What its relations hold."""
+        """The contents of its relations."""
 
     def leave_changed(self) -> None:
-        """Constants have other ids: leave the parts that others may have too, before any query joins them again."""
+        """Leave the parts whose constants have other ids now, before any query joins them again: equal parts are shared."""
 
     def resolve(self, *, fresh: Container[str] = ()) -> None:
-        """Constants have other ids: put plans in, or take them out. Those that are `fresh` have no edges yet."""
+        """Link plans whose constants have ids now, and unlink others. Constants that are `fresh` have no edges yet."""
 
     def delta(self, found: dict[Place, PartRows]) -> Delta:
-        """The rows that changes of its parts make."""
+        """Return the rows that changes of its parts make."""
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -71,7 +64,10 @@ class _EnoughError(Exception):
 
 
 class PatternHost:
-    """Relations and plans of all pattern queries. A job of the crew, like a worker; not thread-safe."""
+    """The relations and plans of all pattern queries of an engine.
+
+    It runs like a worker of the crew and is not thread-safe.
+    """
 
     def __init__(self, resources: Resources) -> None:
         capacity = resources.capacity
@@ -81,24 +77,24 @@ class PatternHost:
         self.constants = Constants()
         self.members: dict[str, Member] = {}
         self.tuples = 0
-        """Tuples that were applied."""
+        """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
-        """Of the last chunk, which tuples are deletes."""
+        """Which tuples of the last chunk are deletes."""
         self.first: np.ndarray | None = None
-        """Of the last chunk, for each tuple the place of the first one of its event; None where each is an event."""
+        """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
         self.vertex_room = 0
         self.keeps_rows = True
         self.division = Division(1, resources.share)  # threads do not divide it
         self.is_own = np.ones(0, bool)
-        """Which vertices are this share's; one column of a row decides, the first or its centre."""
+        """Which vertices belong to this share; the first column of a row, or that of its centre, decides."""
         self._guard = resources.guard
         self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
-        # By window, the labels that one of count numbers, and origin.
+        # By window, the labels that a count window numbers, and origin.
         self._tallies: dict[tuple[AnyWindow, LabelSet | None, int], Tally] = {}
-        self._verdicts: dict[Hashable, Verdicts] = {}  # of queries with several windows, by what they read
-        self._judged: Counter[Hashable] = Counter()  # queries, by these
+        self._verdicts: dict[Hashable, Verdicts] = {}  # for queries with several windows, by their reads
+        self._verdict_users: Counter[Hashable] = Counter()  # the number of queries for each key of `_verdicts`
         self._graph: SnapshotGraph | None = None
-        self._delivered = Delivered()
+        self._delivered = DeliveredRows()
         self._sink = self._delivered
         self._live = LivePatterns(
             self.store,
@@ -109,32 +105,32 @@ class PatternHost:
             guard=self._ask_for_memory,
         )
         self._rows = resources.rows
-        self._most_rows = 0  # that one event can have brought to one part so far
+        self._most_rows = 0  # an upper bound of the rows that one event has brought to one part
         self._is_by_tuple = True  # whether an event is one tuple, so that its rows can be counted as they are found
         self._most_answers: int | None = None
-        self._parts: dict[int, list[tuple[str, Place]]] = {}  # what has the rows of each now
-        self._holders: Counter[int] = Counter()  # how many places of queries have each
-        self._alike: dict[tuple[Any, ...], int] = {}  # parts that are the same for all that have them
+        self._parts: dict[int, list[tuple[str, Place]]] = {}  # part to the queries that get its rows, with their places
+        self._holders: Counter[int] = Counter()  # part to the number of places of queries that have it
+        self._equal_parts: dict[tuple[Any, ...], int] = {}  # by everything that makes parts equal
         self._keys: dict[int, tuple[Any, ...]] = {}
-        self._bytes_of_members: int | None = None  # kept up to date with what members tell
-        self._told: set[int] = set()  # parts whose rows are the rows of their query
-        self._untold: set[int] = set()  # the others
-        self._deciding: dict[int, int] = {}  # of parts: which of a row's values tells whose it is
-        self._granted = 0  # bytes of what is delivered, of which the guard knows
+        self._bytes_of_members: int | None = None  # None where unknown
+        self._result_parts: set[int] = set()  # parts whose rows are rows of the result of their query
+        self._other_parts: set[int] = set()  # all other parts
+        self._share_columns: dict[int, int] = {}  # part to the column that tells which share has a row
+        self._granted = 0  # bytes of delivered rows that the guard has granted
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
         self._origins = 0
 
     @property
     def latency(self) -> np.ndarray:
-        """Tuples that some pattern reads, by the ticks that they took all patterns together: int64[LATENCY_BUCKETS].
+        """The histogram of the ticks that tuples took in all patterns together, int64[LATENCY_BUCKETS].
 
-        Those that they took in the indexes of paths included.
+        It covers the tuples that some pattern reads. The time in the indexes of paths is included.
         """
         return self.tables.plans.latency
 
     def latency_now(self) -> np.ndarray:
-        """What it is now, one copy for all that ask before the next tuple."""
+        """Return a copy of `latency`, which all callers before the next tuple share."""
         if self._latency_copy is None or self._latency_copy[0] != self.tuples:
             self._latency_copy = self.tuples, self.latency.copy()
         return self._latency_copy[1]
@@ -142,16 +138,19 @@ class PatternHost:
     # --- queries ---------------------------------------------------------------------------------------------
 
     def new_origin(self) -> int:
-        """The number of a query that starts with an empty window in mid-stream, whose relations hold less than others."""
+        """Return a number for a query that starts with an empty window in mid-stream: its relations hold fewer edges."""
         self._origins += 1
         return self._origins
 
     def know_origin(self, origin: int) -> None:
-        """That number was given in a saved engine."""
+        """Reserve an origin that a saved engine used."""
         self._origins = max(self._origins, origin)
 
     def tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int) -> Tally:
-        """What counts for the patterns with path atoms over a window, of count over the labels that it numbers."""
+        """Return the tally of patterns with path atoms over a window.
+
+        `numbered` are the labels whose inserts a count window numbers.
+        """
         tally = self._tallies.get((window, numbered, origin))
         if tally is None:
             tally = self._tallies[window, numbered, origin] = Tally(window)
@@ -160,7 +159,10 @@ class PatternHost:
         return tally
 
     def release_tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int, reader: Hashable) -> None:
-        """Let a query less need what counts for a reader; what only that read is forgotten, as another may read it later."""
+        """Release a query's use of a tally for a reader.
+
+        What only that reader read is forgotten, as another may read it later.
+        """
         tally = self._tallies[window, numbered, origin]
         tally.release(reader)
         if not tally.is_used:
@@ -169,8 +171,8 @@ class PatternHost:
             tally.sweep(self._graph.edges.label)
 
     def take_verdicts(self, key: Hashable, readings: Sequence[Reading]) -> Verdicts:
-        """What becomes of the tuples of a query with these readings, from now on; queries with equal keys share it."""
-        self._judged[key] += 1
+        """Return the verdicts on the tuples of a query with these readings, shared by queries with equal keys."""
+        self._verdict_users[key] += 1
         verdicts = self._verdicts.get(key)
         if verdicts is None:
             verdicts = self._verdicts[key] = Verdicts(readings)
@@ -180,18 +182,18 @@ class PatternHost:
         return verdicts
 
     def release_verdicts(self, key: Hashable) -> None:
-        """Let a query less need them."""
-        self._judged[key] -= 1
-        if not self._judged[key]:
-            del self._judged[key], self._verdicts[key]
+        """Release a query's use of verdicts."""
+        self._verdict_users[key] -= 1
+        if not self._verdict_users[key]:
+            del self._verdict_users[key], self._verdicts[key]
 
     def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> None:
-        """Have the vertices of constants that are watched since just now."""
+        """Look up the vertices of constants that have been watched since just now, and bind them in the plans."""
         for constant, vertex in self.constants.look_up(vertices, names).items():
             self.tables.bind(constant, vertex)
 
     def release_constants(self, query: str, names: Iterable[str]) -> None:
-        """Watch constants no more for a query, none of whose parts is there any more."""
+        """Stop watching constants for a query whose parts have all been released."""
         for constant in self.constants.release(query, names):
             self.tables.bind(constant, None)
 
@@ -200,105 +202,107 @@ class PatternHost:
         part: Part,
         *,
         explicit: bool,
-        told: bool,
-        deciding: int = 0,
+        is_reported: bool,
+        share_column: int = 0,
         constants: tuple[int, ...] | None = None,
     ) -> int:
-        """Have a part of a query's pattern, which `join_part` lets be enumerated; its number, which equal parts share.
+        """Add a part of a query's pattern; return its number, which equal parts share.
 
-        `told`: its rows are those that the query tells, so the guard on rows counts them as they are found, and where no
-        rows are kept they are only counted; the `deciding` one of their values tells whose they are. `constants` are the
-        numbers of the part's constants, or their vertices, where these are ranks.
+        Its changes are enumerated once `join_part` is called. With `is_reported` its rows are rows of the query's result:
+        the guard on rows counts them as they are found, and where no rows are kept they are only counted; the value at
+        `share_column` tells whose they are. `constants` are the numbers of the part's constants, or their vertices, where
+        these are ranks.
         """
         self._bytes_of_members = None
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
-        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, told, deciding)
-        number = self._alike.get(key) if self.shares_parts else None
+        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, share_column)
+        number = self._equal_parts.get(key) if self.shares_parts else None
         if number is not None:
             self._holders[number] += 1
             return number
         number = self._numbers = self._numbers + 1
-        (self._told if told else self._untold).add(number)
-        self._deciding[number] = deciding
+        (self._result_parts if is_reported else self._other_parts).add(number)
+        self._share_columns[number] = share_column
         self.tables.add(number, part, explicit=explicit, constants=constants, is_linked=False)
         self._parts[number] = []
         self._holders[number] = 1
-        self._alike[key], self._keys[number] = number, key
+        self._equal_parts[key], self._keys[number] = number, key
         return number
 
     @property
     def shares_parts(self) -> bool:
-        """Whether equal parts of queries are one."""
+        """Whether equal parts of queries share one number."""
         return self.tables.sharing != "never"
 
     def sharing_of(self, number: int) -> str:
-        """What a part has in common with others, in words; nothing where there are few."""
+        """Return what a part has in common with others, in words; the text is empty where there are few queries."""
         others = len({name for name, _ in self._parts[number]}) - 1
-        told = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
+        texts = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
         needed, known = self.tables.shared_conditions(number)
         if needed:
-            told.append(f"{known:,} of the {needed:,} conditions that it needs with others")
-        return "; ".join(told)
+            texts.append(f"{known:,} of the {needed:,} conditions that it needs with others")
+        return "; ".join(texts)
 
     def number_of(self, content: Content | PathContent) -> int:
-        """The number of a relation in the store."""
+        """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
     def join_part(self, number: int, name: str, place: Place) -> None:
-        """Let changes of a part, whose constants are bound, be enumerated for a query that has it at this place."""
+        """Enumerate changes of a part, whose constants are bound, for a query that has it at this place."""
         users = self._parts[number]
         if not users:
             self.tables.link(number)
         users.append((name, place))
 
     def leave_part(self, number: int, name: str, place: Place) -> None:
-        """Enumerate changes of a part no more for a query. O(queries that have it)."""
+        """Stop enumerating changes of a part for a query. O(queries that have it)."""
         users = self._parts[number]
         users.remove((name, place))
         if not users:
             self.tables.unlink(number)
 
     def release_part(self, number: int) -> None:
-        """Let go of a part that a query had, and has left."""
+        """Release a part that a query has added and left; the last user removes it."""
         self._bytes_of_members = None
         self._holders[number] -= 1
         if self._holders[number]:
             return
         self.tables.remove(number)
-        del self._parts[number], self._holders[number], self._deciding[number]
+        del self._parts[number], self._holders[number], self._share_columns[number]
         key = self._keys.pop(number)
-        if self._alike.get(key) == number:
-            del self._alike[key]
-        self._told.discard(number)
-        self._untold.discard(number)
+        if self._equal_parts.get(key) == number:
+            del self._equal_parts[key]
+        self._result_parts.discard(number)
+        self._other_parts.discard(number)
 
     def rows_of_part(self, number: int, *, most: int | None = None) -> PartRows:
-        """All rows of a part that there are now; where they are more than `most`, only some more than that.
+        """Return all current rows of a part; where they are more than `most`, only somewhat more than `most`.
 
-        O(edges, and what joining them costs).
+        O(edges, and the cost of joining them).
         """
         if self.tables.has_no_solution(number):
-            return PartRows.none()
-        return self._aside(lambda: self._live.answers(number), most=most).by_part().get(number, PartRows.none())
+            return PartRows.empty()
+        rows = self._collect_separately(lambda: self._live.answers(number), most=most).by_part()
+        return rows.get(number, PartRows.empty())
 
-    def _aside(self, call: Callable[[], None], *, most: int | None = None) -> Delivered:
-        """What a call delivers, beside what is delivered of the stream, and without asking the guard."""
-        sink, self._sink, self._live.guard = self._sink, Delivered(), None
+    def _collect_separately(self, call: Callable[[], None], *, most: int | None = None) -> DeliveredRows:
+        """Collect what a call delivers, apart from the rows of the stream, and without asking the guard."""
+        sink, self._sink, self._live.guard = self._sink, DeliveredRows(), None
         self._most_answers = most
         try:
             with suppress(_EnoughError):
                 call()
-            found: Delivered = self._sink
+            found: DeliveredRows = self._sink
             return found
         finally:
             self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
 
     def why_supports(self, number: int) -> str:
-        """Whether support lists are kept for a part, and why."""
+        """Return whether support lists are kept for a part, and why, in words."""
         return self._live.choice.why(number)
 
     def rows_without_plans(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
-        """All rows of a part that no query has, or the `first` that is found. O(edges, and what joining them costs)."""
+        """Return all rows of a part that no query has, or the `first` one found. O(edges, and the cost of joining them)."""
         number = self._numbers = self._numbers + 1
         self.tables.add(number, part, explicit=False)
         state = self._live.output.state
@@ -313,13 +317,13 @@ class PatternHost:
             self.tables.remove(number)
 
     def _take(self, live: LivePatterns) -> None:
-        """Keep what was delivered. Raises `RowLimitError` where one event has brought too many rows already."""
+        """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
         output = live.output
         is_of_stream = self._sink is self._delivered
-        # Which rows are a share's own, their values tell.
+        # Only the values of rows tell which of them belong to a share.
         only_counts = is_of_stream and not self.keeps_rows and self.division.is_whole
-        some = self._untold if only_counts and len(self._untold) < len(self._parts) else None
-        self._sink.take(output, kept=some)
+        some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
+        self._sink.take(output, parts=some)
         if not is_of_stream:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
@@ -333,67 +337,67 @@ class PatternHost:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
         assert self._rows.limit is not None
         is_own = None if self.division.is_whole else self.is_own
-        counts = self._delivered.rows_of_event(order, time, is_own, self._deciding)
-        told = {part: rows for part, rows in counts.items() if part in self._told}
-        self._most_rows = max(told.values(), default=0)
+        counts = self._delivered.rows_of_event(order, time, is_own, self._share_columns)
+        reported = {part: rows for part, rows in counts.items() if part in self._result_parts}
+        self._most_rows = max(reported.values(), default=0)
         if self._most_rows > self._rows.limit:
-            part = max(told, key=told.__getitem__)
-            raise self._rows.error(self._parts[part][0][0], told[part], place=order // 2)
+            part = max(reported, key=reported.__getitem__)
+            raise self._rows.error(self._parts[part][0][0], reported[part], place=order // 2)
 
     def settle(self, content: PathContent) -> None:
-        """Let a derived relation have the pairs of the roots that are needed by now. Raises `MemoryLimitError`."""
+        """Add the pairs of all roots that are needed by now to a derived relation. Raises `MemoryLimitError`."""
         self._change_quietly(self.paths.settle(content))
 
     def _change_quietly(self, changes: Changes) -> None:
-        """Let derived relations change by pairs that no atom can use yet, or any more."""
+        """Apply changes of derived relations by pairs that no atom can use yet, or can use any more."""
         if len(changes.order):
             time = int(self.store.relations.state[tables.STREAM_TIME])
-            self._aside(lambda: self._live.advance(time, changes))
+            self._collect_separately(lambda: self._live.advance(time, changes))
 
     def restore_root(self, contents: Collection[PathContent], root: int) -> list[tuple[str, Delta]]:
-        """Let a root that is set aside have its pairs in derived relations again; the rows by the name of the query."""
+        """Restore the pairs of a root that is set aside in derived relations; return the rows by the name of the query."""
         self.first = None
         changes = self.paths.restore_root(contents, root)
         if not len(changes.order):
             return []
         time = int(self.store.relations.state[tables.STREAM_TIME])
-        return self._deltas_of(self._aside(lambda: self._live.advance(time, changes)))
+        return self._deltas_of(self._collect_separately(lambda: self._live.advance(time, changes)))
 
-    # --- as a job of the crew --------------------------------------------------------------------------------
+    # --- jobs of the crew ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names."""
+        """Register label ids with their names."""
         self.relations.set_labels(labels, names)
         self.paths.set_labels(labels, names)
         for verdicts in self._verdicts.values():
             verdicts.set_labels(labels, names)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Let the ids of the dictionary and the graph be used; `fresh` ids are those of new names."""
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
         self._graph = graph
         if vertices.count > self.vertex_room:
-            self.store.have_vertices(vertices.count)
+            self.store.make_room_for_vertices(vertices.count)
             self.vertex_room = int(self.store.relations.state[tables.VERTICES])
         if not self.division.is_whole and len(fresh):
             more = self.vertex_room - len(self.is_own)
             self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
             (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
-        met, without_edges, bound = self.constants.meet(vertices, fresh)
+        changed, without_edges, bound = self.constants.update(vertices, fresh)
         for constant, vertex in bound.items():
             self.tables.bind(constant, vertex)
-        for name in met:
+        for name in changed:
             self.members[name].leave_changed()
-        for name in sorted(met):
+        for name in sorted(changed):
             with self._weighed(self.members[name]):
                 self.members[name].resolve(fresh=without_edges)
-        self.paths.make_room(self.vertex_room, graph, met=met)
+        self.paths.make_room(self.vertex_room, graph, changed=changed)
         for tally in self._tallies.values():
             tally.make_room(graph.capacity)
         for verdicts in self._verdicts.values():
             verdicts.make_room(graph.capacity)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk (and of its view); `deltas` has the rows. Raises `LimitError`."""
+        """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
         self._is_by_tuple = details.first is None
@@ -416,21 +420,24 @@ class PatternHost:
 
     @property
     def has_rows(self) -> bool:
-        """Whether parts have changed."""
+        """Whether the last chunk changed rows of parts."""
         return bool(len(self._delivered))
 
     def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        """The rows of the last chunk by the name of the query, or those `before` a tuple of it; once a chunk."""
+        """Return the rows of the last chunk by the name of the query, only those `before` a tuple of it if given.
+
+        To be called once a chunk.
+        """
         deltas = self._deltas_of(self._delivered, before=before)
         self._delivered.clear()
         return deltas
 
-    def _deltas_of(self, delivered: Delivered, *, before: int | None = None) -> list[tuple[str, Delta]]:
+    def _deltas_of(self, delivered: DeliveredRows, *, before: int | None = None) -> list[tuple[str, Delta]]:
         found: dict[str, dict[Place, PartRows]] = {}
         for number, rows in delivered.by_part().items():
-            told = rows if before is None else rows.before(2 * before)
+            selected = rows if before is None else rows.before(2 * before)
             for name, place in self._parts[number]:
-                found.setdefault(name, {})[place] = told
+                found.setdefault(name, {})[place] = selected
         deltas = []
         for name, parts in found.items():
             member = self.members[name]
@@ -439,7 +446,7 @@ class PatternHost:
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> list[tuple[str, Delta]]:
-        """Move the stream time without a tuple; the rows. Raises `LimitError`."""
+        """Move the stream time without a tuple; return the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
         self._is_by_tuple, self.first = True, None
@@ -451,7 +458,7 @@ class PatternHost:
         return self.deltas()
 
     def sweep(self) -> None:
-        """Let go of what has left the windows. Relations have done so: they move their time together."""
+        """Collect what has left the windows of paths and tallies; relations, which share their time, do so by themselves."""
         self._change_quietly(self.paths.sweep())
         for tally in self._tallies.values():
             assert self._graph is not None
@@ -469,28 +476,28 @@ class PatternHost:
 
     @contextmanager
     def _weighed(self, member: Member) -> Iterator[None]:
-        """Know what a member holds after it changes; to ask all of them takes long where there are thousands."""
+        """Keep the total size of members up to date while one of them changes; asking all of thousands would be slow."""
         before = member.nbytes
         yield
         if self._bytes_of_members is not None:
             self._bytes_of_members += member.nbytes - before
 
     def forget_sizes(self) -> None:
-        """Queries may hold more or less for themselves than when rows were last told."""
+        """Forget the sizes of queries, which may have changed since rows were last reported."""
         self._bytes_of_members = None
 
     def ask_for(self, size: int) -> None:
-        """Tell the guard that `size` bytes more are about to be taken, without a tuple; it may refuse."""
-        self._guard(5 * size, 0)  # of what a guard is asked for, four fifths are thought to be there
+        """Ask the guard for `size` bytes more, without a tuple; it may refuse."""
+        self._guard(5 * size, 0)  # a guard takes four fifths of what it is asked for as present already
 
     def _ask_for_memory(self, need: int) -> None:
-        """Tell the guard that more memory is about to be taken, where it does not know of it; it may refuse.
+        """Ask the guard for more memory, where it does not know of it; it may refuse.
 
         `need` is what a kernel returned.
         """
         delivered, piece = self._delivered.nbytes, self._live.nbytes
         if need == tables.NEED_OUTPUT and delivered + piece <= self._granted:
-            return  # to add up what is held takes as long as some thousand rows
+            return  # adding up the bytes held takes as long as some thousand rows
         held = self.nbytes
         more = max(held // 4, _PIECES * piece)
         self._guard(held + more, int(self.tables.plans.state[tables.TUPLE]))
@@ -501,7 +508,7 @@ class PatternHost:
         check(self.store)
         self.paths._check(lambda relation: pairs_of(self.store, relation))
         users = {name for users in self._parts.values() for name, _ in users}
-        assert users <= {*self.members}, "a part of a query that is gone"
+        assert users <= {*self.members}, "a part of a query that was removed"
         self.tables._check()
         self.tables.graph._check()
         joined = sorted(part for part, users in self._parts.items() if users)

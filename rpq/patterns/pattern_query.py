@@ -1,7 +1,7 @@
-"""A graph pattern while it runs: its plans in the host, and its rows.
+"""A running graph pattern: its plans in the host, and its rows.
 
 Most patterns are one part, and the rows of the kernels are its rows. Where a pattern has several parts, atoms without
-variables, literals or DISTINCT, `Solutions` makes its rows from theirs.
+variables, literals or DISTINCT, `Solutions` forms its rows from theirs.
 """
 
 from __future__ import annotations
@@ -17,22 +17,19 @@ from rpq.errors import ConflictBudgetError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.paths.path_query import read_aside_roots, set_aside_error
 from rpq.patterns import tables
-from rpq.patterns.chains import alone, chains_to_evaluate
-from rpq.patterns.delivered import PartRows, events_of
-from rpq.patterns.directed_atoms import PathRead, directed
-from rpq.patterns.explained import Explanation
-from rpq.patterns.meanings import Meaning, meanings_of, variable
-from rpq.patterns.path_relations import PathContent
-from rpq.patterns.pattern_host import PatternHost, Place
-from rpq.patterns.pattern_witness import Held, witness_of
-from rpq.patterns.plan import Part, Plan, condition_part, is_one_part, plan_pattern
-from rpq.patterns.plan_shapes import shaped_parts
+from rpq.patterns.chains import chains_to_evaluate, single_atom_chains
+from rpq.patterns.explanation import Explanation, explain_running
+from rpq.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
+from rpq.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, variable
+from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import ReadRelations
-from rpq.patterns.running_explained import explain_running
-from rpq.patterns.shared_relations import Content
-from rpq.patterns.solutions import Solutions
-from rpq.patterns.witnessed import Witness
-from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
+from rpq.patterns.relations.path_relations import PathContent
+from rpq.patterns.relations.shared_relations import Content
+from rpq.patterns.rows.delivered import PartRows, Place, events_of
+from rpq.patterns.rows.solutions import Solutions
+from rpq.patterns.witness import WindowGraph, Witness, witness_of
+from rpq.queries import written_patterns
+from rpq.queries.kinds import Kind
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
@@ -47,7 +44,7 @@ _NONE = np.zeros(0, np.int64)
 _NO_CHANGE = Delta(ids=None, times=_NONE, ends=_NONE, kinds=np.zeros(0, np.int8), orders=_NONE)
 
 
-class HeldPart(NamedTuple):
+class MeaningPart(NamedTuple):
     """A part of a meaning: the number that the host gave it, its columns, and the names of its constants."""
 
     number: int
@@ -67,10 +64,10 @@ class RunningPattern(RunningQuery):
         self.question = question
         self.report = question.report
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
-        # A join of edges alone needs no index, and what it holds is no more than they are.
+        # A join of edges alone needs no index, and holds no more than the edges.
         has_paths = bool(question.pattern.path_expressions)
-        self._chains = chains_to_evaluate(question) if has_paths else alone(question.pattern.atoms)
-        atoms = directed([chain.atom for chain in self._chains])
+        self._chains = chains_to_evaluate(question) if has_paths else single_atom_chains(question.pattern.atoms)
+        atoms = direct_atoms([chain.atom for chain in self._chains])
         self._has_paths = any(isinstance(atom.reads, PathRead) for atom in atoms)
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
@@ -87,28 +84,28 @@ class RunningPattern(RunningQuery):
             meanings=len(self._meanings),
             most_parts=len(question.pattern.atoms),
             distinct=question.distinct,
-            differ=self._is_isomorphism,
+            isomorphism=self._is_isomorphism,
         )
-        self._ids: dict[int, dict[str, int | None]] = {}  # of a meaning's constants, as its plans have them
-        self._held: dict[int, list[HeldPart]] = {}  # the parts of a meaning
-        self._joined: set[int] = set()  # meanings whose parts it gets rows of
+        self._ids: dict[int, dict[str, int | None]] = {}  # meaning to the ids of its constants, as its plans have them
+        self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
+        self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" else None
         self._rows = np.zeros(2, np.int64)
         self._order = tuple(range(len(question.columns)))
         centre = None if self._host.division.is_whole else question.centre
-        self._deciding = 0 if centre is None else centre.column  # the column that tells which share has a row
+        self._share_column = 0 if centre is None else centre.column  # the column that tells which share has a row
         origin = self._host.new_origin() if resources.is_late else 0
         self._relations = ReadRelations(question, atoms, self._host, origin=origin)
         self._host.members[question.name] = self
         self._host.constants.take(question.name, self._names)
-        # Its windows are loaded next, and everything is counted then.
+        # Its windows are loaded next, and solutions are counted then.
         self._enter(most=0)
 
     @property
     def _is_netted(self) -> bool:
-        """Whether a solution may leave and come back in one event, the first in silence: of a count window that moves.
+        """Whether a solution may leave silently and come back in one event, as in a count window that moves.
 
-        Where there are paths it is the rows that are told whether what they lose is lost by an eviction alone.
+        Where there are paths, the rows themselves tell whether a pair is lost by an eviction alone.
         """
         return self._is_counted and (self._repeats or not self._is_direct or self._has_paths or self._has_events)
 
@@ -117,7 +114,9 @@ class RunningPattern(RunningQuery):
         return self.question.matching == "isomorphism"
 
     def _rows_are_those_of_its_part(self) -> bool:
-        if len(self._meanings) != 1 or (self.question.distinct and not self._meanings[0].shown_by(self.question.columns)):
+        if len(self._meanings) != 1:
+            return False
+        if self.question.distinct and not self._meanings[0].is_covered_by(self.question.columns):
             return False
         numbers: dict[str | PathRead, int] = {}
         atoms = self._meanings[0].atoms(lambda reads: numbers.setdefault(reads, len(numbers)), self._names.index)
@@ -132,7 +131,7 @@ class RunningPattern(RunningQuery):
         select = [variable(name) for name in self.question.columns]
         plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
         if self._is_isomorphism and len(plan.parts) > 1:
-            # Variables of different parts are compared where their product is formed, so all have to be there.
+            # Variables of different parts are compared where their product is formed, so all must be columns.
             everything = [name for part in plan.parts for name in part.variables]
             plan = plan_pattern(atoms, select=everything, isomorphism=True)
         return plan
@@ -141,48 +140,48 @@ class RunningPattern(RunningQuery):
 
     @property
     def contents(self) -> set[Content | PathContent]:
-        """What its relations hold."""
+        """The contents of its relations."""
         return self._relations.contents
 
     def _enter(self, *, most: int | None = None) -> None:
-        """Take relations and put plans in; `most` as `resolve`."""
+        """Take relations and put plans in; `most` is that of `resolve`."""
         self._relations.take()
-        if not self._is_isomorphism:  # so that nothing is left to do but joining them when its constants are there
+        if not self._is_isomorphism:  # so that only linking is left when its constants get ids
             for number in range(len(self._meanings)):
                 self._prepare(number)
-        self._counted_before = self._relations.counted()
+        self._counted_before = self._relations.tuple_counts()
         self._latency_before = self._host.latency_now()
         self.resolve(most=most)
 
     def leave(self) -> None:
-        """Let go of relations and plans."""
+        """Release relations and plans."""
         self._withdraw()
         self._host.release_constants(self.question.name, self._names)
         del self._host.members[self.question.name]
 
     def _withdraw(self) -> None:
         self._solutions.clear()
-        for meaning in [*self._joined]:
+        for meaning in [*self._joined_meanings]:
             self._take_out(meaning)
-        for meaning in [*self._held]:
+        for meaning in [*self._parts]:
             self._release(meaning)
         self._ids.clear()
         self._relations.release()
 
     def leave_changed(self) -> None:
-        """Leave the parts of meanings of which a constant has no id any more, or another one.
+        """Leave the parts of meanings in which a constant has lost its id or has another one.
 
         A part takes the vertices of its constants when it is linked, and that is when the first query joins it.
         """
-        for number in [*self._joined]:
+        for number in [*self._joined_meanings]:
             if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
                 self._take_out(number)
 
     def resolve(self, *, most: int | None = None, fresh: Container[str] = ()) -> None:
-        """Put in the plans of meanings all of whose constants are vertices now; take out those of others.
+        """Link the plans of meanings all of whose constants are vertices now; unlink those of others.
 
-        A meaning of which a constant has no id or another one has no solutions: the vertex it was had no edge left.
-        Where there are more than `most` solutions not all are counted, and they have to be before anything changes.
+        A meaning in which a constant has lost its id or has another one has no solutions: the former vertex had no edge
+        left. Where there are more than `most` solutions not all are counted; they must be counted before anything changes.
         Constants that are `fresh` have no edges yet.
         """
         for number, names in enumerate(self._names_of):
@@ -194,43 +193,43 @@ class RunningPattern(RunningQuery):
                     self._put_in(number, most, fresh)
 
     def _prepare(self, number: int) -> None:
-        """Have the parts of a meaning; where different terms are different vertices these have to be known."""
+        """Add the parts of a meaning to the host; under isomorphism its constants must have ids."""
         ids = self._id_of(number) if self._is_isomorphism else self._names.index
         atoms = self._meanings[number].atoms(self._relations.numbers().__getitem__, ids)
         select = [variable(name) for name in self.question.columns]
-        # What expires silently has to be known where it is counted, or may come back in the same event.
+        # Rows that expire silently must be known where they are counted, or may come back in the same event.
         explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
-        is_told = self._is_direct and not self._is_netted and self.question.report == "change"
+        is_reported = self._is_direct and not self._is_netted and self.question.report == "change"
         numbers = [self._host.constants.number_of(name) for name in self._names]
-        held = self._held[number] = []
+        held = self._parts[number] = []
         for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
             constants = None if ranks is None else tuple([numbers[rank] for rank in ranks])
             known = self._host.add_part(
                 part,
                 explicit=explicit,
-                told=is_told,
-                deciding=self._deciding if is_told else 0,
+                is_reported=is_reported,
+                share_column=self._share_column if is_reported else 0,
                 constants=constants,
             )
-            held.append(HeldPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
+            held.append(MeaningPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
 
     def _release(self, number: int) -> None:
-        for held in self._held.pop(number, []):
+        for held in self._parts.pop(number, []):
             self._host.release_part(held.number)
 
     def _put_in(self, number: int, most: int | None, fresh: Container[str]) -> None:
-        if number not in self._held:
+        if number not in self._parts:
             self._prepare(number)
-        for place, held in enumerate(self._held[number]):
+        for place, held in enumerate(self._parts[number]):
             self._host.join_part(held.number, self.question.name, Place(number, place))
-        self._joined.add(number)
+        self._joined_meanings.add(number)
         self._count_solutions(number, most=most, fresh=fresh)
 
     def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
-        """The parts of a meaning with its own names of variables, and the ids of its constants."""
+        """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
         plan = self._plan(self._meanings[number], self._relations.numbers().__getitem__, self._id_of(number))
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
-        return [(held.number, part) for held, part in zip(self._held[number], parts, strict=True)]
+        return [(held.number, part) for held, part in zip(self._parts[number], parts, strict=True)]
 
     def _id_of(self, number: int) -> Callable[[str], int]:
         ids = self._ids[number]
@@ -243,35 +242,35 @@ class RunningPattern(RunningQuery):
         return id_of
 
     def _take_out(self, number: int) -> None:
-        if number not in self._joined:
+        if number not in self._joined_meanings:
             return
-        self._joined.remove(number)
-        for place, held in enumerate(self._held[number]):
+        self._joined_meanings.remove(number)
+        for place, held in enumerate(self._parts[number]):
             self._host.leave_part(held.number, self.question.name, Place(number, place))
         if self._is_isomorphism:
             self._release(number)
         self._solutions.drop(number)
 
     def _count_solutions(self, number: int, *, most: int | None, fresh: Container[str] = ()) -> None:
-        """Have the solutions of a meaning as the relations have them now; of more than `most` not all."""
+        """Count the current solutions of a meaning; where they are more than `most`, not all of them."""
         if self._is_direct:
             return
         self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, fresh), most=most)
 
     def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
-        return [held.columns for held in self._held[meaning]]
+        return [held.columns for held in self._parts[meaning]]
 
     def _rows_of_parts(self, meaning: int, fresh: Container[str] = ()) -> list[np.ndarray]:
-        """The rows of each part of a meaning now: (row, column). O(edges, and what joining them costs)."""
+        """Return the current rows of each part of a meaning: (row, column). O(edges, and the cost of joining them)."""
         found = []
-        for held in self._held[meaning]:
-            # With paths a vertex without edges may have rows, those of no step.
+        for held in self._parts[meaning]:
+            # With paths a vertex without edges may have rows: those of paths without steps.
             is_bare = not self._has_paths and any(name in fresh for name in held.constants)
-            rows = PartRows.none() if is_bare else self._host.rows_of_part(held.number)
+            rows = PartRows.empty() if is_bare else self._host.rows_of_part(held.number)
             found.append(rows.values.reshape(rows.row_count, len(held.columns)))
         return found
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- labels and edges ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         self._relations.set_labels(labels)
@@ -304,35 +303,35 @@ class RunningPattern(RunningQuery):
         # More than these will be refused.
         most = None if quiet or chunk is None or not self._host.division.is_whole else self._most_rows
         self._solutions.clear()
-        for number in self._joined:
+        for number in self._joined_meanings:
             self._count_solutions(number, most=most)
         if quiet or chunk is None:
             return []
-        ids = self._own(self._ids_of_answers(most=most))
-        return [self._told(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
+        ids = self._own_rows(self._ids_of_answers(most=most))
+        return [self._report(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
     def delta(self, found: dict[Place, PartRows]) -> Delta:
-        """The rows that changes of its parts make."""
+        """Return the rows that changes of its parts make."""
         if not self._is_direct:
             return self._delta_of_solutions(found)
         ((runs, values),) = found.values()
         last, ends = events_of(runs)
         if not len(values):
-            return self._counted_alone(last, ends)
+            return self._report_counts(last, ends)
         ids = values.reshape(-1, len(self.question.columns))
         if not self._host.division.is_whole:
-            ids, ends, some = self._own_of(ids, ends)
+            ids, ends, some = self._own_rows_of_events(ids, ends)
             last = last[some]
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
-        told = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
-        return self._told(*(self._net(*told) if self._is_netted else told))
+        rows = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
+        return self._report(*(self._net(*rows) if self._is_netted else rows))
 
     def _net(
         self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The rows of events without those that leave and come back in one, nor those that an eviction takes in silence."""
+        """Return the net rows of events, without those that an eviction takes silently."""
         first = self._host.first
         is_delete: np.ndarray = self._host.is_delete
         if first is None:
@@ -342,7 +341,7 @@ class RunningPattern(RunningQuery):
             net = net_rows_of_events(plain, first)
             ids, times, ends, kinds, orders = net.ids.values, net.times, net.ends, net.kinds, net.orders
             kept = np.ones(len(ids), bool)
-            is_delete = np.bincount(first, is_delete, len(first))  # of an event: whether it has one
+            is_delete = np.bincount(first, is_delete, len(first))  # whether an event has a delete
         if self.question.semantics == "implicit" and len(ends):
             is_insert = (orders % 2 == 1) & (kinds < 0)
             is_insert[is_insert] = is_delete[orders[is_insert] // 2] == 0
@@ -352,7 +351,7 @@ class RunningPattern(RunningQuery):
         return ids[kept], times[some], ends[some], kinds[some], orders[some]
 
     def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
-        # Where the row guard would refuse them, not all are found; of a share it is told which are its own first.
+        # Where the row guard would refuse them, not all are formed; the rows of a share are selected first.
         is_partial = self._is_netted or self._host.first is not None or not self._host.division.is_whole
         most = None if is_partial else self._most_rows
         ids, events = self._solutions.change(found, explicit=self.question.semantics == "explicit", most=most)
@@ -360,29 +359,30 @@ class RunningPattern(RunningQuery):
             return _NO_CHANGE
         orders, times, signs, ends = np.ascontiguousarray(events.T)
         if not self._host.division.is_whole:
-            ids, ends, some = self._own_of(ids, ends)
+            ids, ends, some = self._own_rows_of_events(ids, ends)
             orders, times, signs = orders[some], times[some], signs[some]
-        told = ids, times, ends, signs.astype(np.int8), orders
-        return self._told(*(self._net(*told) if self._is_netted else told))
+        rows = ids, times, ends, signs.astype(np.int8), orders
+        return self._report(*(self._net(*rows) if self._is_netted else rows))
 
-    def _own_of(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(rows, ends, events): the rows of this share, and where those of events end, of which some have none."""
-        own = self._host.is_own[ids[:, self._deciding]]
+    def _own_rows_of_events(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (rows, ends, events): the rows of this share, where those of events end, and which events have any."""
+        own = self._host.is_own[ids[:, self._share_column]]
         ends = np.append(0, np.cumsum(own))[ends]
         some = np.diff(ends, prepend=0) > 0
         return ids[own], ends[some], some
 
-    def _told(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
-        return self._note(Delta(ids=self._id_rows(ids), times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True))
+    def _report(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
+        rows = self._id_rows(ids)
+        return self._count_rows(Delta(ids=rows, times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True))
 
-    def _counted_alone(self, last: np.ndarray, ends: np.ndarray) -> Delta:
-        """As many rows as runs say, which nobody wants to see; `last` is the last run of each event."""
+    def _report_counts(self, last: np.ndarray, ends: np.ndarray) -> Delta:
+        """Return a delta with counts but no rows; `last` is the last run of each event."""
         kinds = last[:, tables.RUN_SIGN].astype(np.int8)
         orders = last[:, tables.RUN_ORDER]
-        return self._note(Delta(ids=None, times=last[:, tables.RUN_TIME], ends=ends, kinds=kinds, orders=orders))
+        return self._count_rows(Delta(ids=None, times=last[:, tables.RUN_TIME], ends=ends, kinds=kinds, orders=orders))
 
-    def _note(self, delta: Delta) -> Delta:
-        """A delta that is told, its rows counted."""
+    def _count_rows(self, delta: Delta) -> Delta:
+        """Add a reported delta to the counts of rows, and return it."""
         if len(delta.ends) == 1:
             self._rows[0 if delta.kinds[0] > 0 else 1] += delta.ends[0]
         else:
@@ -393,18 +393,18 @@ class RunningPattern(RunningQuery):
         return IdRows(ids, self._order)
 
     def _is_own(self, row: tuple[int, ...]) -> bool:
-        return self._host.division.is_whole or bool(self._host.is_own[row[self._deciding]])
+        return self._host.division.is_whole or bool(self._host.is_own[row[self._share_column]])
 
-    def _own(self, ids: np.ndarray) -> np.ndarray:
-        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, self._deciding]]]
+    def _own_rows(self, ids: np.ndarray) -> np.ndarray:
+        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, self._share_column]]]
 
     def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
-        """The answer; where it has more than `most` rows, only some more than that."""
+        """Return the answer; where it has more than `most` rows, only somewhat more than `most`."""
         if not self._is_direct:
             return self._solutions.answers(most=most)
-        if not self._joined:
+        if not self._joined_meanings:
             return np.zeros((0, len(self.question.columns)), np.int32)
-        ((number, _, _),) = self._held[0]
+        ((number, _, _),) = self._parts[0]
         return self._host.rows_of_part(number, most=most).values.reshape(-1, len(self.question.columns))
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
@@ -412,14 +412,14 @@ class RunningPattern(RunningQuery):
         return [self._relations.slides(edges, self._graph.edges)]
 
     def answers(self) -> list[IdRows]:
-        return [self._id_rows(self._own(self._ids_of_answers()))]
+        return [self._id_rows(self._own_rows(self._ids_of_answers()))]
 
     def explain(self) -> Explanation:
         meanings = [
-            (meaning, self._parts_as_written(number) if number in self._joined else None)
+            (meaning, self._parts_as_written(number) if number in self._joined_meanings else None)
             for number, meaning in enumerate(self._meanings)
         ]
-        of_reads = self._relations.by_read
+        of_reads = self._relations.contents_by_read
         contents = {reads if isinstance(reads, str) else reads.expression: content for reads, content in of_reads.items()}
         is_each_alone = len(self._chains) == len(self.question.pattern.atoms)
         of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
@@ -432,11 +432,11 @@ class RunningPattern(RunningQuery):
             return None
         known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
         relations = self._relations
-        paths = relations.by_path
+        paths = relations.relations_by_path
         return witness_of(
             [
                 (self._meanings[number], [part for _, part in self._parts_as_written(number)])
-                for number in sorted(self._joined)
+                for number in sorted(self._joined_meanings)
             ],
             known,
             question=self.question,
@@ -444,7 +444,7 @@ class RunningPattern(RunningQuery):
             host=self._host,
             relation_of=relations.numbers().__getitem__,
             index_of=lambda read: paths[read].index,
-            graph=Held(edges, vertices, labels, lambda edge: relations.time_of(edge, edges)),
+            graph=WindowGraph(edges, vertices, labels, lambda edge: relations.time_of(edge, edges)),
         )
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
@@ -459,17 +459,20 @@ class RunningPattern(RunningQuery):
         return self._rows.copy()
 
     def _counts(self) -> list[int]:
-        counts: list[int] = (self._relations.counted() - self._counted_before).tolist()
+        counts: list[int] = (self._relations.tuple_counts() - self._counted_before).tolist()
         return counts
 
     def _latency(self) -> np.ndarray:
-        """Tuples since it was registered that some pattern reads, by ticks: the work of a tuple is that of all patterns."""
+        """Return the histogram of ticks of tuples since the query was registered.
+
+        It covers tuples that any pattern reads: the work of a tuple is that of all patterns.
+        """
         latency: np.ndarray = self._host.latency - self._latency_before
         return latency
 
     @property
     def nbytes(self) -> int:
-        """Bytes held beside what the host holds for all."""
+        """The bytes held by this query alone."""
         return self._solutions.nbytes
 
     def figures(self) -> Figures:
@@ -479,7 +482,7 @@ class RunningPattern(RunningQuery):
             counts=tuple(self._counts()),
             added=added,
             removed=removed,
-            answers=len(self._own(self._ids_of_answers())),
+            answers=len(self._own_rows(self._ids_of_answers())),
             edges=edges,
             cells=cells,
             nbytes=self._host.nbytes // len(self._host.members),
@@ -490,21 +493,22 @@ class RunningPattern(RunningQuery):
 
     @property
     def may_overrun(self) -> bool:
-        return any(relation.index.may_overrun for relation in self._relations.paths)
+        return any(relation.index.may_overrun for relation in self._relations.path_relations)
 
     def take_overruns(self) -> list[Overrun]:
-        return [overrun for relation in self._relations.paths for overrun in relation.take_overruns(self.question.name)]
+        name = self.question.name
+        return [overrun for relation in self._relations.path_relations for overrun in relation.take_overruns(name)]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
         return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
-        return sorted({root for relation in self._relations.paths for root in relation.index.aside})
+        return sorted({root for relation in self._relations.path_relations for root in relation.index.aside})
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
-        return self._host.restore_root(self._relations.of_paths, root)
+        return self._host.restore_root(self._relations.path_contents, root)
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saving and restoring --------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {
@@ -513,7 +517,8 @@ class RunningPattern(RunningQuery):
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._relations.origin,
             "set_aside": [
-                [(name_of(root), size) for root, size in relation.index.aside.items()] for relation in self._relations.paths
+                [(name_of(root), size) for root, size in relation.index.aside.items()]
+                for relation in self._relations.path_relations
             ],
         }
 
@@ -530,27 +535,27 @@ class RunningPattern(RunningQuery):
             self._relations.begin_at(origin)
             self._enter()
         aside = self._read_aside(saved, id_of)
-        for relation, roots in zip(self._relations.paths, aside, strict=True):
+        for relation, roots in zip(self._relations.path_relations, aside, strict=True):
             if not relation.is_loaded:
                 relation.index.set_aside(roots)
         load()
-        now_aside = [relation.index.aside for relation in self._relations.paths]
+        now_aside = [relation.index.aside for relation in self._relations.path_relations]
         if any(now.keys() != roots.keys() for now, roots in zip(now_aside, aside, strict=True)):
             raise Damage("a root is set aside that meets no conflict")
-        self._counted_before = self._relations.counted() - np.array(counts, np.int64)
+        self._counted_before = self._relations.tuple_counts() - np.array(counts, np.int64)
         self._latency_before = self._host.latency - latency
         self._rows[:] = rows
 
-    def _read_aside(self, saved: JsonValue, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
-        """Of each path the roots that were set aside, with the size at which each was. Raises `Damage`."""
+    def _read_aside(self, saved: Described, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
+        """Read for each path the roots that were set aside, with the size of each. Raises `Damage`."""
         if "set_aside" not in saved:
-            return [{} for _ in self._relations.paths]
-        return [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.paths]))]
+            return [{} for _ in self._relations.path_relations]
+        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.path_relations]))]
 
     def _check(self) -> None:
-        """Assert that what is counted of parts is what the relations hold. O(answers)."""
+        """Assert that the counted solutions are those of the relations. O(answers)."""
         if not self._is_direct:
-            rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined}
+            rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined_meanings}
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
 
 

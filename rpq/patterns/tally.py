@@ -1,11 +1,11 @@
-"""What becomes of the tuples of a pattern with path atoms: counted for each, and when their edges leave the window.
+"""The outcomes of the tuples of patterns with path atoms: counts, and the slides at which edges leave a window.
 
-The relation of an edge atom counts for itself. A path atom reads several labels, which other atoms of its pattern may
-read too, and may not know them in advance. So here is, of one window, for every edge of the snapshot graph when it
-leaves: that decides what becomes of a tuple, whatever its label is. *Readers* are sets of labels that patterns read.
+The relation of an edge atom counts its own tuples. A path atom reads several labels, which other atoms of its pattern may
+read too, and may not know them in advance. So a tally has, for one window, the slide at which each edge of the snapshot
+graph leaves: that determines the outcome of a tuple, whatever its label is. *Readers* are sets of labels that patterns read.
 
-A window of count goes by the numbers of inserts in place of time: all its readers read the labels that it numbers. One
-that is unbounded lets go of an edge when it is deleted alone.
+A window of count goes by the numbers of inserts in place of time: all its readers read the labels that it numbers. An
+unbounded window removes an edge only when it is deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 NOT_HELD = int(np.iinfo(np.int64).min)
 _NEVER = INT64_MAX
 
-# Fields of `Tallied.state`.
+# Fields of `TallyArrays.state`.
 _SIZE = 0
 _SLIDE = 1
 _NOW = 2  # the current slide, if _HAS_TIME; of an unbounded window it is before all others
@@ -37,12 +37,12 @@ _STATE = 7
 
 _TIME, _COUNT, _UNBOUNDED = range(3)
 
-# Of a reader, in `Tallied.counts`: the order of `rpq.queries.protocol.COUNTS`, but for the last.
+# Of a reader, in `TallyArrays.counts`: the order of `rpq.queries.protocol.COUNTS`, but for the last.
 _INSERTED, _REFRESHED, _DELETED, _ABSENT, _LATE = range(5)
 _COUNTS = 5
 
 
-class Tallied(NamedTuple):
+class TallyArrays(NamedTuple):
     """The arrays of a tally."""
 
     expiry: np.ndarray  # int64 an edge: the slide at which it leaves the window; the smallest int64 where it was deleted
@@ -53,7 +53,7 @@ class Tallied(NamedTuple):
 
 
 class Tally:
-    """Counts for the readers of one window. An edge whose slide has come counts as one that is not there."""
+    """The counts for the readers of one window. An edge whose slide has come counts as absent."""
 
     def __init__(self, window: AnyWindow) -> None:
         self.window = window
@@ -64,7 +64,7 @@ class Tally:
             state[_SIZE], state[_SLIDE], state[_KIND] = window.size, window.step, _COUNT
         else:
             state[_NOW], state[_KIND] = NOT_HELD, _UNBOUNDED
-        self._arrays = Tallied(
+        self._arrays = TallyArrays(
             expiry=np.zeros(0, np.int64),
             time=np.zeros(0, np.int64),
             is_read=np.zeros(0, np.uint8),
@@ -84,11 +84,11 @@ class Tally:
         return bool(self._readers)
 
     def has(self, reader: Hashable) -> bool:
-        """Whether it counts for a set of labels."""
+        """Return whether tuples are counted for a reader."""
         return reader in self._users
 
     def take(self, reader: Hashable) -> None:
-        """Let a set of labels be counted for one query more; `read` says which they are."""
+        """Count tuples of a reader, a set of labels, for one more query; `read` sets the labels."""
         self._users[reader] += 1
         if self._users[reader] == 1:
             old = len(self._readers)
@@ -96,7 +96,7 @@ class Tally:
             self._resize([*range(old), -1])
 
     def release(self, reader: Hashable) -> None:
-        """Let there be a query less."""
+        """Remove one query from a reader; a reader without queries is removed."""
         self._users[reader] -= 1
         if not self._users[reader]:
             del self._users[reader]
@@ -105,7 +105,7 @@ class Tally:
             self._resize([place for place in range(len(self._readers) + 1) if place != gone])
 
     def _resize(self, places: list[int]) -> None:
-        """Let the readers be those at these places; -1 is a new one."""
+        """Set the readers to those at these places; -1 is a new one."""
         old = int(self._arrays.state[_READERS])
         is_read = np.zeros((self._labels, len(places)), np.uint8)
         counts = np.zeros((len(places), _COUNTS), np.int64)
@@ -121,7 +121,7 @@ class Tally:
         self._view = None
 
     def read(self, reader: Hashable, labels: np.ndarray, is_read: np.ndarray) -> None:
-        """Let a reader read some label ids, or not. O(labels), amortised."""
+        """Set which label ids a reader reads. O(labels), amortised."""
         readers = len(self._readers)
         if len(labels) and (needed := int(labels.max()) + 1) > self._labels:
             room = max(needed, 2 * self._labels, 16)
@@ -132,7 +132,7 @@ class Tally:
         self._arrays.is_read.reshape(self._labels, readers)[labels, self._readers.index(reader)] = is_read
 
     def make_room(self, edges: int) -> None:
-        """Let edge ids up to this number be used."""
+        """Make room for edge ids below `edges`."""
         more = edges - len(self._arrays.expiry)
         if more > 0:
             self._replace(expiry=np.concatenate([self._arrays.expiry, np.full(more, NOT_HELD, np.int64)]))
@@ -140,7 +140,7 @@ class Tally:
                 self._replace(time=np.concatenate([self._arrays.time, np.zeros(more, np.int64)]))
 
     def count_from(self, number: int) -> None:
-        """Let a count window have numbered so many inserts."""
+        """Set the number of inserts that a count window has numbered."""
         state = self._arrays.state
         if state[_KIND] == _COUNT:
             state[_NUMBER] = number
@@ -164,7 +164,7 @@ class Tally:
         state[_HAS_TIME] = 1
 
     def load(self, reader: Hashable, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
-        """Have the edges of a reader's labels that are in the window, which leave it at these slides. Raises `Damage`."""
+        """Load the edges in the window that have a reader's labels, with the slides at which they leave. Raises `Damage`."""
         expiry, now = self._arrays.expiry, int(self._arrays.state[_NOW])
         mine = self._reads(reader, chunk.label) & (slides > now)
         edges, expires = chunk.edge[mine], slides[mine]
@@ -181,42 +181,45 @@ class Tally:
         return is_read
 
     def sweep(self, label_of: np.ndarray) -> None:
-        """Forget edges that nobody reads, whose ids may be given to others; `label_of` is that of every edge. O(edges)."""
+        """Forget edges that no reader reads, whose ids may be reused; `label_of` is the label of every edge. O(edges)."""
         if self._labels:
             any_reads = np.asarray(self._arrays.is_read.reshape(self._labels, len(self._readers)).any(axis=1))
             unread = ~any_reads[label_of[: len(self._arrays.expiry)]]
             self._arrays.expiry[: len(unread)][unread] = NOT_HELD
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
-    def counted(self, reader: Hashable) -> np.ndarray:
-        """How many tuples with its labels were inserted, refreshed, deleted, absent, late."""
+    def tuple_counts(self, reader: Hashable) -> np.ndarray:
+        """Return how many tuples with a reader's labels were inserted, refreshed, deleted, absent, late."""
         return self._arrays.counts.reshape(-1, _COUNTS)[self._readers.index(reader)].copy()
 
     def slides(self, reader: Hashable, edges: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """The slides at which edges with these labels leave the window; the smallest int64 for those not read."""
+        """Return the slides at which edges with these labels leave the window; the smallest int64 for labels not read."""
         return np.where(self._reads(reader, labels), self._arrays.expiry[edges], NOT_HELD)
 
     def time_of(self, edge: int, latest: int) -> int | None:
-        """The timestamp of an edge, of which the graph has the `latest`; None where the window does not hold it."""
+        """Return the timestamp of an edge, or None where the window lacks it; the graph has the `latest` timestamp."""
         if self._arrays.expiry[edge] <= self._arrays.state[_NOW]:
             return None
         return int(self._arrays.time[edge]) if len(self._arrays.time) else latest
 
     def edges_live(self, reader: Hashable, label_of: np.ndarray) -> int:
-        """Edges of its labels in the window; `label_of` is that of every edge. O(edges)."""
+        """Return the number of edges in the window with a reader's labels; `label_of` is the label of every edge.
+
+        O(edges).
+        """
         live = np.flatnonzero(self._arrays.expiry > self._arrays.state[_NOW])
         return int(self._reads(reader, label_of[live]).sum()) if len(live) else 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self._arrays)
 
 
 @njit(cache=True, nogil=True)
 def count_tuples(tally, tuples, count):
-    """Say of each tuple what becomes of it in the window, and count that for the readers of its label."""
+    """Determine the outcome of each tuple in the window, and count it for the readers of its label."""
     state = tally.state
     slide, readers, kind = state[_SLIDE], state[_READERS], state[_KIND]
     for i in range(count):
@@ -237,7 +240,7 @@ def count_tuples(tally, tuples, count):
 
 @njit(cache=True, nogil=True)
 def _outcome(tally, tuples, i):
-    """What becomes of a tuple whose label is read, once it has become that."""
+    """Apply a tuple whose label is read; return its outcome."""
     state, expiry = tally.state, tally.expiry
     edge, time, kind = np.int64(tuples.edge[i]), tuples.timestamp[i], state[_KIND]
     is_held = edge >= 0 and expiry[edge] > state[_NOW]

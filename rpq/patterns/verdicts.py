@@ -1,12 +1,13 @@
-"""What becomes of the tuples of a query that reads several windows or named streams: counted once a tuple and query.
+"""Verdicts on the tuples of a query that reads several windows or named streams: one a tuple and query.
 
-Each reading (`rpq.queries.readings`) has a verdict on a tuple: it does not read it, refuses it as too late, has the edge
-already, and so on. The verdict of the query is the strongest of these: refreshed, inserted, late, irrelevant for an insert,
-deleted, absent, irrelevant for a delete. So a tuple is late for a query when every window that could read it refused it.
+Each reading (`rpq.queries.readings`) has a verdict on a tuple: it does not read the tuple, refuses it as too late, has the
+edge already, and so on. The verdict of the query is the strongest of these: refreshed, inserted, late, irrelevant for an
+insert, deleted, absent, irrelevant for a delete. So a tuple is late for a query when every window that could read it refused
+it.
 
-For that, here is of every edge of the snapshot graph when it leaves the window of each reading: the number of the slide,
-of time or of inserts. An edge whose slide has come counts as one that is not there; nothing is searched for or evicted. The
-edges of named streams are edges of their own in the graph, so a reading needs one number an edge.
+For that, the arrays have for every edge of the snapshot graph and each reading the slide, of time or of inserts, at which
+the edge leaves the window. An edge whose slide has come counts as absent; nothing is searched for or evicted. The edges of
+named streams are separate edges of the graph, so a reading needs one number an edge.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.window import CountWindow, Window
 
 NOT_HELD = int(np.iinfo(np.int64).min)
-"""As the slide at which an edge leaves: it is not there."""
+"""The slide at which an absent edge leaves."""
 _NEVER = int(np.iinfo(np.int64).max)
 
-# Fields of a reading, in `Judged.reading`.
+# Fields of a reading, in `VerdictArrays.reading`.
 _KIND = 0
 _SIZE = 1
 _SLIDE = 2
@@ -41,13 +42,13 @@ _TIME_KIND, _COUNT_KIND, _UNBOUNDED_KIND = range(3)
 # The verdicts: places in `rpq.queries.protocol.COUNTS`.
 _INSERTED, _REFRESHED, _DELETED, _ABSENT, _LATE, _IRRELEVANT = range(6)
 
-# Fields of `Judged.state`.
+# Fields of `VerdictArrays.state`.
 _READINGS = 0
 _HAS_TIME = 1
 _STATE = 2
 
 
-class Judged(NamedTuple):
+class VerdictArrays(NamedTuple):
     """The arrays of `Verdicts`."""
 
     reading: np.ndarray  # int64, _FIELDS a reading
@@ -69,7 +70,7 @@ class Verdicts:
     def __init__(self, readings: Sequence[Reading]) -> None:
         self._readings = tuple(readings)
         reading = np.array([_fields(one) for one in readings], np.int64)
-        self._arrays = Judged(
+        self._arrays = VerdictArrays(
             reading=reading.reshape(-1),
             leaves=np.zeros(0, np.int64),
             is_read=np.zeros(0, np.uint8),
@@ -83,10 +84,10 @@ class Verdicts:
         self._arrays = self._arrays._replace(**arrays)
         self._view = None
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- labels and edges ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Take in label ids with their names. O(labels · readings), amortised."""
+        """Register label ids with their names. O(labels · readings), amortised."""
         width = len(self._readings)
         if len(labels) and (needed := int(labels.max()) + 1) > len(self._arrays.is_read) // width:
             held = len(self._arrays.is_read)
@@ -97,12 +98,12 @@ class Verdicts:
             table[number] = [reading.reads(name) for reading in self._readings]
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Which edges are read: (label id, reading), boolean."""
+        """Return which edges are read, as booleans (label id, reading)."""
         table: np.ndarray = self._arrays.is_read.reshape(-1, len(self._readings))[labels] != 0
         return table
 
     def make_room(self, edges: int) -> None:
-        """Let edge ids up to this number be used."""
+        """Make room for edge ids below `edges`."""
         more = edges * len(self._readings) - len(self._arrays.leaves)
         if more > 0:
             self._replace(leaves=np.concatenate([self._arrays.leaves, np.full(more, NOT_HELD, np.int64)]))
@@ -110,7 +111,7 @@ class Verdicts:
     # --- the stream ------------------------------------------------------------------------------------------
 
     def apply(self, tuples: Any, named: Any, count: int) -> None:
-        """Judge the tuples of the view of a chunk; `named` is that of the same tuples as readers of streams see them."""
+        """Judge the tuples of the view of a chunk; `named` is the view of the same tuples in named streams."""
         if self._view is None:
             self._view = view(self._arrays)
         self.is_loaded = True
@@ -126,15 +127,15 @@ class Verdicts:
         state[_HAS_TIME] = 1
 
     def count_from(self, numbers: Sequence[int]) -> None:
-        """Let windows of count go on from these inserts, a number for each reading."""
+        """Set the number of inserts that each reading's count window has numbered."""
         for fields, number in zip(self._arrays.reading.reshape(-1, _FIELDS), numbers, strict=True):
             if fields[_KIND] == _COUNT_KIND:
                 fields[_NUMBER], fields[_NOW] = number, number // int(fields[_SLIDE])
 
     def load(self, edges: np.ndarray, slides: Sequence[np.ndarray], labels: np.ndarray, *, is_checked: bool) -> None:
-        """Have edges with these labels, which leave the windows at these slides, an array for each reading.
+        """Load edges with these labels and the slides at which they leave the windows, an array for each reading.
 
-        Raises `Damage` where it has others already, as `is_checked`.
+        With `is_checked`, raises `Damage` where other edges are loaded already.
         """
         table = self._arrays.leaves.reshape(-1, len(self._readings))
         is_read = self.reads(labels)
@@ -149,30 +150,30 @@ class Verdicts:
                 raise Damage("a query holds other edges than one that reads the same")
         self.is_loaded = True
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
     @property
     def counts(self) -> np.ndarray:
-        """How many tuples had each verdict, in the order of `COUNTS`."""
+        """The number of tuples with each verdict, in the order of `COUNTS`."""
         return self._arrays.counts.copy()
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
-        """For each reading the slides at which edges leave its window; `NOT_HELD`, or one that has come, where not held."""
+        """Return for each reading the slides at which edges leave its window; `NOT_HELD`, or a past slide, if not held."""
         return list(self._arrays.leaves.reshape(-1, len(self._readings))[edges].T)
 
     def current_slides(self) -> list[int]:
-        """For each reading the slide up to which edges have left its window."""
+        """Return for each reading the slide up to which edges have left its window."""
         now: list[int] = self._arrays.reading.reshape(-1, _FIELDS)[:, _NOW].tolist()
         return now
 
     def edges_live(self) -> int:
-        """Edges that any window holds; one of a named stream is another than that of the merged one. O(edges)."""
+        """Return the number of edges that any window holds; a named stream has edges of its own. O(edges)."""
         now = self._arrays.reading.reshape(-1, _FIELDS)[:, _NOW]
         return int((self._arrays.leaves.reshape(-1, len(self._readings)) > now).any(axis=1).sum())
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self._arrays)
 
 

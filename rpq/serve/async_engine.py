@@ -15,7 +15,7 @@ from rpq.serve.waiting import Waiting
 if TYPE_CHECKING:
     from rpq.engine import Engine
     from rpq.paths.path import Path
-    from rpq.patterns.witnessed import Witness
+    from rpq.patterns.witness import Witness
     from rpq.queries.query import Query, Vertex
     from rpq.results.answers import Answers
     from rpq.results.changes import Changes

@@ -12,7 +12,7 @@ from rpq.serve.models import Explained
 from rpq.sparql.sparql_query import SparqlQuery
 
 if TYPE_CHECKING:
-    from rpq.patterns.explained import Explanation
+    from rpq.patterns.explanation import Explanation
 
 MOST_ARROWS = 200
 """Arrows of a picture, at most: it takes the square of their number, and shows nothing."""
@@ -27,7 +27,7 @@ def explained(query: Query, running: object | None = None) -> Explained:
             running = of_sparql(query, "")
         return Explained(str(running), None)
     if isinstance(query, PatternQuery):
-        from rpq.patterns.explained import explain
+        from rpq.patterns.explanation import explain
 
         explanation = explain(query)
         return Explained(str(explanation if running is None else running), pattern_picture(explanation))

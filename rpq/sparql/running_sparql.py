@@ -17,14 +17,13 @@ from rpq.errors import ConflictBudgetError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.paths.path_query import read_aside_roots, set_aside_error
 from rpq.patterns import tables
-from rpq.patterns.delivered import PartRows
-from rpq.patterns.directed_atoms import Neighbours, Roots
-from rpq.patterns.directed_atoms import PathRead as AskedPath
-from rpq.patterns.path_relations import STATIC_ALONE, Need, PathContent
-from rpq.patterns.pattern_host import PatternHost, Place
-from rpq.patterns.plan_shapes import shaped_parts
-from rpq.patterns.shared_relations import Content
-from rpq.patterns.windowed_reads import EdgeRead, PathRead, WindowedReads
+from rpq.patterns.joins.plan import shaped_parts
+from rpq.patterns.meanings import Neighbours, PathRead, Roots
+from rpq.patterns.pattern_host import PatternHost
+from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
+from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent
+from rpq.patterns.relations.shared_relations import Content
+from rpq.patterns.rows.delivered import PartRows, Place
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Telling, Worker
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
@@ -117,12 +116,12 @@ class RunningSparql(RunningQuery):
             self._take_out(leaf)
         self._reads.leave()
 
-    def _windowed(self, read: Read) -> EdgeRead | PathRead:
+    def _windowed(self, read: Read) -> WindowedEdge | WindowedPath:
         """What an atom reads, as the relations of the query are asked for it."""
         place = self._places.get(read.window)  # None: the static edges alone
-        if isinstance(read.of, AskedPath):
-            return PathRead(read.of.expression, place, self._need(read.of.roots, place))
-        return EdgeRead(read.of, place)
+        if isinstance(read.of, PathRead):
+            return WindowedPath(read.of.expression, place, self._need(read.of.roots, place))
+        return WindowedEdge(read.of, place)
 
     def _need(self, roots: Roots, place: int | None) -> Need | None:
         if roots is None:
@@ -167,7 +166,7 @@ class RunningSparql(RunningQuery):
     def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
         atoms = part.meaning.atoms(lambda read: self._reads.relation(self._windowed(read)), ids.__getitem__)  # type: ignore[arg-type]
         ((made, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
-        number = self._host.add_part(made, explicit=True, told=False, constants=constants)
+        number = self._host.add_part(made, explicit=True, is_reported=False, constants=constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
         self._parts[leaf] = dict(ids), number, columns
 

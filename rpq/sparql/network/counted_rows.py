@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add_in_event, settle
+from rpq.patterns.rows.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add_in_event, settle
 from rpq.sparql.network.delta_bags import DeltaBag
 
 
@@ -24,7 +24,7 @@ class CountedRows:
         """Let rows come and go; those that are there now and were not, or the other way round."""
         fields = self._bags.bags.fields
         if fields[USED] - fields[FREE] + len(bag) > fields[ROOM]:
-            self._bags.have_room(len(bag))
+            self._bags.make_room(len(bag))
         rows, weights, events, count = change_counted(
             self._bags.view, np.ascontiguousarray(bag.rows).reshape(-1), bag.weights, bag.events, self._width
         )

@@ -1,9 +1,9 @@
 """Rows of two bags that have a key in common, under changes: kernels for joins, left joins, EXISTS and NOT EXISTS.
 
 The rows of the left, where it is joined those of the right too, and the keys are entries of row bags
-(`rpq.patterns.row_bags`). The count of a key has in its upper half how many rows of the right have it, and in its lower half
-how many entries hang in its two lists: the rows of each side with that key. A row that has gone stays in its list until
-room is needed, since it often comes again.
+(`rpq.patterns.rows.row_bags`). The count of a key has in its upper half how many rows of the right have it, and in its
+lower half how many entries hang in its two lists: the rows of each side with that key. A row that has gone stays in its
+list until room is needed, since it often comes again.
 
 An event changes entries, and rows are joined as they change. At its end keys that got their first partner, or lost their
 last one, turn over the rows of the left that have them; other rows of the left that changed are there alone, or not, as they
@@ -19,7 +19,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.patterns.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, settle
+from rpq.patterns.rows.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, settle
 from rpq.sparql.network.delta_bags import DeltaBag
 
 Mode = Literal["join", "left join", "exists", "not exists"]
@@ -102,7 +102,7 @@ class MatchedRows:
         needed = 2 * (len(left) + len(right))
         if fields[USED] - fields[FREE] + needed > fields[ROOM]:
             unlink_gone(self._bags.view, self._view)
-            self._bags.have_room(needed)
+            self._bags.make_room(needed)
             self._follow()
         rows, weights, events, count = change_matched(
             self._bags.view,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns.row_bags import NONE, STRIDE, add
+from rpq.patterns.rows.row_bags import NONE, STRIDE, add
 
 
 @njit(cache=True, nogil=True)

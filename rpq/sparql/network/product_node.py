@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rpq.patterns.row_bags import FREE, ROOM, USED, RowBags
+from rpq.patterns.rows.row_bags import FREE, ROOM, USED, RowBags
 from rpq.sparql.network.delta_bags import DeltaBag, nothing
 from rpq.sparql.network.multiplied_rows import change_product
 from rpq.sparql.network.nodes import Node
@@ -45,7 +45,7 @@ class ProductNode(Node):
         ])  # fmt: skip
         fields = self._bags.bags.fields
         if fields[USED] - fields[FREE] + len(events) > fields[ROOM]:
-            self._bags.have_room(len(events))
+            self._bags.make_room(len(events))
         rows, weights, told_events, count = change_product(
             self._bags.view,
             np.concatenate([change.rows.reshape(-1) for change in changes]).astype(np.int32),

@@ -1,9 +1,10 @@
 """Groups whose aggregates are counts, sums and averages of whole numbers: a kernel.
 
-A group is an entry of row bags (`rpq.patterns.row_bags`) whose count is how many rows it has. Beside it, for each aggregate,
-are the sum of the numbers, how many there are, and how many values are no numbers or unbound. Numbers are below 2³¹, so that
-sums of all rows that fit into memory fit into 64 bits. What else there may be (decimals, larger numbers, strings as
-extrema) is not summed here: `rpq.sparql.network.group_node` goes on with accumulators then, which it makes of the sums.
+A group is an entry of row bags (`rpq.patterns.rows.row_bags`) whose count is how many rows it has. Beside it, for each
+aggregate, are the sum of the numbers, how many there are, and how many values are no numbers or unbound. Numbers are below
+2³¹, so that sums of all rows that fit into memory fit into 64 bits. What else there may be (decimals, larger numbers,
+strings as extrema) is not summed here: `rpq.sparql.network.group_node` goes on with accumulators then, which it makes of
+the sums.
 
 Groups lie anywhere in memory, and each change is of another one: the kernel asks for those of later changes ahead.
 """
@@ -18,7 +19,7 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import view
-from rpq.patterns.row_bags import (
+from rpq.patterns.rows.row_bags import (
     CHANGED,
     FREE,
     NONE,
@@ -88,7 +89,7 @@ class SummedGroups:
         """Let rows with these keys come and go; `numbers` is (aggregate, row), `NO_NUMBER` where there is none."""
         count, fields = len(weights), self._bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
-            self._bags.have_room(count)
+            self._bags.make_room(count)
             more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
             if more > 0:
                 self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])

@@ -11,7 +11,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns import tables
-from rpq.patterns.delivered import PartRows
+from rpq.patterns.rows.delivered import PartRows
 from rpq.results.delta import Delta, IdRows
 from rpq.sparql.network.delta_bags import DeltaBag
 

@@ -1,0 +1,393 @@
+"""Plans of a pattern: the order in which a change of each atom is joined with the other atoms.
+
+A pattern is atoms over variables (text) and constants (ids of vertices). Atoms without variables are *conditions*. The
+others fall into connected *parts*, joined by shared variables; parts are kept apart, and their product is not formed here.
+A part has a seed for each of its atoms. From a seed, the variable that most atoms reach from bound terms comes
+next (ties: the one that stands in most atoms, then in the order of the text), so each step intersects as much as it can.
+
+Parts that differ only in the names of variables and in their constants have one *shape*. In a shape variables are numbered
+as they first appear, and constants too; `ShapedPart.constants` has what they are. Thousands of patterns have parts of some
+hundreds of shapes, and planning would take longer than the rest of registering a pattern.
+
+Nothing here knows numba, arrays or the stream: see `plan_tables.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+from rpq.errors import QueryError
+
+Term = str | int
+"""A variable by its name (a blank node is one whose name begins with `_:`), or a constant by the id of its vertex."""
+
+MOST_ATOMS = 32
+
+
+class Atom(NamedTuple):
+    """An edge of a relation from one term to another. An inverse atom is written with its ends exchanged."""
+
+    source: Term
+    relation: int
+    target: Term
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """An atom through which a variable is reached from a bound term: forward along its edges, or backward."""
+
+    atom: int
+    bound: Term
+    forward: bool
+    excludes_change: bool
+    """Whether it is before the seed and reads the same relation: then it must not use the changing edge."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Test:
+    """An atom whose ends are both bound."""
+
+    atom: int
+    excludes_change: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """A condition on a bound vertex: it has an edge of a relation, out of it (forward) or into it."""
+
+    atom: int
+    term: Term
+    relation: int
+    forward: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """The binding of a variable.
+
+    The shortest of the lists that the `reaches` walk proposes values; the other atoms and the tests filter them.
+    """
+
+    variable: str
+    reaches: tuple[Reach, ...]
+    tests: tuple[Test, ...]
+    looks: tuple[Look, ...]
+    differs_from: tuple[Term, ...]
+    """Under isomorphism: the terms bound before, from which the value must differ."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seed:
+    """The order of binding after a change of an edge of one atom's relation."""
+
+    atom: int
+    tests: tuple[Test, ...]
+    looks: tuple[Look, ...]
+    differ: tuple[tuple[Term, Term], ...]
+    """Under isomorphism: pairs of terms that the seed binds, or constants, which must differ."""
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Atoms that are connected by shared variables."""
+
+    atoms: tuple[Atom, ...]
+    columns: tuple[str, ...]
+    """The selected variables, in the order of a row."""
+    slots: tuple[Term, ...]
+    """All terms, the columns first, so that a binding begins with the row."""
+    seeds: tuple[Seed, ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All variables of the part."""
+        return tuple(term for term in self.slots if isinstance(term, str))
+
+    def sides(self) -> set[tuple[int, bool]]:
+        """Return the sides of relations that the plans walk: (relation, whether forward)."""
+        walked = set()
+        for seed in self.seeds:
+            walked |= {(look.relation, look.forward) for look in seed.looks}
+            for step in seed.steps:
+                walked |= {(self.atoms[reach.atom].relation, reach.forward) for reach in step.reaches}
+                walked |= {(look.relation, look.forward) for look in step.looks}
+        return walked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A pattern, ready to be put into tables."""
+
+    select: tuple[str, ...]
+    conditions: tuple[Atom, ...]
+    parts: tuple[Part, ...]
+
+    def describe(self, relation_name: Callable[[int], str] = str, vertex_name: Callable[[int], str] = str) -> str:
+        """Return the order of binding for each seed, a line a step.
+
+        >>> print(plan_pattern([Atom("?x", 0, "?y"), Atom("?y", 1, "?z")]).describe("ab".__getitem__))
+        ?x a ?y changes (if b from ?y):
+          ?z from b from ?y
+        ?y b ?z changes (if a into ?y):
+          ?x from a into ?y
+        """
+        lines = [f"if {format_atom(atom, relation_name, vertex_name)}" for atom in self.conditions]
+        for number, part in enumerate(self.parts):
+            if len(self.parts) > 1:
+                lines.append(f"part {number + 1}: {', '.join(part.variables)}")
+            for seed in part.seeds:
+                lines += describe_seed(part, seed, relation_name, vertex_name)
+        return "\n".join(lines)
+
+
+def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, isomorphism: bool = False) -> Plan:
+    """Plan a pattern. Without `select` rows have all variables but blank nodes, in order of appearance.
+
+    With `isomorphism` all variables of a part and the constants of the pattern have pairwise different values; variables of
+    different parts are to be compared where the product is formed. O(atoms³).
+    """
+    distinct = _different(atoms)
+    variables = list(dict.fromkeys(term for atom in distinct for term in _ends(atom) if isinstance(term, str)))
+    chosen = tuple(v for v in variables if not v.startswith("_:")) if select is None else tuple(select)
+    for name in chosen:
+        if name not in variables or name.startswith("_:"):
+            raise QueryError(f"the pattern selects {name}, which is no variable of it")
+    if len(set(chosen)) < len(chosen):
+        raise QueryError("the pattern selects a variable twice")
+    constants = tuple(dict.fromkeys(int(term) for atom in distinct for term in _ends(atom) if not isinstance(term, str)))
+    if min(constants, default=0) < 0:
+        raise ValueError(f"a constant is the id of a vertex, 0 or more, not {min(constants)}")
+    return Plan(
+        select=chosen,
+        conditions=tuple(atom for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))),
+        parts=tuple(_part(part, chosen, constants if isomorphism else None) for part in _connected(distinct)),
+    )
+
+
+def connected_parts(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
+    """Return the atoms of each part, followed by each condition by itself. Raises `QueryError`. O(atoms²)."""
+    distinct = _different(atoms)
+    conditions = [(atom,) for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))]
+    return [*_connected(distinct), *conditions]
+
+
+def condition_part(atom: Atom) -> Part:
+    """Return a condition as a part without columns, which has one row while the edge is present."""
+    return _part((atom,), (), None)
+
+
+def _ends(atom: Atom) -> tuple[Term, Term]:
+    return atom.source, atom.target
+
+
+def is_one_part(atoms: Sequence[Atom]) -> bool:
+    """Return whether the plan of a pattern is one part without conditions.
+
+    Raises `QueryError` where there is none. O(atoms²).
+    """
+    different = _different(atoms)
+    connected = _connected(different)
+    return len(connected) == 1 and len(connected[0]) == len(different)
+
+
+def _different(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
+    different = tuple(dict.fromkeys(atoms))
+    if len(different) > MOST_ATOMS:
+        raise QueryError(f"the pattern has {len(different)} atoms; at most {MOST_ATOMS} are possible")
+    return different
+
+
+def _connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
+    """Return the atoms with variables, divided into parts that share no variable; in the order of the pattern."""
+    parts: list[tuple[set[Term], list[int]]] = []
+    for number, atom in enumerate(atoms):
+        variables: set[Term] = {term for term in _ends(atom) if isinstance(term, str)}
+        if not variables:
+            continue
+        numbers = [number]
+        apart = []
+        for held in parts:
+            if held[0] & variables:
+                variables |= held[0]
+                numbers += held[1]
+            else:
+                apart.append(held)
+        parts = [*apart, (variables, numbers)]
+    return [tuple(atoms[i] for i in sorted(numbers)) for _, numbers in sorted(parts, key=lambda part: min(part[1]))]
+
+
+def _part(atoms: tuple[Atom, ...], select: Sequence[str], distinct_constants: tuple[Term, ...] | None) -> Part:
+    terms = list(dict.fromkeys(term for atom in atoms for term in _ends(atom)))
+    columns = tuple(name for name in select if name in terms)
+    hidden = [term for term in terms if isinstance(term, str) and term not in columns]
+    constants: list[Term] = [term for term in terms if not isinstance(term, str)]
+    if distinct_constants is not None:
+        constants += [term for term in distinct_constants if term not in constants]
+    return Part(
+        atoms=atoms,
+        columns=columns,
+        slots=(*columns, *hidden, *constants),
+        seeds=tuple(_seed(atoms, seed, terms, constants, distinct_constants is not None) for seed in range(len(atoms))),
+    )
+
+
+def spanning_tree(part: Part) -> tuple[int, ...]:
+    """Return atoms that join all variables of a part without a cycle, each atom that joins what its predecessors do not."""
+    group = {name: name for name in part.variables}
+    tree = []
+    for number, (source, _, target) in enumerate(part.atoms):
+        if isinstance(source, str) and isinstance(target, str) and group[source] != group[target]:
+            tree.append(number)
+            old, new = group[target], group[source]
+            group = {name: new if held == old else held for name, held in group.items()}
+    return tuple(tree)
+
+
+def must_not_use_the_change(atoms: Sequence[Atom], atom: int, seed: int) -> bool:
+    """Return whether an atom reads its relation without the changing edge: the rule of `alt` and `neu`.
+
+    A solution that uses the changing edge in several atoms is then found once, from the first of them.
+    """
+    return atom < seed and atoms[atom].relation == atoms[seed].relation
+
+
+def _seed(atoms: tuple[Atom, ...], seed: int, terms: list[Term], constants: list[Term], isomorphism: bool) -> Seed:
+    bound: list[Term] = [*constants, *(term for term in dict.fromkeys(_ends(atoms[seed])) if isinstance(term, str))]
+    waiting = [number for number in range(len(atoms)) if number != seed]
+    tests = _tests(atoms, seed, waiting, bound)
+    fresh = list(dict.fromkeys(_ends(atoms[seed])))
+    looks = tuple(look for term in dict.fromkeys([*fresh, *constants]) for look in _looks(atoms, waiting, term))
+    pairs = [pair for pair in combinations(bound, 2) if any(isinstance(term, str) for term in pair)]
+    differ = tuple(pairs) if isomorphism else ()
+    steps = []
+    while len(bound) < len({*terms, *constants}):
+        candidates = [term for term in terms if isinstance(term, str) and term not in bound]
+        variable = max(candidates, key=lambda term: _closeness(atoms, waiting, term, bound))
+        assert isinstance(variable, str)
+        reaches = []
+        for number in waiting.copy():
+            source, _, target = atoms[number]
+            if (source == variable) != (target == variable):
+                other = target if source == variable else source
+                if other in bound:
+                    before = must_not_use_the_change(atoms, number, seed)
+                    reaches.append(Reach(atom=number, bound=other, forward=target == variable, excludes_change=before))
+                    waiting.remove(number)
+        before_it = tuple(bound)
+        bound.append(variable)
+        steps.append(
+            Step(
+                variable=variable,
+                reaches=tuple(reaches),
+                tests=_tests(atoms, seed, waiting, bound),
+                looks=tuple(_looks(atoms, waiting, variable)),
+                differs_from=before_it if isomorphism else (),
+            )
+        )
+    return Seed(atom=seed, tests=tests, looks=looks, differ=differ, steps=tuple(steps))
+
+
+def _closeness(atoms: Sequence[Atom], waiting: Sequence[int], variable: Term, bound: Sequence[Term]) -> tuple[int, int]:
+    """Return how many waiting atoms reach a variable from bound terms, and how many contain it."""
+    ends = [_ends(atoms[number]) for number in waiting]
+    reached = sum((a == variable and b in bound) or (b == variable and a in bound) for a, b in ends)
+    return reached, sum(variable in _ends(atom) for atom in atoms)
+
+
+def _tests(atoms: Sequence[Atom], seed: int, waiting: list[int], bound: Sequence[Term]) -> tuple[Test, ...]:
+    """Remove the atoms whose ends are both bound from `waiting`; return them as tests."""
+    both = [number for number in waiting if all(term in bound for term in _ends(atoms[number]))]
+    waiting[:] = [number for number in waiting if number not in both]
+    return tuple(Test(atom=number, excludes_change=must_not_use_the_change(atoms, number, seed)) for number in both)
+
+
+def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Look]:
+    """Return what the waiting atoms at a bound vertex require of it."""
+    found = []
+    for number in waiting:
+        source, relation, target = atoms[number]
+        if source == term:
+            found.append(Look(atom=number, term=term, relation=relation, forward=True))
+        if target == term:
+            found.append(Look(atom=number, term=term, relation=relation, forward=False))
+    return found
+
+
+# --- described -------------------------------------------------------------------------------------------------------
+
+
+def format_atom(atom: Atom, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]) -> str:
+    """Return an atom as text."""
+    source, target = (term if isinstance(term, str) else vertex_name(term) for term in _ends(atom))
+    return f"{source} {relation_name(atom.relation)} {target}"
+
+
+def describe_seed(
+    part: Part, seed: Seed, relation_name: Callable[[int], str], vertex_name: Callable[[int], str]
+) -> list[str]:
+    """Return the order of binding for a seed: a line for the change, which ends with a colon, then one a step."""
+
+    def walk(relation: int, term: Term, forward: bool) -> str:
+        end = term if isinstance(term, str) else vertex_name(term)
+        return f"{relation_name(relation)} {'from' if forward else 'into'} {end}"
+
+    def suffix(one: Reach | Test) -> str:
+        return " before" if one.excludes_change else ""
+
+    def clauses(tests: Sequence[Test], looks: Sequence[Look]) -> list[str]:
+        probes = [format_atom(part.atoms[test.atom], relation_name, vertex_name) + suffix(test) for test in tests]
+        return list(dict.fromkeys([*probes, *(walk(look.relation, look.term, look.forward) for look in looks)]))
+
+    required = clauses(seed.tests, seed.looks)
+    head = f"{format_atom(part.atoms[seed.atom], relation_name, vertex_name)} changes"
+    lines = [head + (f" (if {', '.join(required)})" if required else "") + ":"]
+    for step in seed.steps:
+        lists = [walk(part.atoms[r.atom].relation, r.bound, r.forward) + suffix(r) for r in step.reaches]
+        origin = lists[0] if len(lists) == 1 else f"the shortest of {', '.join(lists)}"
+        required = clauses(step.tests, step.looks)
+        lines.append(f"  {step.variable} from {origin}" + (f", if {', '.join(required)}" if required else ""))
+    return lines
+
+
+class ShapedPart(NamedTuple):
+    """A part of a pattern: its shape, the names of its columns, and the vertices of its constants."""
+
+    part: Part
+    columns: tuple[str, ...]
+    constants: tuple[int, ...] | None
+    """The vertices of the constants, or None where the part has them itself."""
+
+
+def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: bool) -> list[ShapedPart]:
+    """Return the parts of a pattern, followed by its conditions as parts without columns. Raises `QueryError`."""
+    if isomorphism:
+        plan = plan_pattern(atoms, select=select, isomorphism=True)
+        if len(plan.parts) > 1:
+            # Variables of different parts are compared where their product is formed, so all must be columns.
+            everything = [name for part in plan.parts for name in part.variables]
+            plan = plan_pattern(atoms, select=everything, isomorphism=True)
+        parts = [*plan.parts, *map(condition_part, plan.conditions)]
+        return [ShapedPart(part, part.columns, None) for part in parts]
+    return [_shaped(some, select) for some in connected_parts(atoms)]
+
+
+def _shaped(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
+    terms = dict.fromkeys(term for source, _, target in atoms for term in (source, target))
+    variables = {term: f"?{number}" for number, term in enumerate(t for t in terms if isinstance(t, str))}
+    constants = tuple(term for term in terms if not isinstance(term, str))
+    shown: dict[Term, Term] = {vertex: rank for rank, vertex in enumerate(constants)}
+    shown.update(variables.items())
+    columns = tuple(name for name in select if name in variables)
+    shape = tuple(Atom(shown[source], relation, shown[target]) for source, relation, target in atoms)
+    return ShapedPart(_part_of(shape, tuple(variables[name] for name in columns)), columns, constants)
+
+
+@lru_cache(maxsize=1 << 14)
+def _part_of(atoms: tuple[Atom, ...], columns: tuple[str, ...]) -> Part:
+    plan = plan_pattern(atoms, select=columns)
+    return plan.parts[0] if plan.parts else condition_part(plan.conditions[0])

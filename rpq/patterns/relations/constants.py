@@ -1,0 +1,110 @@
+"""The vertices of the constants of patterns: names that have an id only while the stream has them.
+
+A name gets an id with its first edge and returns it when its last edge has left; then another name may get the id. So all
+constants are looked up when names are new: before any of their edges enters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.stream.vertices import VertexDictionary
+
+_FIRST = -2
+"""The number of the first constant; -1 is no vertex."""
+
+
+class ConstantChanges(NamedTuple):
+    """The changes of constants when ids were given to new names."""
+
+    queries: set[str]
+    """The queries with a constant whose vertex has changed."""
+    fresh: set[str]
+    """The names that have a new vertex, which has no edges yet."""
+    bound: dict[int, int | None]
+    """The constants whose vertex has changed, by their numbers; None for constants without a vertex."""
+
+
+class Constants:
+    """The names in patterns, and their ids. Each has a number too, below -1, as long as it is watched."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, set[str]] = {}  # name to the queries that have it
+        self._ids: dict[str, int] = {}  # name to its id, if it has one
+        self._names: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def take(self, query: str, names: Iterable[str]) -> None:
+        """Watch the names of a query too."""
+        for name in names:
+            self._users.setdefault(name, set()).add(query)
+            if name not in self._numbers:
+                self._numbers[name] = self._free.pop() if self._free else _FIRST - len(self._numbers)
+
+    def release(self, query: str, names: Iterable[str]) -> list[int]:
+        """Stop watching names for a query; return the numbers of those that no query watches any more."""
+        gone = []
+        for name in names:
+            self._users[name].discard(query)
+            if not self._users[name]:
+                del self._users[name]
+                self._names.pop(self._ids.pop(name, -1), None)
+                gone.append(self._numbers.pop(name))
+        self._free += gone
+        return gone
+
+    def number_of(self, name: str) -> int:
+        """Return the number of a name that is watched."""
+        return self._numbers[name]
+
+    def id_of(self, name: str) -> int | None:
+        """Return the id of a name, or None while no edge has it."""
+        return self._ids.get(name)
+
+    def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> dict[int, int]:
+        """Look up the ids of names that are newly watched; return those found, by the names' numbers. O(names)."""
+        found = {}
+        for name in names:
+            if name not in self._ids and (identity := vertices.id_of(_as_vertex(name, vertices))) >= 0:
+                self._ids[name] = identity
+                self._names[identity] = name
+                found[self._numbers[name]] = identity
+        return found
+
+    def update(self, vertices: VertexDictionary, fresh: np.ndarray) -> ConstantChanges:
+        """Update the ids of constants after ids were given to new names. O(the fewer of both)."""
+        if not self._users or not len(fresh):
+            return ConstantChanges(set(), set(), {})
+        if len(fresh) < len(self._users):
+            ids = [int(identity) for identity in fresh]
+            named = [str(vertices.name_of(identity)) for identity in ids]
+            known = {name: identity for name, identity in zip(named, ids, strict=True) if name in self._users}
+            taken = {self._names[identity] for identity in ids if identity in self._names}
+        else:
+            found = {name: vertices.id_of(_as_vertex(name, vertices)) for name in self._users}
+            known = {name: identity for name, identity in found.items() if identity >= 0}
+            taken = {*self._users}
+        met = taken | {*known}
+        before = {name: self._ids.get(name) for name in met}
+        for name in met:
+            self._names.pop(self._ids.pop(name, -1), None)
+        for name, identity in known.items():
+            self._ids[name] = identity
+            self._names[identity] = name
+        others = {name for name in met if self._ids.get(name) != before[name]}
+        bound = {self._numbers[name]: self._ids.get(name) for name in others}
+        return ConstantChanges({query for name in others for query in self._users[name]}, others & {*known}, bound)
+
+
+def _as_vertex(name: str, vertices: VertexDictionary) -> int | str:
+    """Return a name as a vertex of the stream; where vertices are integers, the integer with that text."""
+    if vertices.kind == "int64" and name.removeprefix("-").isdecimal() and str(int(name)) == name:
+        return int(name)
+    return name

@@ -1,0 +1,338 @@
+"""The relations of an engine: creating and enlarging their arrays, and filling the lists for a side that a new plan walks.
+
+`tables.py` explains the contents of the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from rpq.compiled.views import view
+from rpq.errors import RpqError
+from rpq.patterns import tables
+from rpq.patterns.relations.adjacency import clear_header
+from rpq.patterns.relations.edges import drop_all, enter_all, enter_edges, enter_static, fill_side, find_edges, find_expiries
+from rpq.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
+from rpq.patterns.tables import BITS, NONE, Relations
+
+_MOST_FRAMES = 34
+_KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
+
+
+class RelationStore:
+    """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`."""
+
+    def __init__(self, *, capacity: int = 1024) -> None:
+        state = np.zeros(tables.RELATION_STATE, np.int64)
+        state[tables.EDGES] = 1
+        state[tables.NEXT_BOUNDARY] = NEVER
+        state[tables.SUPPORT_AT] = NONE
+        entries = 2
+        while entries < 2 * capacity:
+            entries *= 2
+        long = np.zeros(max(2, capacity) * tables.EDGE_LONG, np.int64)
+        self.relations = Relations(
+            lists=np.zeros(capacity, np.int64),
+            edge=long.view(np.int32),
+            long=long,
+            table=np.zeros(entries, np.int64),
+            slots=np.zeros(0, np.int32),
+            free=np.full(tables.CLASSES, NONE, np.int64),
+            relation=np.zeros(0, np.int64),
+            window=np.zeros(0, np.int64),
+            reader_first=np.zeros(1, np.int32),
+            reader=np.zeros(0, np.int32),
+            numbered_first=np.zeros(1, np.int32),
+            numbered=np.zeros(0, np.int32),
+            support=np.zeros(0, np.int64),
+            support_link=np.zeros(1, np.int64),
+            support_place=np.zeros(0, np.int32),
+            support_stack=np.zeros(_MOST_FRAMES * tables.SUPPORT_FRAME, np.int64),
+            state=state,
+        )
+        self.fills = 0
+        """How often edges entered a relation in bulk, not one by one in the order of the stream."""
+        self._note_capacities()
+
+    def _note_capacities(self) -> None:
+        """Store the lengths of the arrays for the kernels, which see pointers only."""
+        held, state = self.relations, self.relations.state
+        state[tables.ARENA] = state[tables.VERTICES] * state[tables.STRIDE]
+        state[tables.ARENA_ROOM] = len(held.lists) - state[tables.ARENA]
+        state[tables.EDGE_ROOM] = len(held.long) // tables.EDGE_LONG
+        state[tables.MASK] = len(held.table) - 1
+        state[tables.WINDOWS] = len(held.window) // tables.WINDOW_FIELDS
+
+    @property
+    def edge_count(self) -> int:
+        """The number of edges in all relations."""
+        return int(self.relations.state[tables.LIVE])
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return sum(array.nbytes for array in self.relations) - self.relations.edge.nbytes
+
+    # --- windows, relations, labels --------------------------------------------------------------------------------
+
+    def add_window(self, kind: Literal["time", "count", "unbounded"], *, size: int = 1, slide: int = 1) -> int:
+        """Add a window; return its number. `size` and `slide` are in units of the timestamps, or in inserts."""
+        held = self.relations
+        row = self._window(kind, size, slide)
+        row[tables.FIRST_SLOT] = len(held.slots)
+        self.relations = held._replace(
+            window=np.concatenate([held.window, row]),
+            slots=np.concatenate([held.slots, np.zeros(0 if kind == "unbounded" else SLOTS_A_WINDOW, np.int32)]),
+        )
+        self._note_capacities()
+        return len(held.window) // tables.WINDOW_FIELDS
+
+    def reuse_window(self, window: int, kind: Literal["time", "count"], *, size: int, slide: int) -> None:
+        """Turn a resting window of time or count into another window."""
+        fields = self.relations.window[window * tables.WINDOW_FIELDS :][: tables.WINDOW_FIELDS]
+        first = fields[tables.FIRST_SLOT]
+        fields[:] = self._window(kind, size, slide)
+        fields[tables.FIRST_SLOT] = first
+
+    def rest_window(self, window: int) -> None:
+        """Stop a window of time or count that has no edges, until it is reused."""
+        fields = self.relations.window[window * tables.WINDOW_FIELDS :]
+        self.relations.state[tables.COUNT_WINDOWS] -= fields[tables.KIND] == tables.COUNT_WINDOW
+        fields[tables.KIND] = tables.UNBOUNDED
+
+    def set_number(self, window: int, number: int) -> None:
+        """Set how many inserts a count window has numbered; its edges must expire later than that."""
+        fields = self.relations.window[window * tables.WINDOW_FIELDS :]
+        fields[tables.NUMBER] = number
+        fields[tables.CURSOR] = number // int(fields[tables.SLIDE]) + 1
+
+    def number_of(self, window: int) -> int:
+        """Return how many inserts a count window has numbered."""
+        return int(self.relations.window[window * tables.WINDOW_FIELDS + tables.NUMBER])
+
+
+    def _window(self, kind: str, size: int, slide: int) -> np.ndarray:
+        held = self.relations
+        row = np.zeros(tables.WINDOW_FIELDS, np.int64)
+        row[[tables.KIND, tables.SIZE, tables.SLIDE]] = _KINDS[kind], size, slide
+        row[tables.EARLIEST] = NEVER
+        held.state[tables.COUNT_WINDOWS] += kind == "count"
+        row[tables.REACHES_FROM], row[tables.REACHES_TO], row[tables.REACHES] = 1, 0, np.iinfo(np.int64).min
+        if kind == "time" and held.state[tables.HAS_TIME]:
+            row[tables.CURSOR] = held.state[tables.STREAM_TIME] // slide + 1
+            boundary = int(row[tables.CURSOR]) * slide
+            held.state[tables.NEXT_BOUNDARY] = min(int(held.state[tables.NEXT_BOUNDARY]), boundary)
+        return row
+
+    def add_relation(self, window: int, *, loopless: bool = False) -> int:
+        """Add an empty relation under a window; return its number.
+
+        With `loopless` it has no edges from a vertex to itself.
+        """
+        held = self.relations
+        row = np.zeros(tables.RELATION_FIELDS, np.int64)
+        row[tables.WINDOW] = window
+        row[[tables.CELL, tables.CELL + 1, tables.SEED, tables.SUPPORT]] = NONE
+        row[tables.LOOPLESS] = int(loopless)
+        self.relations = held._replace(relation=np.concatenate([held.relation, row]))
+        return len(held.relation) // tables.RELATION_FIELDS
+
+    def reuse_relation(self, relation: int, window: int, *, loopless: bool = False) -> None:
+        """Turn a relation without readers and edges into another one; the sides that it keeps stay."""
+        fields = self.relations.relation[relation * tables.RELATION_FIELDS :][: tables.RELATION_FIELDS]
+        fields[tables.WINDOW] = window
+        fields[tables.LOOPLESS] = int(loopless)
+        fields[tables.COUNTED :] = 0
+
+    def empty_relation(self, relation: int) -> None:
+        """Remove all edges from a relation that no plan reads. O(edges of all relations)."""
+        drop_all(view(self.relations), relation)
+
+    def fill_relation(
+        self, relation: int, source: np.ndarray, target: np.ndarray, time: np.ndarray, expires: np.ndarray
+    ) -> None:
+        """Enter edges into an empty relation, with the slides at which they expire; nothing is enumerated."""
+        self.fills += 1
+        at = np.zeros(1, np.int64)
+        while (code := enter_edges(view(self.relations), relation, source, target, time, expires, at)) != tables.DONE:
+            self.grow(code)
+
+    def enter_static(self, relation: int, source: np.ndarray, target: np.ndarray) -> None:
+        """Make edges of a relation static, so that they stay whether its window holds them or not; nothing is enumerated."""
+        self.fills += 1
+        at = np.zeros(1, np.int64)
+        while (code := enter_static(view(self.relations), relation, source, target, at)) != tables.DONE:
+            self.grow(code)
+
+    def expiries(self, relation: int, source: np.ndarray, target: np.ndarray, absent: int) -> np.ndarray:
+        """Return the slides at which edges expire from a relation's window, or `absent` for edges that it does not have.
+
+        Edges that are only static have `tables.ABSENT_FROM_WINDOW`.
+        """
+        found = np.empty(len(source), np.int64)
+        find_expiries(view(self.relations), relation, source, target, found, absent)
+        return found
+
+    def holds(self, relation: int, source: int, target: int) -> bool:
+        """Return whether an edge is in a relation."""
+        return self._edge(relation, source, target) != 0
+
+    def time_of(self, relation: int, source: int, target: int) -> int | None:
+        """Return the timestamp of an edge of a relation, or None for a static one that the window does not hold."""
+        time = int(self.relations.long[self._edge(relation, source, target) * tables.EDGE_LONG + tables.TIME])
+        return None if time == tables.ABSENT_FROM_WINDOW else time
+
+    def _edge(self, relation: int, source: int, target: int) -> int:
+        found = np.zeros(1, np.int64)
+        find_edges(view(self.relations), relation, np.array([source]), np.array([target]), found)
+        return int(found[0])
+
+    def edges_held(self, relation: int) -> int:
+        """Return the number of edges that a relation's window holds."""
+        fields = self.relations.relation[relation * tables.RELATION_FIELDS :]
+        return int(fields[tables.EDGES_HELD] - fields[tables.STATIC_ALONE])
+
+    def tuple_counts(self, relation: int) -> np.ndarray:
+        """Return how many tuples with its label were inserted, refreshed, deleted, absent, late."""
+        return self.relations.relation[relation * tables.RELATION_FIELDS :][tables.COUNTED : tables.RELATION_FIELDS].copy()
+
+    def read_labels(self, readers: Sequence[Sequence[int]], numbering: Sequence[Sequence[int]] | None = None) -> None:
+        """Make the edges of label i belong to the relations `readers[i]`, at most one a window.
+
+        Its inserts are numbered by the count windows `numbering[i]`, by default those of the relations.
+        """
+        if numbering is None:
+            numbering = [[window for window in map(self._window_of, some) if self._counts(window)] for some in readers]
+        reader_first, reader = _ragged(readers)
+        numbered_first, numbered = _ragged(numbering)
+        self.relations = self.relations._replace(
+            reader_first=reader_first, reader=reader, numbered_first=numbered_first, numbered=numbered
+        )
+
+    def _window_of(self, relation: int) -> int:
+        return int(self.relations.relation[relation * tables.RELATION_FIELDS + tables.WINDOW])
+
+    def _counts(self, window: int) -> bool:
+        return bool(self.relations.window[window * tables.WINDOW_FIELDS + tables.KIND] == tables.COUNT_WINDOW)
+
+    def header(self, relation: int, side: int) -> tuple[int, int, int]:
+        """Return the place of a side's header in a vertex record: its offset, that of its word of bits, and its bit."""
+        fields = self.relations.relation[relation * tables.RELATION_FIELDS + side :]
+        return int(fields[tables.CELL]), int(fields[tables.WORD]), int(fields[tables.BIT])
+
+    def keep_side(self, relation: int, side: int) -> None:
+        """Keep lists of the neighbours on one side of a relation. O(vertices + edges) where they were not kept."""
+        fields = self.relations.relation[relation * tables.RELATION_FIELDS + side :]
+        if fields[tables.CELL] != NONE:
+            return
+        fields[tables.CELL], fields[tables.WORD], fields[tables.BIT] = self.take_headers(1)[0]
+        held = int(self.relations.relation[relation * tables.RELATION_FIELDS + tables.EDGES_HELD])
+        # A list of n edges passes through regions of fewer than 4 n entries in all.
+        self._reshape(room=4 * held)
+        if held and not fill_side(view(self.relations), relation, side):
+            raise AssertionError("the arena was too small for a side")
+
+    def take_headers(self, count: int) -> list[tuple[int, int, int]]:
+        """Add headers with their bits in one word to the vertex records.
+
+        Returns (offset, offset of the word, bit) of each. O(vertices).
+        """
+        state = self.relations.state
+        first = int(state[tables.SIDES_KEPT])
+        if first % BITS + count > BITS:
+            first += BITS - first % BITS
+        state[tables.SIDES_KEPT] = first + count
+        words = [number // BITS * (BITS + 1) for number in range(first, first + count)]
+        headers = [(word + 1 + (first + i) % BITS, word, 1 << (first + i) % BITS) for i, word in enumerate(words)]
+        self._reshape(stride=headers[-1][0] + 1)
+        return headers
+
+    def clear_headers(self, headers: Sequence[tuple[int, int, int]]) -> None:
+        """Empty the lists under headers. O(vertices × headers)."""
+        stride = int(self.relations.state[tables.STRIDE])
+        records = self.relations.lists[: self.relations.state[tables.ARENA]].reshape(-1, stride)
+        for cell, word, bit in headers:
+            clear_header(view(self.relations), cell)
+            records[:, word] &= ~np.int64(bit)
+
+    def make_room_for_supports(self, count: int) -> None:
+        """Make room for the support lists of atoms 0 … count − 1."""
+        held, state = self.relations, self.relations.state
+        edges, old = int(state[tables.EDGE_ROOM]), int(state[tables.PLACES])
+        places = np.zeros((edges, 2 * count), np.int32)
+        places[:, :old] = held.support_place.reshape(edges, old)
+        support = np.zeros(count * tables.SUPPORT_FIELDS, np.int64)
+        support[: len(held.support)] = held.support
+        state[tables.PLACES] = 2 * count
+        self.relations = held._replace(support=support, support_place=places.reshape(-1))
+
+    # --- growth ------------------------------------------------------------------------------------------------------
+
+    def make_room_for_vertices(self, count: int) -> None:
+        """Make room for the records of vertices 0 … count − 1. Amortised O(1) a vertex."""
+        held = int(self.relations.state[tables.VERTICES])
+        if count > held:
+            self._reshape(vertices=max(count, held + held // 2))
+
+    def _reshape(self, *, vertices: int | None = None, stride: int | None = None, room: int = 0) -> None:
+        """Make vertex records longer or more numerous, or make room for `room` more entries in the arena."""
+        held, state = self.relations, self.relations.state
+        old_vertices, old_stride, old_arena = (int(state[i]) for i in (tables.VERTICES, tables.STRIDE, tables.ARENA))
+        vertices = old_vertices if vertices is None else vertices
+        stride = old_stride if stride is None else stride
+        top = int(state[tables.ARENA_TOP])
+        room = max(int(state[tables.ARENA_ROOM]), top + room)
+        lists = np.zeros(vertices * stride + room, np.int64)
+        records = lists[: old_vertices * stride].reshape(old_vertices, stride)
+        records[:, :old_stride] = held.lists[:old_arena].reshape(old_vertices, old_stride)
+        lists[vertices * stride : vertices * stride + top] = held.lists[old_arena : old_arena + top]
+        state[tables.VERTICES], state[tables.STRIDE] = vertices, stride
+        self.relations = held._replace(lists=lists)
+        self._note_capacities()
+
+    def grow(self, code: int) -> None:
+        """Make longer what a kernel needs longer: a `NEED_` code that is not about the output."""
+        held, state = self.relations, self.relations.state
+        if code == tables.NEED_ARENA:
+            top = int(state[tables.ARENA_TOP])
+            most = tables.LENGTH
+            if state[tables.ARENA_ROOM] - top > most:
+                raise RpqError(f"a vertex has more than {most:,} edges of one relation, which is the most there can be")
+            # The region that is needed is no larger than what is there, or it is the first one. Records are copied as well,
+            # so where the arena is small beside them it grows by more.
+            self._reshape(room=max(top + 8, int(state[tables.ARENA]) // 4))
+        elif code == tables.NEED_EDGES:
+            count = int(state[tables.EDGE_ROOM])
+            long = np.zeros((count + max(count, 8)) * tables.EDGE_LONG, np.int64)
+            long[: len(held.long)] = held.long
+            places = np.zeros(len(long) // tables.EDGE_LONG * int(state[tables.PLACES]), np.int32)
+            places[: len(held.support_place)] = held.support_place
+            self.relations = held._replace(long=long, edge=long.view(np.int32), support_place=places)
+        elif code == tables.NEED_TABLE:
+            table = np.zeros(2 * len(held.table), np.int64)
+            enter_all(held.table, table, len(table) - 1)
+            self.relations = held._replace(table=table)
+        else:
+            raise AssertionError(f"code {code}")
+        self._note_capacities()
+
+
+def _ragged(lists: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return lists as (first, entries), in int32: list i is first[i] : first[i + 1] of the entries."""
+    first = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum([len(entries) for entries in lists], out=first[1:])
+    return first, np.array([entry for entries in lists for entry in entries], np.int32)
+
+
+def neighbours(store: RelationStore, relation: int, vertices: Sequence[int] | None, *, inward: bool) -> np.ndarray:
+    """Return the sources of edges into some vertices, or (`inward`) the targets of edges from them.
+
+    Without `vertices`, those of all edges. O(edges of all relations).
+    """
+    edges = store.relations.edge.reshape(-1, tables.EDGE)[1 : store.relations.state[tables.EDGES]]
+    near, far = (tables.SOURCE, tables.TARGET) if inward else (tables.TARGET, tables.SOURCE)
+    mine = edges[edges[:, tables.RELATION] == relation]
+    return np.unique(mine[:, far] if vertices is None else mine[np.isin(mine[:, near], vertices), far])
