@@ -76,7 +76,8 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
     compiled: dict[str, float] = {}
     if queries:
         slots = task_slots(session)
-        task = WarmUp(one_query_of_each_kind(queries), vertices="int64" if integers else "string", threads=task_threads(session))
+        vertices = "int64" if integers else "string"
+        task = WarmUp(one_query_of_each_kind(queries), vertices=vertices, threads=task_threads(session))
         for host, seconds, why in session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect():
             if why is not None:
                 compiled[host] = max(seconds, compiled.get(host, 0.0))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq import automata
-from rpq.patterns.chains import chains_to_evaluate, with_chains_merged
+from rpq.patterns.chains import chains_to_evaluate, merge_chains_of_atoms
 from rpq.queries import pattern
 from rpq.queries.pattern import parse_pattern
 from tests import reference_patterns as oracle

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.paths.index import layout
-from rpq.patterns.directed_atoms import Neighbours, directed
+from rpq.patterns.meanings import Neighbours, direct_atoms
 from rpq.queries.pattern import parse_pattern
 from tests import pattern_strategies
 from tests.pattern_twins import PatternTwins, by_event, long_streams, query_of, rows_of, streams

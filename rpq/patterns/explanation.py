@@ -17,8 +17,7 @@ from rpq.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_o
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.relations.path_relations import PathContent
 from rpq.patterns.relations.shared_relations import Content
-from rpq.queries.pattern import Pattern
-from rpq.queries.pattern_text import Blank, Constant, Term, Variable
+from rpq.queries.pattern import Blank, Constant, Pattern, Term, Variable
 from rpq.queries.query import PatternQuery, Query
 
 

@@ -27,9 +27,8 @@ from rpq.automata.expressions import Expression, Inverse, Label, SizeError
 from rpq.automata.symbols import Symbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.patterns.joins.plan import Atom as PlanAtom
-from rpq.queries.literals import lexical_form
-from rpq.queries.pattern_text import Atom, Constant, Term
-from rpq.queries.pattern_text import Term as AskedTerm
+from rpq.queries.pattern import Atom, Constant, Term, lexical_form
+from rpq.queries.pattern import Term as AskedTerm
 from rpq.queries.query import compiled
 
 

@@ -28,8 +28,7 @@ from rpq.patterns.relations.shared_relations import Content
 from rpq.patterns.rows.delivered import PartRows, Place, events_of
 from rpq.patterns.rows.solutions import Solutions
 from rpq.patterns.witness import WindowGraph, Witness, witness_of
-from rpq.queries import written_patterns
-from rpq.queries.kinds import Kind
+from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
@@ -546,11 +545,12 @@ class RunningPattern(RunningQuery):
         self._latency_before = self._host.latency - latency
         self._rows[:] = rows
 
-    def _read_aside(self, saved: Described, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
+    def _read_aside(self, saved: JsonValue, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
         """Read for each path the roots that were set aside, with the size of each. Raises `Damage`."""
         if "set_aside" not in saved:
             return [{} for _ in self._relations.path_relations]
-        return [aside_of(roots, id_of) for roots in saved["set_aside"].tuple_of(len([*self._relations.path_relations]))]
+        count = len([*self._relations.path_relations])
+        return [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(count)]
 
     def _check(self) -> None:
         """Assert that the counted solutions are those of the relations. O(answers)."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.errors import QueryError
-from rpq.files.described import Damage
+from rpq.files.json_values import Damage
 from rpq.patterns.meanings import DirectedAtom, Neighbours, PathRead, Roots
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent, PathRelation, content_of
@@ -21,7 +21,7 @@ from rpq.patterns.tally import Tally
 from rpq.patterns.verdicts import NOT_HELD
 from rpq.queries.protocol import COUNTS
 from rpq.queries.query import PatternQuery
-from rpq.queries.readings import Reading
+from rpq.queries.readings import LabelSet, Reading
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import UnboundedWindow

@@ -21,7 +21,7 @@ from rpq.patterns.joins.binding_search import Binding, find_binding
 from rpq.patterns.joins.plan import Part
 from rpq.patterns.meanings import Meaning, NamedVertex, PathRead, edge_step
 from rpq.patterns.pattern_host import PatternHost
-from rpq.queries.pattern_text import Atom, Constant
+from rpq.queries.pattern import Atom, Constant
 from rpq.queries.query import PatternQuery
 from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary

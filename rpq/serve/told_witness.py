@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rpq.paths.path import Path
-from rpq.patterns.witnessed import Step, Witness
+from rpq.patterns.witness import Step, Witness
 from rpq.serve import models
 from rpq.serve.json_values import json_value
 

@@ -25,14 +25,13 @@ from rpq.paths.index import layout
 from rpq.paths.index.delta_index import PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
 from rpq.paths.program import Compiled
-from rpq.paths.which_judge import judge_for
-from rpq.paths.words import words_of
+from rpq.paths.sharing import words_of
+from rpq.paths.simple.simple_judge import judge_for
 from rpq.patterns.relations.constants import Constants
 from rpq.patterns.relations.relation import RelationStore, neighbours
 from rpq.patterns.relations.shared_relations import Content, SharedRelations
 from rpq.patterns.relations.wheel import NEVER
 from rpq.patterns.tables import NO_CHANGES, Changes
-from rpq.queries.label_set import LabelSet
 from rpq.queries.protocol import Guard, Overrun
 from rpq.queries.query import PatternQuery, compiled
 from rpq.queries.readings import LabelSet

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from rpq.patterns.relations.relation import RelationStore
-from rpq.queries.label_set import LabelSet
+from rpq.queries.readings import LabelSet
 from rpq.stream.stream_labels import LabelName, StreamLabel, name_in, text_of
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
