@@ -93,7 +93,7 @@ _LAZY = {
 
 
 def _sparql_query() -> type:
-    found: type = import_module("rpq.sparql.sparql_query").SparqlQuery
+    found: type = import_module("rpq.sparql.query").SparqlQuery
     return found
 
 

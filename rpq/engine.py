@@ -36,8 +36,8 @@ from rpq.running.limits import default_limit
 from rpq.running.lost_edges import refuse_if_lost
 from rpq.running.statistics import Statistics, statistics_of
 from rpq.running.turns import alone
-from rpq.sparql import written_sparql
-from rpq.sparql.explained_sparql import SparqlExplanation
+from rpq.sparql import running_query
+from rpq.sparql.explanation import SparqlExplanation
 from rpq.state.engine_state import read_state, write_state
 from rpq.state.state_content import EventsState, KeptWindow
 from rpq.stream.columns import columns_of, is_plain, only_tuple, table_of_rows, time_of, with_event
@@ -49,7 +49,7 @@ from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 kinds.register(path_query.KIND)
 kinds.register(pattern_query.KIND)
-kinds.register(written_sparql.KIND)
+kinds.register(running_query.KIND)
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 

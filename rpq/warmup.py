@@ -24,8 +24,8 @@ from rpq.queries.readings import Reading
 from rpq.results.filling import Names, Region, spread
 from rpq.results.joined_lines import joined_lines
 from rpq.results.naming import place_rows
-from rpq.sparql.scope import atoms_of
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.algebra import atoms_of
+from rpq.sparql.query import SparqlQuery
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary

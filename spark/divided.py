@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rpq
 from rpq.queries.query import PatternQuery
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.query import SparqlQuery
 
 
 def divided(query: rpq.Query) -> str:

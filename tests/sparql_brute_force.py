@@ -17,7 +17,6 @@ from rpq.automata.expressions import (
     NegatedSet,
     Repetition,
 )
-from rpq.sparql.aggregates import accumulator
 from rpq.sparql.algebra import (
     Conjunction,
     Distinct,
@@ -34,7 +33,8 @@ from rpq.sparql.algebra import (
     Values,
     name_of,
 )
-from rpq.sparql.formula_values import holds, judge, value_or_none
+from rpq.sparql.values.aggregates import accumulator
+from rpq.sparql.values.formula_values import holds, judge, value_or_none
 
 Triples = frozenset[tuple[str, str, str]]
 Solution = dict[str, str]

@@ -19,11 +19,10 @@ import pyoxigraph
 
 import rpq
 from rpq.automata.expressions import Label, NegatedSet
-from rpq.sparql.algebra import Operator, SparqlQuestion
-from rpq.sparql.reading import read
-from rpq.sparql.scope import atoms_of, bodies_of, children, formulas_of
-from rpq.sparql.source_text import SourceText
-from rpq.sparql.window_clauses import CountExtent, TimeExtent, take_out
+from rpq.sparql.algebra import CountExtent, Operator, SparqlQuestion, TimeExtent, atoms_of, bodies_of, children, formulas_of
+from rpq.sparql.syntax.reading import read
+from rpq.sparql.syntax.source_text import SourceText
+from rpq.sparql.syntax.window_clauses import take_out
 from rpq.stream.durations import NANOSECONDS, nanoseconds_of
 from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS, rdf_stream
 from rpq.workloads.sparql_queries import NamedSparql

@@ -19,7 +19,7 @@ from rpq.readers import RdfReading, open_reader
 from rpq.readers.rdf import graph_times, rdf_columns, statements
 from rpq.readers.rdf.rdf_columns import kinds_of, lines_of
 from rpq.readers.rdf.rdf_terms import rdf_term, vertex_text
-from rpq.sparql.terms import RDF, XSD, literal_text
+from rpq.sparql.values.terms import RDF, XSD, literal_text
 
 ox = pytest.importorskip("pyoxigraph")
 rdflib = pytest.importorskip("rdflib")

@@ -12,13 +12,12 @@ from random import Random
 import pytest
 
 from rpq.errors import SparqlError
-from rpq.sparql.algebra import Conjunction, Filter, Join
+from rpq.sparql.algebra import Conjunction, Filter, Join, certain, is_monotone, possible
 from rpq.sparql.algebra_text import algebra_text, formula_text
-from rpq.sparql.reading import read
 from rpq.sparql.rewriting import filtered_conjunction, rewritten
-from rpq.sparql.scope import certain, is_monotone, possible
-from rpq.sparql.terms import XSD
-from rpq.sparql.typed_values import integer_term
+from rpq.sparql.syntax.reading import read
+from rpq.sparql.values.terms import XSD
+from rpq.sparql.values.typed_values import integer_term
 from tests.sparql_brute_force import rows, solutions
 
 pyoxigraph = pytest.importorskip("pyoxigraph")

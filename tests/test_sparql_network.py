@@ -12,13 +12,12 @@ from rpq import automata
 from rpq.errors import SparqlError
 from rpq.patterns.directed_atoms import PathRead
 from rpq.patterns.meanings import Named
-from rpq.sparql.network.conjunction_parts import ConjunctionPart
-from rpq.sparql.network.delta_bags import DeltaBag, bag_of, together
-from rpq.sparql.network.evaluating import Network
-from rpq.sparql.network.net_events import netted
-from rpq.sparql.network.planning import planned
+from rpq.sparql.network.bags import DeltaBag, bag_of, together
+from rpq.sparql.network.conversions import netted
+from rpq.sparql.network.evaluation import Network
+from rpq.sparql.network.planning import ConjunctionPart, planned
 from rpq.sparql.network.term_ids import TermIds
-from rpq.sparql.reading import read
+from rpq.sparql.syntax.reading import read
 from tests.reference import evaluate
 from tests.reference_sparql import Evaluation
 from tests.reference_sparql_parser import parse

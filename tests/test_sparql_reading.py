@@ -13,6 +13,7 @@ from rpq.sparql.algebra import (
     Aggregate,
     Call,
     Conjunction,
+    CountExtent,
     Distinct,
     Exists,
     Extend,
@@ -23,13 +24,17 @@ from rpq.sparql.algebra import (
     Minus,
     Project,
     SemiJoin,
+    TimeExtent,
+    UnboundedExtent,
     Union,
     Values,
+    certain,
+    is_monotone,
+    possible,
+    windows_read,
 )
-from rpq.sparql.reading import read
-from rpq.sparql.scope import certain, is_monotone, possible, windows_read
-from rpq.sparql.terms import RDF, XSD
-from rpq.sparql.window_clauses import CountExtent, TimeExtent, UnboundedExtent
+from rpq.sparql.syntax.reading import read
+from rpq.sparql.values.terms import RDF, XSD
 
 rdflib = pytest.importorskip("rdflib")
 
@@ -440,8 +445,8 @@ def test_a_time_window_in_the_unit_of_the_stream():
 def test_importing_the_package_loads_no_rdflib():
     import subprocess
 
-    imports = "import sys, rpq, rpq.sparql.algebra, rpq.sparql.aggregates, rpq.sparql.formula_values, rpq.sparql.reading"
-    code = f"{imports}; print('rdflib' in sys.modules)"
+    modules = "rpq.sparql.algebra, rpq.sparql.values.aggregates, rpq.sparql.values.formula_values, rpq.sparql.syntax.reading"
+    code = f"import sys, rpq, {modules}; print('rdflib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -8,13 +8,12 @@ from random import Random
 
 import pytest
 
-from rpq.sparql.algebra import Project
-from rpq.sparql.formula_values import judge, value_or_none
-from rpq.sparql.reading import read
-from rpq.sparql.regular_expressions import UnsupportedPattern, compiled, replaced
-from rpq.sparql.scope import children
-from rpq.sparql.terms import XSD, literal_text, read_literal, resolved
-from rpq.sparql.typed_values import NoValue
+from rpq.sparql.algebra import Project, children
+from rpq.sparql.syntax.reading import read
+from rpq.sparql.values.formula_values import judge, value_or_none
+from rpq.sparql.values.regular_expressions import UnsupportedPattern, compiled, replaced
+from rpq.sparql.values.terms import XSD, literal_text, read_literal, resolved
+from rpq.sparql.values.typed_values import NoValue
 
 pytest.importorskip("rdflib")
 
@@ -437,7 +436,7 @@ def test_that_a_pattern_is_none_is_remembered(monkeypatch):
     for _ in range(2):
         with pytest.raises(UnsupportedPattern, match="too large"):
             compiled(refused, "")
-        monkeypatch.setattr("rpq.sparql.regular_expressions.require_engine", lambda: pytest.fail("compiled again"))
+        monkeypatch.setattr("rpq.sparql.values.regular_expressions.require_engine", lambda: pytest.fail("compiled again"))
 
 
 @pytest.mark.parametrize("expression", VERTICES)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rpq import automata
     from rpq.patterns.explained import Explanation
     from rpq.queries.query_file import AskedQuery
-    from rpq.sparql.explained_sparql import SparqlExplanation
+    from rpq.sparql.explanation import SparqlExplanation
 
 
 @click.command("explain", short_help="Show how a path expression or a graph pattern is understood.")
@@ -81,8 +81,8 @@ def _explained_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> S
     from dataclasses import replace
 
     from rpq.errors import QueryError
-    from rpq.sparql.explained_sparql import explained
-    from rpq.sparql.sparql_query import SparqlQuery
+    from rpq.sparql.explanation import explained
+    from rpq.sparql.query import SparqlQuery
     from rpq.stream.window import Window
 
     try:

@@ -55,8 +55,8 @@ class QueryOptions:
         from rpq.stream.window_text import kind_of_text
 
         if text is not None and self.window is None and self.slide is None and is_sparql(text, self.language):
-            from rpq.sparql.reading import read
-            from rpq.sparql.scope import reads_default
+            from rpq.sparql.algebra import reads_default
+            from rpq.sparql.syntax.reading import read
 
             if has_static or not reads_default(read(text, paths=self.paths).body):
                 return
@@ -132,7 +132,7 @@ class QueryOptions:
         from rpq.errors import QueryError
         from rpq.queries.language import language_of, unfit
         from rpq.queries.pattern import Pattern
-        from rpq.sparql.reading import read
+        from rpq.sparql.syntax.reading import read
 
         language = self.language or language_of(text)
         try:
@@ -158,7 +158,7 @@ class QueryOptions:
 def in_unit_of_stream(query: Query, unit: str | None) -> Query:
     """A query whose text declares windows in durations as one over numbers of the stream's unit. Raises `QueryError`."""
     from rpq.errors import QueryError
-    from rpq.sparql.sparql_query import SparqlQuery
+    from rpq.sparql.query import SparqlQuery
 
     if not isinstance(query, SparqlQuery) or not query.declares_durations:
         return query

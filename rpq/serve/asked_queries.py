@@ -10,7 +10,7 @@ from typing import Any
 from rpq.errors import QueryError
 from rpq.queries.query import PatternQuery, Query
 from rpq.queries.query_file import AskedQuery, Place, asked_query
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.query import SparqlQuery
 from rpq.stream.durations import DurationError, duration_text, parse_duration
 from rpq.stream.window import Window
 from rpq.stream.window_text import kind_of_text, told

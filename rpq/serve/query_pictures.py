@@ -8,7 +8,7 @@ from rpq import automata
 from rpq.cli.explain import describe
 from rpq.queries.query import PatternQuery, Query
 from rpq.serve.drawn_graphs import Arrow, Node, drawn
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.query import SparqlQuery
 
 if TYPE_CHECKING:
     from rpq.patterns.explained import Explanation
@@ -28,7 +28,7 @@ def explained(query: Query, running: object | None = None) -> Explained:
     """What a query means; `running` is what an engine explains of it, if one runs it and it is no path query."""
     if isinstance(query, SparqlQuery):
         if running is None:
-            from rpq.sparql.explained_sparql import explained as of_sparql
+            from rpq.sparql.explanation import explained as of_sparql
 
             running = of_sparql(query, "")
         return Explained(str(running), None)

@@ -24,11 +24,14 @@ from rpq.sparql.algebra import (
     Union,
     Values,
     WindowAtom,
+    bodies_of,
+    certain,
+    children,
+    formulas_of,
+    possible,
 )
-from rpq.sparql.formula_reading import number_literal
-from rpq.sparql.scope import bodies_of, certain, children, formulas_of, possible
-from rpq.sparql.terms import XSD, is_blank, is_literal, read_literal
-from rpq.sparql.typed_values import FALSE, TRUE
+from rpq.sparql.values.terms import XSD, is_blank, is_literal, number_literal, read_literal
+from rpq.sparql.values.typed_values import FALSE, TRUE
 
 _INFIX = {"||": 0, "&&": 1, "=": 2, "!=": 2, "<": 2, ">": 2, "<=": 2, ">=": 2, "IN": 2, "NOT IN": 2, "+": 3, "-": 3}
 _INFIX |= {"*": 4, "/": 4}
@@ -40,7 +43,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?<!
 def algebra_text(operator: Operator) -> str:
     """An operator with all below it, indented, with what it binds behind it.
 
-    >>> from rpq.sparql.reading import read
+    >>> from rpq.sparql.syntax.reading import read
     >>> print(algebra_text(read("SELECT ?x { ?x <a2q> ?y OPTIONAL { ?y <c2q> ?z } FILTER(?y > 3) }").body))
     project ?x         binds x
       filter ?y > 3    binds x, y, perhaps z

@@ -23,10 +23,13 @@ from rpq.sparql.algebra import (
     Project,
     SemiJoin,
     Union,
+    certain,
+    has_exists,
     joined,
+    possible,
     united,
+    variables_of,
 )
-from rpq.sparql.scope import bodies_of, certain, possible, variables_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def rewritten(operator: Operator) -> Operator:
     """The operator with filters pushed down and conjunctions joined. O(size · depth).
 
     >>> from rpq.sparql.algebra_text import algebra_text
-    >>> from rpq.sparql.reading import read
+    >>> from rpq.sparql.syntax.reading import read
     >>> body = read("SELECT ?x { { ?x <a> ?y FILTER(?y > 3) } { ?x <b> ?z OPTIONAL { ?z <c> ?w } } FILTER(?z < 5) }").body
     >>> print(algebra_text(rewritten(body)))
     project ?x           binds x
@@ -75,7 +78,7 @@ def rewritten(operator: Operator) -> Operator:
 def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
     """The conjunction that an operator is, with filters on it or none; None for any other operator."""
     conditions: list[Formula] = []
-    while isinstance(operator, Filter) and not _has_exists(operator.condition):
+    while isinstance(operator, Filter) and not has_exists(operator.condition):
         conditions.append(operator.condition)
         operator = operator.inner
     if not isinstance(operator, Conjunction):
@@ -113,7 +116,7 @@ def _joined(parts: list[Operator]) -> Operator:
 
 def _pushed(operator: Operator, condition: Formula) -> Operator:
     """A filter over an operator whose own filters are in their places."""
-    if _has_exists(condition):  # it looks at all that is around its body
+    if has_exists(condition):  # it looks at all that is around its body
         return Filter(operator, condition)
     names = variables_of(condition)
     match operator:
@@ -142,7 +145,3 @@ def _pushed(operator: Operator, condition: Formula) -> Operator:
 def _sees_the_same(condition: Formula, part: Operator, others: frozenset[str]) -> bool:
     """Whether a condition sees in a part what it sees in the join with others: all that they may bind, the part binds."""
     return variables_of(condition) & others <= certain(part)
-
-
-def _has_exists(formula: Formula) -> bool:
-    return any(True for _ in bodies_of(formula))

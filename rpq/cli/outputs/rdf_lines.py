@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 from rpq.files.lines import Lines
 from rpq.readers.rdf.rdf_terms import is_resource, rdf_term
 from rpq.results.typed_columns import holds_terms
-from rpq.sparql.terms import RDF, XSD, literal_text, read_literal
+from rpq.sparql.values.terms import RDF, XSD, literal_text, read_literal
 
 TRIPLE = ("subject", "predicate", "object")
 """The columns of rows that are edges."""

@@ -20,7 +20,7 @@ import re
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-from rpq.sparql.terms import read_literal
+from rpq.sparql.values.terms import read_literal
 
 OF_TEXT = "urn:rpq:text:"
 """How the IRIs begin that are made of texts which are no terms of RDF."""

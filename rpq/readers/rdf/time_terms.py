@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rpq.readers.field_errors import FieldError, shown
 from rpq.readers.times import DEFAULT_UNIT, TimeKind, check_time, time_kind, times_of
-from rpq.sparql.terms import is_blank, is_literal, read_literal
+from rpq.sparql.values.terms import is_blank, is_literal, read_literal
 
 _AT_THE_END = re.compile(r"(?:^|[/#:=])([+-]?\d{1,20}|\d{4}-\d\d-\d\d(?:[T ][^/#]*)?)$")
 _INTEGER = re.compile(r"[+-]?\d{1,20}")

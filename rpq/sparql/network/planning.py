@@ -1,16 +1,19 @@
-"""From the algebra of a question to the network of operators that keeps its answer.
+"""The parts of conjunctions: what goes to the kernels of patterns, each as a whole.
 
-Each operator of the algebra becomes one of the network, with the columns that somebody above needs. A conjunction becomes
-the leaves that its parts are. EXISTS inside a formula becomes a column that the formula looks at, and a body
-that looks at variables of outside is evaluated for all their values at once (`rpq.sparql.network.correlation`).
+A conjunction with literals has several meanings, whose solutions are added up (`rpq.patterns.meanings`). Each falls into
+parts without a common variable, which are kept apart, and atoms without variables, each a part without columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
+from rpq.patterns.directed_atoms import DirectedAtom, PathRead, directed
+from rpq.patterns.meanings import Meaning, Named, meanings_of, variable
+from rpq.patterns.plan import plan_pattern
 from rpq.queries.pattern_text import Variable
 from rpq.sparql.algebra import (
     Aggregate,
@@ -31,31 +34,175 @@ from rpq.sparql.algebra import (
     SparqlQuestion,
     Union,
     Values,
+    certain,
+    has_exists,
+    mentioned,
     name_of,
+    possible,
+    variables_of,
 )
-from rpq.sparql.network.conjunction_parts import ConjunctionPart, parts_of
-from rpq.sparql.network.construct_node import ConstructNode
-from rpq.sparql.network.copy_node import CopyNode
-from rpq.sparql.network.correlation import copy_of, exists_in, has_exists, is_join, without_exists
-from rpq.sparql.network.distinct_node import DistinctNode
-from rpq.sparql.network.exists_node import ExistsNode
-from rpq.sparql.network.extend_node import ExtendNode
-from rpq.sparql.network.filter_node import FilterNode
-from rpq.sparql.network.group_node import GroupNode
-from rpq.sparql.network.join_node import JoinNode
-from rpq.sparql.network.leaf_node import LeafNode
-from rpq.sparql.network.left_join_node import LeftJoinNode
-from rpq.sparql.network.nodes import Node
-from rpq.sparql.network.product_node import ProductNode
-from rpq.sparql.network.project_node import ProjectNode
-from rpq.sparql.network.rows_node import RowsNode
+from rpq.sparql.network.groups import GroupNode
+from rpq.sparql.network.joins import ExistsNode, JoinNode, LeftJoinNode
+from rpq.sparql.network.nodes import (
+    ConstructNode,
+    CopyNode,
+    DistinctNode,
+    ExtendNode,
+    FilterNode,
+    LeafNode,
+    Node,
+    ProductNode,
+    ProjectNode,
+    RowsNode,
+    UnionNode,
+)
 from rpq.sparql.network.term_ids import TermIds
-from rpq.sparql.network.union_node import UnionNode
 from rpq.sparql.rewriting import rewritten
-from rpq.sparql.scope import mentioned, possible, variables_of
-from rpq.sparql.typed_values import FALSE, TRUE
+from rpq.sparql.values.typed_values import FALSE, TRUE
+
+
+class Read(NamedTuple):
+    """What an atom reads: edges of a label, or pairs of a path, in a window (None: the default graph)."""
+
+    window: str | None
+    of: str | PathRead
+
+    def __str__(self) -> str:
+        name = self.of if isinstance(self.of, str) else self.of.expression
+        return name if self.window is None else f"{name} in <{self.window}>"
+
+
+class ConjunctionPart(NamedTuple):
+    """Atoms that are connected by shared variables, or one without any; with the variables that are columns."""
+
+    meaning: Meaning
+    columns: tuple[str, ...]
+
+    @property
+    def reads(self) -> list[Read]:
+        """What its atoms read."""
+        return [read for _, read, _ in self.meaning.edges]  # type: ignore[misc]  # it is of these that meanings were made
+
+    @property
+    def select(self) -> list[str]:
+        """The columns, as plans have variables."""
+        return [variable(name) for name in self.columns]
+
+    def __str__(self) -> str:
+        def told(term: str | Named) -> str:
+            return f"<{term.name}>" if isinstance(term, Named) else term
+
+        return " . ".join(f"{told(source)} {read} {told(target)}" for source, read, target in self.meaning.edges)
+
+
+def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[ConjunctionPart]]:
+    """For each meaning its parts, whose columns are the variables that are `needed`. Raises `QueryError`. O(atoms³)."""
+    atoms = []
+    windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
+    for window in windows:
+        mine = [one.atom for one in conjunction.atoms if one.window == window]
+        atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in directed(mine)]  # type: ignore[arg-type]
+    return [_parts(meaning, needed) for meaning in meanings_of(atoms, isomorphism=False)]
+
+
+def _parts(meaning: Meaning, needed: frozenset[str]) -> list[ConjunctionPart]:
+    groups: list[tuple[set[str], list[int]]] = []
+    edges = [*dict.fromkeys(meaning.edges)]
+    for number, (source, _, target) in enumerate(edges):
+        names = {term for term in (source, target) if isinstance(term, str)}
+        numbers, apart = [number], []
+        for held in groups:
+            if held[0] & names:
+                names |= held[0]
+                numbers += held[1]
+            else:
+                apart.append(held)
+        groups = [*apart, (names, numbers)]
+    wanted = [variable(name) for name in sorted(needed)]
+    parts = []
+    for names, numbers in sorted(groups, key=lambda group: min(group[1])):
+        columns = tuple(name.removeprefix("?") for name in wanted if name in names)
+        part = ConjunctionPart(Meaning(tuple(edges[number] for number in sorted(numbers))), columns)
+        _see_that_it_can_be_planned(part)
+        parts.append(part)
+    return parts
+
+
+def _see_that_it_can_be_planned(part: ConjunctionPart) -> None:
+    """Raise `QueryError` for what no plan can be made of."""
+    numbers: dict[object, int] = {}
+
+    def number_of(thing: object) -> int:
+        return numbers.setdefault(thing, len(numbers))
+
+    plan_pattern(part.meaning.atoms(number_of, number_of), select=part.select)
+
+
+def all_reads(parts: Sequence[ConjunctionPart]) -> list[Read]:
+    """What some parts read, each once."""
+    return [*dict.fromkeys(read for part in parts for read in part.reads)]
+
 
 Names = frozenset[str]
+
+
+def copy_of(name: str) -> str:
+    """The name under which the value of an outer variable goes through a body; none that a text can have."""
+    return f".given {name}"
+
+
+def is_join(body: Operator, outer: Names) -> bool:
+    """Whether a body in which outer variables are replaced has the solutions that join with the row around it. O(size²).
+
+    >>> from rpq.sparql.syntax.reading import read
+    >>> bodies = [read(f"ASK {{ ?x <a> ?y FILTER EXISTS {{ {body} }} }}").body.right for body in (
+    ...     "?y <b> ?z FILTER(?z > ?y)", "?y <b> ?z FILTER(?z > ?x)")]
+    >>> [is_join(body, frozenset("xy")) for body in bodies]
+    [True, False]
+    """
+
+    def sees_its_own(names: Names, inner: Operator) -> bool:
+        """Whether what looks at names in an operator sees values of its own, which will have to agree with the outer."""
+        return names & outer <= certain(inner)
+
+    match body:
+        case Conjunction() | Values() | Group():
+            return True  # the values of a grouped subselect are compared when it is done
+        case Join(parts) | Union(parts):
+            return all(is_join(part, outer) for part in parts)
+        case Filter(inner, condition):
+            return is_join(inner, outer) and not has_exists(condition) and sees_its_own(variables_of(condition), inner)
+        case Extend(inner, variable, formula):
+            is_its_own = variable not in outer and not has_exists(formula)
+            return is_its_own and is_join(inner, outer) and sees_its_own(variables_of(formula), inner)
+        case Project(inner) | Distinct(inner):
+            return is_join(inner, outer)
+        case LeftJoin(left, right, condition):
+            looked_at = mentioned(right) | (frozenset() if condition is None else variables_of(condition))
+            are_joins = is_join(left, outer) and is_join(right, outer)
+            return are_joins and not has_exists(condition) and sees_its_own(looked_at, left)
+        case SemiJoin(left, right):
+            return is_join(left, outer) and sees_its_own(mentioned(right), left)
+        case Minus(left, right):
+            return is_join(left, outer) and not mentioned(right) & outer
+
+
+def exists_in(formula: Formula) -> list[Exists]:
+    """Every EXISTS that stands in a formula itself, each once."""
+    if isinstance(formula, Exists):
+        return [formula]
+    if isinstance(formula, Call):
+        return [*dict.fromkeys(one for argument in formula.arguments for one in exists_in(argument))]
+    return []
+
+
+def without_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
+    """A formula with a variable in place of each EXISTS, by the `names` that these have."""
+    if isinstance(formula, Exists):
+        return Variable(names[formula])
+    if isinstance(formula, Call):
+        return replace(formula, arguments=tuple(without_exists(one, names) for one in formula.arguments))
+    return formula
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from rpq.arrays.hashing import clear, first_candidate, id_at, mixed, new_table, 
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.sparql.terms import XSD
-from rpq.sparql.typed_values import DECIMAL_UNIT
+from rpq.sparql.values.terms import XSD
+from rpq.sparql.values.typed_values import DECIMAL_UNIT
 
 Quotient = tuple[int, int]
 """A whole number, with 0, or a quotient in lowest terms."""
