@@ -12,10 +12,10 @@ from rpq import automata
 from rpq.errors import SparqlError
 from rpq.patterns.directed_atoms import PathRead
 from rpq.patterns.meanings import Named
-from rpq.sparql.network.bags import DeltaBag, bag_of, together
-from rpq.sparql.network.conversions import netted
+from rpq.sparql.network.bags import DeltaBag, bag_of, merge_bags
+from rpq.sparql.network.conversions import net_changes
 from rpq.sparql.network.evaluation import Network
-from rpq.sparql.network.planning import ConjunctionPart, planned
+from rpq.sparql.network.planning import ConjunctionPart, plan_network
 from rpq.sparql.network.term_ids import TermIds
 from rpq.sparql.syntax.reading import read
 from tests.reference import evaluate
@@ -57,7 +57,7 @@ class Twin:
     def __init__(self, text: str, graphs) -> None:
         self.terms = TermIds()
         try:
-            plan = planned(read(text), self.terms)
+            plan = plan_network(read(text), self.terms)
         except SparqlError as problem:
             assume("outer group" not in str(problem))  # what the language refuses a little more of than the oracle
             raise
@@ -79,7 +79,7 @@ class Twin:
         return found
 
     def take(self, bag: DeltaBag) -> None:
-        for _, row, weight in netted(bag).changes():
+        for _, row, weight in net_changes(bag).changes():
             terms = tuple(map(self.terms.text, row))
             self.answer[terms] += weight
             assert self.answer[terms] >= 0, (terms, self.answer)
@@ -93,7 +93,7 @@ class Twin:
             for (leaf, _), mine in zip(self.parts, held, strict=True):
                 mine.append(self.bags(self.leaves, after, event)[id(leaf)])
             self.leaves = after
-        bags = {id(leaf): together(mine) for (leaf, _), mine in zip(self.parts, held, strict=True)}
+        bags = {id(leaf): merge_bags(mine) for (leaf, _), mine in zip(self.parts, held, strict=True)}
         self.take(self.network.change(bags))
         self.network._check()
 

@@ -81,12 +81,12 @@ def _explained_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> S
     from dataclasses import replace
 
     from rpq.errors import QueryError
-    from rpq.sparql.explanation import explained
+    from rpq.sparql.explanation import explain_query
     from rpq.sparql.query import SparqlQuery
     from rpq.stream.window import Window
 
     try:
-        explanation = explained(SparqlQuery(text, window=Window(size=1, slide=1), paths=paths), "")
+        explanation = explain_query(SparqlQuery(text, window=Window(size=1, slide=1), paths=paths), "")
     except QueryError as error:
         raise click.UsageError(str(error)) from error
     return replace(explanation, windows=tuple(one for one in explanation.windows if one[0] != "default"))

@@ -275,10 +275,10 @@ def name_of(term: Term) -> str | None:
     return f"_:{term.name}" if isinstance(term, Blank) else None
 
 
-def joined(*parts: Operator) -> Operator:
+def make_join(*parts: Operator) -> Operator:
     """The join of parts: those that are joins dissolve, conjunctions become one, and what is alone stands alone.
 
-    >>> joined(UNIT, Values(("x",), ())) == Values(("x",), ())
+    >>> make_join(UNIT, Values(("x",), ())) == Values(("x",), ())
     True
     """
     flat = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
@@ -288,7 +288,7 @@ def joined(*parts: Operator) -> Operator:
     return kept[0] if len(kept) == 1 else Join(tuple(kept))
 
 
-def united(*branches: Operator) -> Operator:
+def make_union(*branches: Operator) -> Operator:
     """The union of branches: those that are unions dissolve, and what is alone stands alone."""
     flat = [one for branch in branches for one in (branch.branches if isinstance(branch, Union) else (branch,))]
     return flat[0] if len(flat) == 1 else Union(tuple(flat))
@@ -304,7 +304,7 @@ def conditions_of(formula: Formula) -> list[Formula]:
     return [formula]
 
 
-def filtered(inner: Operator, formula: Formula) -> Operator:
+def make_filter(inner: Operator, formula: Formula) -> Operator:
     """The solutions for which a formula holds, condition by condition; EXISTS by itself is a semi-join."""
     for condition in conditions_of(formula):
         if isinstance(condition, Exists):
@@ -317,19 +317,19 @@ def filtered(inner: Operator, formula: Formula) -> Operator:
 Names = frozenset[str]
 
 
-def possible(operator: Operator) -> Names:
+def possible_variables(operator: Operator) -> Names:
     """The variables that some solution may bind: those in scope. O(size)."""
     match operator:
         case Conjunction(atoms):
             return frozenset(name for one in atoms for name in _names(one))
         case Join(parts) | Union(parts):
-            return frozenset().union(*map(possible, parts))
+            return frozenset().union(*map(possible_variables, parts))
         case LeftJoin(left, right):
-            return possible(left) | possible(right)
+            return possible_variables(left) | possible_variables(right)
         case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner):
-            return possible(inner)
+            return possible_variables(inner)
         case Extend(inner, variable):
-            return possible(inner) | {variable}
+            return possible_variables(inner) | {variable}
         case Values(variables):
             return frozenset(variables)
         case Group(_, keys, aggregates):
@@ -338,27 +338,29 @@ def possible(operator: Operator) -> Names:
             return frozenset(columns)
 
 
-def certain(operator: Operator) -> Names:
+def certain_variables(operator: Operator) -> Names:
     """The variables that every solution binds. O(size)."""
     match operator:
         case Conjunction():
-            return possible(operator)
+            return possible_variables(operator)
         case Join(parts):
-            return frozenset().union(*map(certain, parts))
+            return frozenset().union(*map(certain_variables, parts))
         case Union(branches):
-            return frozenset.intersection(*map(certain, branches))
+            return frozenset.intersection(*map(certain_variables, branches))
         case LeftJoin(inner) | Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner):
-            return certain(inner)
+            return certain_variables(inner)
         case Extend(inner, variable, formula):
-            inner_names = certain(inner)
+            inner_names = certain_variables(inner)
             has_value = isinstance(formula, Constant) or (isinstance(formula, Variable) and formula.name in inner_names)
             return inner_names | {variable} if has_value else inner_names
         case Values(variables, rows):
             return frozenset(name for place, name in enumerate(variables) if all(row[place] is not None for row in rows))
         case Group(inner, keys, aggregates):
-            return (certain(inner) & frozenset(keys)) | {name for name, one in aggregates if one.function == "COUNT"}
+            return (certain_variables(inner) & frozenset(keys)) | {
+                name for name, one in aggregates if one.function == "COUNT"
+            }
         case Project(inner, columns):
-            return certain(inner) & frozenset(columns)
+            return certain_variables(inner) & frozenset(columns)
 
 
 def variables_of(formula: Formula) -> Names:
@@ -371,18 +373,18 @@ def variables_of(formula: Formula) -> Names:
         case Call(_, arguments):
             return frozenset().union(*map(variables_of, arguments))
         case Exists(body):
-            return mentioned(body)
+            return mentioned_variables(body)
         case Aggregate(_, argument):
             return frozenset() if argument is None else variables_of(argument)
 
 
-def mentioned(operator: Operator) -> Names:
+def mentioned_variables(operator: Operator) -> Names:
     """Every variable that stands anywhere in an operator, bound or only looked at."""
-    found = possible(operator)
+    found = possible_variables(operator)
     for formula in formulas_of(operator):
         found |= variables_of(formula)
     for inner in children(operator):
-        found |= mentioned(inner)
+        found |= mentioned_variables(inner)
     return found
 
 

@@ -25,10 +25,10 @@ from rpq.sparql.algebra import (
     Values,
     WindowAtom,
     bodies_of,
-    certain,
+    certain_variables,
     children,
     formulas_of,
-    possible,
+    possible_variables,
 )
 from rpq.sparql.values.terms import XSD, is_blank, is_literal, number_literal, read_literal
 from rpq.sparql.values.typed_values import FALSE, TRUE
@@ -126,8 +126,8 @@ def _head(operator: Operator) -> str:
 
 
 def _bound(operator: Operator) -> str:
-    sure = certain(operator)
-    perhaps = ", ".join(sorted(possible(operator) - sure))
+    sure = certain_variables(operator)
+    perhaps = ", ".join(sorted(possible_variables(operator) - sure))
     told = [", ".join(sorted(sure))] if sure else []
     return "binds " + (", ".join([*told, *([f"perhaps {perhaps}"] if perhaps else [])]) or "nothing")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rpq.sparql.algebra_text import algebra_text
 from rpq.sparql.query import SparqlQuery
-from rpq.sparql.rewriting import rewritten
+from rpq.sparql.rewriting import rewrite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +18,8 @@ class SparqlExplanation:
     now; empty where it does not run.
 
     >>> from rpq import Query, Window
-    >>> from rpq.sparql.explanation import explained
-    >>> print(explained(Query("ASK { ?x <a> ?y }", window=Window(size=10, slide=1)), ""))
+    >>> from rpq.sparql.explanation import explain_query
+    >>> print(explain_query(Query("ASK { ?x <a> ?y }", window=Window(size=10, slide=1)), ""))
     language     SPARQL: it begins with a keyword of it
     form         ask
     semantics    explicit
@@ -65,7 +65,7 @@ class SparqlExplanation:
         return "\n".join(lines)
 
 
-def explained(query: SparqlQuery, operators: str) -> SparqlExplanation:
+def explain_query(query: SparqlQuery, operators: str) -> SparqlExplanation:
     """The explanation of a query; `operators` are told where it runs."""
     streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.asked.windows if one.stream}
     windows = [
@@ -79,7 +79,7 @@ def explained(query: SparqlQuery, operators: str) -> SparqlExplanation:
         semantics=query.semantics,
         report=query.report,
         windows=tuple(windows),
-        algebra=algebra_text(rewritten(query.asked.body)),
+        algebra=algebra_text(rewrite(query.asked.body)),
         operators=operators,
         warnings=query.warnings,
     )

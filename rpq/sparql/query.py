@@ -42,7 +42,7 @@ from rpq.sparql.algebra import (
     bodies_of,
     formulas_of,
     is_monotone,
-    possible,
+    possible_variables,
     reads_default,
 )
 from rpq.sparql.syntax.reading import read
@@ -340,7 +340,7 @@ def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
 def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
     match operator:
         case Conjunction() | Values():
-            return dict.fromkeys(possible(operator), "vertex")
+            return dict.fromkeys(possible_variables(operator), "vertex")
         case Join(parts) | Union(parts):
             return _either(*map(_kinds, parts))
         case LeftJoin(left, right):

@@ -31,12 +31,12 @@ from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQue
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.sparql.algebra import Reporting
-from rpq.sparql.explanation import SparqlExplanation, explained
+from rpq.sparql.explanation import SparqlExplanation, explain_query
 from rpq.sparql.network.bags import DeltaBag, nothing
-from rpq.sparql.network.conversions import as_change, as_delta, netted, numbered
+from rpq.sparql.network.conversions import as_change, as_delta, net_changes, number_events
 from rpq.sparql.network.evaluation import Network
 from rpq.sparql.network.nodes import LeafNode
-from rpq.sparql.network.planning import ConjunctionPart, Read, all_reads, planned
+from rpq.sparql.network.planning import ConjunctionPart, Read, all_reads, plan_network
 from rpq.sparql.network.term_ids import FIRST, TermIds
 from rpq.sparql.query import SparqlQuery
 from rpq.stream.chunk import Chunk
@@ -68,11 +68,11 @@ class RunningSparql(RunningQuery):
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._terms = TermIds()
-        plan = planned(question.asked, self._terms)
+        plan = plan_network(question.asked, self._terms)
         self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
         self._network = Network(plan)
         if question.report == "change":
-            self._network.tell_apart()
+            self._network.isolate_groups()
         self._is_netted = not self._network.is_plain or any(window.kind == "count" for window in self.windows)
         self._is_netted &= not self._network.is_net
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
@@ -92,7 +92,7 @@ class RunningSparql(RunningQuery):
             self._host.release_constants(question.name, self._names)
             del self._host.members[question.name]
             raise
-        self.has_first_rows = bool(len(netted(self._network.begin({}))))  # of no edges
+        self.has_first_rows = bool(len(net_changes(self._network.begin({}))))  # of no edges
 
     # --- relations and plans ---------------------------------------------------------------------------------
 
@@ -135,9 +135,11 @@ class RunningSparql(RunningQuery):
             content = Content(roots.label, UnboundedWindow(), None, self._origin, is_simple, STATIC_ALONE)
             return Need(roots.names, content, roots.inward)
         reading = self.question.readings[place]
-        numbered = reading.labels if reading.window.kind == "count" else None
+        counted_labels = reading.labels if reading.window.kind == "count" else None
         without_static = self._places.get(None) != place
-        content = Content(roots.label, reading.window, numbered, self._origin, is_simple, reading.stream, without_static)
+        content = Content(
+            roots.label, reading.window, counted_labels, self._origin, is_simple, reading.stream, without_static
+        )
         return Need(roots.names, content, roots.inward)
 
     @property
@@ -189,11 +191,11 @@ class RunningSparql(RunningQuery):
             self.resolve()
         self._graph = graph
         self.vertex_room = self._host.vertex_room
-        self._terms.meet(vertices, fresh)
+        self._terms.add_vertices(vertices, fresh)
         self._network.forget(fresh)
 
     def held_vertices(self) -> np.ndarray:
-        return self._terms.held()
+        return self._terms.pinned_vertices()
 
     def retain(self, waiting: np.ndarray) -> None:
         """Forget terms that are in no operator, and not among those that wait for a report."""
@@ -214,11 +216,11 @@ class RunningSparql(RunningQuery):
         answer = self._begin()
         if quiet:
             return []
-        return [self._told(answer, np.array([1]), np.array([time]))]
+        return [self._to_delta(answer, np.array([1]), np.array([time]))]
 
     def _begin(self) -> DeltaBag:
         """Have what follows from the relations as they are; the answer."""
-        return netted(self._network.begin({id(leaf): bag for leaf, bag in self._bags_now()}))
+        return net_changes(self._network.begin({id(leaf): bag for leaf, bag in self._bags_now()}))
 
     def _bags_now(self) -> list[tuple[LeafNode, DeltaBag]]:
         """What the leaves hold. O(edges, and what joining them costs)."""
@@ -235,7 +237,7 @@ class RunningSparql(RunningQuery):
         """The rows of runs, whose events are numbered, as a change of a leaf."""
         columns = self._parts[number][2]
         bag = as_change(rows, [columns.index(f"?{name}") for name in leaf.columns], events)
-        return bag.with_rows(self._terms.told(bag.rows))
+        return bag.with_rows(self._terms.replace_aliases(bag.rows))
 
     def delta(self, found: dict[Place, PartRows]) -> Delta:
         """The rows that changes of its leaves make."""
@@ -248,7 +250,7 @@ class RunningSparql(RunningQuery):
         if self._host.first is not None:  # what several tuples do that are one event is one
             is_tuple = runs[:, 0] % 2 == 1
             runs[is_tuple, 0] = 2 * self._host.first[runs[is_tuple, 0] // 2] + 1
-        moments, numbers = numbered(runs)
+        moments, numbers = number_events(runs)
         leaves: dict[int, DeltaBag] = {}
         begin = 0
         for (number, _), rows in found.items():
@@ -258,10 +260,10 @@ class RunningSparql(RunningQuery):
             begin = end
         change = self._network.change(leaves)
         if self._is_netted:
-            change = netted(change)
-        return self._told(change, moments[:, 0], moments[:, 1])
+            change = net_changes(change)
+        return self._to_delta(change, moments[:, 0], moments[:, 1])
 
-    def _told(self, change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
+    def _to_delta(self, change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
         """Changes of the answer, net, as rows; `orders` and `times` are those of events."""
         if self.question.semantics == "implicit":
             change = self._without_silent(change, orders)
@@ -303,17 +305,19 @@ class RunningSparql(RunningQuery):
         """The answer, found anew beside the network that runs: each row as often as it comes."""
         if self._graph is None or self._graph.time is None:
             return nothing(len(self._order))  # what is there of nothing is told with the first tuple
-        twin = planned(self.question.asked, self._terms)
+        twin = plan_network(self.question.asked, self._terms)
         now = {id(leaf): bag for leaf, bag in self._bags_now()}
         leaves = zip(twin.leaves, self._leaves, strict=True)
-        bag = netted(Network(twin).begin({id(other): now[id(leaf)] for (other, _), (leaf, _) in leaves if id(leaf) in now}))
+        bag = net_changes(
+            Network(twin).begin({id(other): now[id(leaf)] for (other, _), (leaf, _) in leaves if id(leaf) in now})
+        )
         if not self._host.division.is_whole:
             bag = bag.where(self._are_own(bag.rows))
         rows = np.repeat(bag.rows, bag.weights, axis=0)
         return DeltaBag(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64))
 
     def explain(self) -> SparqlExplanation:
-        return explained(self.question.as_asked, self._network.describe())
+        return explain_query(self.question.as_asked, self._network.describe())
 
     def rows(self) -> np.ndarray:
         return self._rows.copy()
@@ -330,9 +334,9 @@ class RunningSparql(RunningQuery):
         """About the bytes held beside what the host holds for all."""
         return self._terms.nbytes + self._network.nbytes
 
-    def held(self) -> list[tuple[str, int, int]]:
+    def operator_sizes(self) -> list[tuple[str, int, int]]:
         """The operators that hold something: what each does, how many entries it has, and in how many bytes."""
-        return self._network.held()
+        return self._network.operator_sizes()
 
     def _latency(self) -> np.ndarray:
         latency: np.ndarray = self._host.latency - self._latency_before

@@ -40,7 +40,7 @@ class DeltaBag:
         """Some of the changes, by a mask or by their places in order."""
         return DeltaBag(self.rows[chosen], self.weights[chosen], self.events[chosen])
 
-    def taking(self, places: Sequence[int]) -> DeltaBag:
+    def select_columns(self, places: Sequence[int]) -> DeltaBag:
         """The same changes with these columns; -1 is one that is unbound."""
         if [*places] == [*range(self.rows.shape[1])]:
             return self
@@ -68,7 +68,7 @@ def bag_of(changes: Sequence[tuple[int, Row, int]], width: int) -> DeltaBag:
     return DeltaBag(table, np.array(weights, np.int64), np.array(events, np.int64))
 
 
-def together(bags: Sequence[DeltaBag]) -> DeltaBag:
+def merge_bags(bags: Sequence[DeltaBag]) -> DeltaBag:
     """All changes of bags with the same columns. O(changes log changes)."""
     some = [bag for bag in bags if len(bag)]
     if len(some) < 2:
@@ -79,7 +79,7 @@ def together(bags: Sequence[DeltaBag]) -> DeltaBag:
     return DeltaBag(rows[order], weights[order], events[order])
 
 
-def by_event(*bags: DeltaBag) -> Iterator[tuple[int, list[list[Change]]]]:
+def group_by_event(*bags: DeltaBag) -> Iterator[tuple[int, list[list[Change]]]]:
     """The events of some bags in order: for each its changes of each bag."""
     found: dict[int, list[list[Change]]] = {}
     for place, bag in enumerate(bags):

@@ -24,7 +24,7 @@ def as_change(rows: PartRows, order: Sequence[int], events: np.ndarray) -> Delta
     values = rows.values.reshape(count, len(order))
     weights, of_rows = np.empty(count, np.int64), np.empty(count, np.int64)
     expand_runs(rows.runs, tables.RUN_ROWS, tables.RUN_SIGN, events, weights, of_rows)
-    return DeltaBag(values, weights, of_rows).taking(order)
+    return DeltaBag(values, weights, of_rows).select_columns(order)
 
 
 def as_delta(change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
@@ -46,14 +46,14 @@ def as_delta(change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
     )
 
 
-def numbered(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def number_events(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The different (order, time) in order, and for each given one its number among them. O(n) where they are in order."""
     firsts, numbers = np.empty(len(moments), np.int64), np.empty(len(moments), np.int64)
     count = number_moments(moments, firsts, numbers)
     if count >= 0:
         return moments[firsts[:count]], numbers
     order = np.lexsort((moments[:, 1], moments[:, 0]))
-    found, sorted_numbers = numbered(np.ascontiguousarray(moments[order]))
+    found, sorted_numbers = number_events(np.ascontiguousarray(moments[order]))
     numbers[order] = sorted_numbers
     return found, numbers
 
@@ -102,7 +102,7 @@ def number_moments(moments, firsts, numbers):
 _PRIME = np.uint64(1099511628211)
 
 
-def netted(bag: DeltaBag) -> DeltaBag:
+def net_changes(bag: DeltaBag) -> DeltaBag:
     """What is left when rows that come and go in one event are left out; what goes comes first.
 
     In an event where nothing goes, or nothing comes, rows stay as they are. O(changes).

@@ -6,23 +6,23 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from rpq.sparql.network.bags import DeltaBag, nothing, together
+from rpq.sparql.network.bags import DeltaBag, merge_bags, nothing
 from rpq.sparql.network.groups import GroupNode
 from rpq.sparql.network.nodes import ExtendNode, FilterNode, LeafNode, Node, ProjectNode
-from rpq.sparql.network.planning import Planned
+from rpq.sparql.network.planning import NetworkPlan
 
 
 class Network:
     """The operators of a question, each after those that it reads."""
 
-    def __init__(self, planned: Planned) -> None:
+    def __init__(self, planned: NetworkPlan) -> None:
         self.top = planned.top
         self.nodes = [*_in_order(planned.top)]
 
     @property
     def is_plain(self) -> bool:
         """Whether rows of the kernels are its rows, net as they are: columns of one leaf."""
-        return all(not node.inputs or (len(node.inputs) == 1 and not node.keeps()) for node in self.nodes) and (
+        return all(not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.nodes) and (
             sum(not node.inputs for node in self.nodes) == 1
         )
 
@@ -42,13 +42,13 @@ class Network:
             shows = {name: shows[source] for name, source in names.items() if source in shows}
         return {*shows.values()} == {*node.columns}
 
-    def tell_apart(self) -> None:
+    def isolate_groups(self) -> None:
         """Let groups know that their rows meet no others on the way to the answer, where they do not."""
         node = self.top
         while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):
             (node,) = node.inputs
         if isinstance(node, GroupNode):
-            node.is_apart = True
+            node.is_isolated = True
 
     def begin(self, leaves: Mapping[int, DeltaBag]) -> DeltaBag:
         """Hold what follows from bags of leaves, by the id of the leaf, as one event; the answer."""
@@ -67,7 +67,7 @@ class Network:
             else:
                 inputs = [found[id(one)] for one in node.inputs]
             made = node.change(*inputs) if any(map(len, inputs)) else nothing(node.width)
-            found[id(node)] = made if first is None else together([first, made])
+            found[id(node)] = made if first is None else merge_bags([first, made])
         return found[id(self.top)]
 
     def forget(self, fresh: np.ndarray) -> None:
@@ -91,9 +91,9 @@ class Network:
         """Bytes that operators hold."""
         return sum(node.nbytes for node in self.nodes)
 
-    def held(self) -> list[tuple[str, int, int]]:
+    def operator_sizes(self) -> list[tuple[str, int, int]]:
         """The operators that hold something: what each does, how many entries it has, and in how many bytes."""
-        return [(node.told(), node.entries, node.nbytes) for node in self.nodes if node.entries]
+        return [(node.describe(), node.entries, node.nbytes) for node in self.nodes if node.entries]
 
     def describe(self) -> str:
         """The operators, one below the other, with what each keeps."""
@@ -103,11 +103,11 @@ class Network:
         def tell(node: Node, depth: int) -> None:
             indent = "  " * depth
             if id(node) in seen:
-                lines.append((f"{indent}the rows of {node.told()}, as above", ""))
+                lines.append((f"{indent}the rows of {node.describe()}, as above", ""))
                 return
             seen[id(node)] = len(lines)
-            keeps = node.keeps()
-            lines.append((indent + node.told(), f"keeps {keeps}: {node.entries:,} now" if keeps else ""))
+            keeps = node.describe_state()
+            lines.append((indent + node.describe(), f"keeps {keeps}: {node.entries:,} now" if keeps else ""))
             for one in node.inputs:
                 tell(one, depth + 1)
 

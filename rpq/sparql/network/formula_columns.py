@@ -18,7 +18,7 @@ from rpq.sparql.algebra import Call, Formula, variables_of
 from rpq.sparql.network.bags import UNBOUND
 from rpq.sparql.network.group_sums import LARGEST, NO_NUMBER
 from rpq.sparql.network.term_ids import FIRST, TermIds
-from rpq.sparql.values.formula_values import holds, judge, value_or_none
+from rpq.sparql.values.formula_values import holds, judge, value_or_unbound
 from rpq.sparql.values.operators import number_of
 from rpq.sparql.values.terms import XSD
 from rpq.sparql.values.typed_values import NoValue
@@ -284,7 +284,7 @@ class ValueColumn(_FormulaColumn[str | None]):
     """A formula that gives a value: a term, None for an error."""
 
     def _result(self, binding: dict[str, str]) -> str | None:
-        return value_or_none(self._judge, binding)
+        return value_or_unbound(self._judge, binding)
 
     def are_bound(self, rows: np.ndarray) -> np.ndarray:
         """Whether it has a value, for each row."""
@@ -304,7 +304,7 @@ class NumberColumn(_NumericColumn):
         return (lambda numbers: numbers) if isinstance(formula, Variable) else None
 
     def _result(self, binding: dict[str, str]) -> int:
-        text = value_or_none(self._judge, binding)
+        text = value_or_unbound(self._judge, binding)
         try:
             number = None if text is None else number_of(text)
         except NoValue:

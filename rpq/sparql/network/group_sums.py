@@ -60,7 +60,7 @@ class Figures(NamedTuple):
     figures: np.ndarray  # int64, FIGURES for each aggregate of an entry
 
 
-class Told(NamedTuple):
+class ChangedGroups(NamedTuple):
     """Groups that events changed: where in the changes each was met first, and what it comes to after the event."""
 
     places: np.ndarray  # int64, ascending but for those of one event
@@ -84,7 +84,7 @@ class SummedGroups:
         self._bags = RowBags([self._keys])
         self._figures = np.zeros((int(self._bags.bags.fields[ROOM]), self._aggregates * FIGURES), np.int64)
 
-    def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> Told:
+    def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups:
         """Let rows with these keys come and go; `numbers` is (aggregate, row), `NO_NUMBER` where there is none."""
         count, fields = len(weights), self._bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
@@ -93,7 +93,7 @@ class SummedGroups:
             if more > 0:
                 self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
         shape = self._aggregates, count
-        told = Told(
+        told = ChangedGroups(
             np.empty(count, np.int64),
             np.empty(count, np.int32),
             np.empty(count, np.uint8),
@@ -103,7 +103,7 @@ class SummedGroups:
         keys = np.ascontiguousarray(keys).reshape(-1)
         figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
         some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *told)
-        return Told(*(array[..., :some] for array in told))
+        return ChangedGroups(*(array[..., :some] for array in told))
 
     def groups(self) -> list[tuple[tuple[int, ...], int, list[list[int]]]]:
         """(key, rows, figures of each aggregate) of every group. O(groups)."""
@@ -192,7 +192,7 @@ def change_groups(bags, held, functions, keys, weights, events, numbers, places,
 
 
 @njit(cache=True, nogil=True)
-def tell_groups(keys, of_changes, places, groups, there, after, known, always, before, rows, weights, events):
+def group_output(keys, of_changes, places, groups, there, after, known, always, before, rows, weights, events):
     """Write the rows of groups that changed, of an event first those that go; how many they are.
 
     `keys` and `of_changes`, their events, are those of the changes. Without rows a group is not there, but for one that

@@ -26,7 +26,7 @@ from rpq.sparql.network.group_sums import (
     NO_VALUE,
     SUMMED,
     SummedGroups,
-    tell_groups,
+    group_output,
 )
 from rpq.sparql.network.nodes import Node, places_of
 from rpq.sparql.network.term_ids import TermIds
@@ -42,7 +42,7 @@ class _Group:
 
     accumulators: list[Accumulator]
     rows: int = 0
-    told: Row | None = field(default=None)
+    output: Row | None = field(default=None)
 
 
 class GroupNode(Node):
@@ -63,7 +63,7 @@ class GroupNode(Node):
         # What COUNT(DISTINCT *) looks at: the variables of the query.
         self._shown = [place for place, name in enumerate(inner.columns) if not name.startswith(("_:", "."))]
         self._groups: dict[Row, _Group] = {}
-        self.is_apart = False
+        self.is_isolated = False
         """Whether its rows meet no others: their numbers need not be the terms that others may be."""
         self._numbers: list[NumberColumn | None] = []
         self._summed: SummedGroups | None = None
@@ -77,16 +77,16 @@ class GroupNode(Node):
     def begin(self) -> DeltaBag:
         self._groups.clear()
         self._summed = SummedGroups(len(self._keys), self._summed_as) if self._numbers else None
-        self._told_ids = np.zeros((0, len(self._aggregates)), np.int32)
+        self._output_ids = np.zeros((0, len(self._aggregates)), np.int32)
         if self._keys:
             return bag_of([], self.width)
         if self._summed is not None:
             zeros = np.zeros((len(self._aggregates), 1), np.int64)
-            self._told_ids = np.ascontiguousarray(self._ids(zeros, zeros).T)
-            return bag_of([(0, tuple(self._told_ids[0].tolist()), 1)], self.width)
+            self._output_ids = np.ascontiguousarray(self._ids(zeros, zeros).T)
+            return bag_of([(0, tuple(self._output_ids[0].tolist()), 1)], self.width)
         group = self._groups[()] = self._new()
-        group.told = self._row((), group)
-        return bag_of([(0, group.told, 1)], self.width)
+        group.output = self._row((), group)
+        return bag_of([(0, group.output, 1)], self.width)
 
     def change(self, *changes: DeltaBag) -> DeltaBag:
         """What it tells is net of events already, and what goes comes first."""
@@ -97,10 +97,10 @@ class GroupNode(Node):
             summed = self._change_sums(change, self._summed)
             if summed is not None:
                 return summed
-            self._give_up_sums(self._summed)
+            self._switch_to_accumulators(self._summed)
         # Aggregates cannot lose what they do not have: in an event what comes is before what goes.
         change = change.where(np.lexsort((change.weights < 0, change.events)))
-        keys = map(tuple, change.taking(self._keys).rows.tolist())
+        keys = map(tuple, change.select_columns(self._keys).rows.tolist())
         values = zip(
             *(
                 self._column(column, one.is_distinct, change.rows)
@@ -146,24 +146,24 @@ class GroupNode(Node):
                 numbers[place] = column.array_of(change.rows)
                 if numbers[place].max() == UNFIT:
                     return None
-        keys = np.ascontiguousarray(change.taking(self._keys).rows)
+        keys = np.ascontiguousarray(change.select_columns(self._keys).rows)
         told = summed.change(keys, change.weights, change.events, numbers)
         after = self._ids(told.dividends, told.divisors)
-        if self._keys and summed.room > len(self._told_ids):
-            more = np.zeros((summed.room - len(self._told_ids), len(self._aggregates)), np.int32)
-            self._told_ids = np.concatenate([self._told_ids, more])
+        if self._keys and summed.room > len(self._output_ids):
+            more = np.zeros((summed.room - len(self._output_ids), len(self._aggregates)), np.int32)
+            self._output_ids = np.concatenate([self._output_ids, more])
         always = not self._keys  # and its number is 0 then, which it has without rows too
         groups = np.zeros_like(told.groups) if always else told.groups
         count = 2 * len(groups)
         rows, weights = np.empty((count, self.width), np.int32), np.empty(count, np.int64)
         events = np.empty(count, np.int64)
-        told_groups = told.places, groups, told.there, after, self._told_ids, always, np.empty_like(after)
-        count = tell_groups(keys, change.events, *told_groups, rows, weights, events)
+        told_groups = told.places, groups, told.there, after, self._output_ids, always, np.empty_like(after)
+        count = group_output(keys, change.events, *told_groups, rows, weights, events)
         return DeltaBag(rows[:count], weights[:count], events[:count])
 
     def _ids(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
         """The ids (int32) of aggregates of groups, (aggregate, group)."""
-        make = self._terms.quotients if self.is_apart else self._terms.quotients_as_terms
+        make = self._terms.quotients if self.is_isolated else self._terms.quotients_as_terms
         ids = np.empty(dividends.shape, np.int32)
         for place, (of_aggregate, by) in enumerate(zip(dividends, divisors, strict=True)):
             is_none = by == NO_VALUE
@@ -173,7 +173,7 @@ class GroupNode(Node):
             ids[place, is_none] = UNBOUND
         return ids
 
-    def _give_up_sums(self, summed: SummedGroups) -> None:
+    def _switch_to_accumulators(self, summed: SummedGroups) -> None:
         """Go on with accumulators."""
         self._summed = None
         groups = summed.groups() if self._keys else (summed.groups() or [((), 0, [[0, 0, 0]] * len(self._aggregates))])
@@ -186,7 +186,7 @@ class GroupNode(Node):
                     is_average = one.function == "AVG"
                     accumulators.append(Sum.of_integers(total, numbers=numbers, others=others, is_average=is_average))
             group = self._groups[key] = _Group(accumulators, rows)
-            group.told = self._row(key, group)
+            group.output = self._row(key, group)
 
     # --- any aggregates --------------------------------------------------------------------------------------
 
@@ -210,12 +210,12 @@ class GroupNode(Node):
                 row = self._row(key, group)
             else:
                 del self._groups[key]
-            if row != group.told:
-                if group.told is not None:
-                    found.append((event, group.told, -1))
+            if row != group.output:
+                if group.output is not None:
+                    found.append((event, group.output, -1))
                 if row is not None:
                     found.append((event, row, 1))
-                group.told = row
+                group.output = row
 
     def _row(self, key: Row, group: _Group) -> Row:
         return (*key, *(self._terms.intern(_result(held)) for held in group.accumulators))
@@ -231,21 +231,21 @@ class GroupNode(Node):
 
     @property
     def nbytes(self) -> int:
-        of_groups = super().nbytes if self._summed is None else self._summed.nbytes + self._told_ids.nbytes
+        of_groups = super().nbytes if self._summed is None else self._summed.nbytes + self._output_ids.nbytes
         return of_groups + sum(column.nbytes for column in (*self._values, *self._numbers) if column is not None)
 
     def ids(self) -> Iterable[int] | np.ndarray:
         if self._summed is not None:
-            return np.concatenate([self._summed.keys(), self._told_ids.reshape(-1)])
-        return chain.from_iterable(group.told for group in self._groups.values() if group.told is not None)
+            return np.concatenate([self._summed.keys(), self._output_ids.reshape(-1)])
+        return chain.from_iterable(group.output for group in self._groups.values() if group.output is not None)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         keys = " ".join(f"?{name}" for name in self.columns[: len(self._keys)])
         names = self.columns[len(self._keys) :]
         made = [f"?{name} = {formula_text(one)}" for name, one in zip(names, self._aggregates, strict=True)]
         return ", ".join([f"group by {keys}" if keys else "one group", *made])
 
-    def keeps(self) -> str:
+    def describe_state(self) -> str:
         return "for each group its row and its aggregates"
 
     def _check(self) -> None:
@@ -253,7 +253,7 @@ class GroupNode(Node):
             self._summed.check()
         for key, group in self._groups.items():
             assert group.rows > 0 or not self._keys, (key, group.rows)
-            assert group.told == self._row(key, group), (key, group.told)
+            assert group.output == self._row(key, group), (key, group.output)
 
 
 def _result(held: Accumulator) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from rpq.sparql.algebra import Formula
 from rpq.sparql.network.bag_kernels import MatchedRows, Mode
-from rpq.sparql.network.bags import UNBOUND, Change, DeltaBag, KeyedRows, Row, bag_of, by_event, net_of, nothing
+from rpq.sparql.network.bags import UNBOUND, Change, DeltaBag, KeyedRows, Row, bag_of, group_by_event, net_of, nothing
 from rpq.sparql.network.formula_columns import Condition
 from rpq.sparql.network.nodes import Node
 from rpq.sparql.network.term_ids import TermIds
@@ -24,18 +24,18 @@ class Agreement:
     """How rows of a left and a right operator agree on the variables that they share.
 
     What both bind for sure is a key. `same` are columns that must be equal even where they are unbound: they tell which
-    row of an outer group a row is about. In others (`is_loose`) what is unbound agrees with everything.
+    row of an outer group a row is about. In others (`has_optional_columns`) what is unbound agrees with everything.
     """
 
     def __init__(self, left: Node, right: Node, *, same: Sequence[str] = ()) -> None:
         shared = [name for name in left.columns if name in right.columns]
         key = [name for name in shared if name in same or (name in left.sure and name in right.sure)]
-        loose = [name for name in shared if name not in key]
+        optional = [name for name in shared if name not in key]
         self.key = tuple(key)
-        self.loose = tuple(loose)
+        self.optional_columns = tuple(optional)
         self.key_of_left = _taker([left.columns.index(name) for name in key])
         self.key_of_right = _taker([right.columns.index(name) for name in key])
-        self._loose = [(left.columns.index(name), right.columns.index(name)) for name in loose]
+        self._optional_places = [(left.columns.index(name), right.columns.index(name)) for name in optional]
         self._key_places = [left.columns.index(name) for name in key], [right.columns.index(name) for name in key]
         self._widths = left.width, right.width
         self._more = [place for place, name in enumerate(right.columns) if name not in shared]
@@ -44,7 +44,7 @@ class Agreement:
 
     def matched(self, mode: Mode) -> MatchedRows:
         """What keeps the rows that agree, by kernels: where a key decides."""
-        assert not self._loose
+        assert not self._optional_places
         left_keys, right_keys = self._key_places
         left_width, right_width = self._widths
         return MatchedRows(
@@ -57,13 +57,13 @@ class Agreement:
         )
 
     @property
-    def is_loose(self) -> bool:
+    def has_optional_columns(self) -> bool:
         """Whether rows with one key may disagree."""
-        return bool(self._loose)
+        return bool(self._optional_places)
 
     def agree(self, left: Row, right: Row) -> bool:
         """Whether rows with one key agree in the other columns."""
-        for mine, other in self._loose:
+        for mine, other in self._optional_places:
             if left[mine] != right[other] and left[mine] != UNBOUND and right[other] != UNBOUND:
                 return False
         return True
@@ -71,9 +71,9 @@ class Agreement:
     def joined(self, left: Row, right: Row) -> Row:
         """The row that two rows make that agree."""
         row = left + tuple([right[place] for place in self._more])
-        if self._loose:
+        if self._optional_places:
             values = list(row)
-            for mine, other in self._loose:
+            for mine, other in self._optional_places:
                 if values[mine] == UNBOUND:
                     values[mine] = right[other]
             row = tuple(values)
@@ -96,7 +96,7 @@ class JoinNode(Node):
     def __init__(self, left: Node, right: Node, *, same: Sequence[str] = ()) -> None:
         self._agreement = Agreement(left, right, same=same)
         super().__init__(self._agreement.columns, self._agreement.sure, left, right)
-        self._matched = None if self._agreement.is_loose else self._agreement.matched("join")
+        self._matched = None if self._agreement.has_optional_columns else self._agreement.matched("join")
         self._left = KeyedRows(self._agreement.key_of_left)
         self._right = KeyedRows(self._agreement.key_of_right)
 
@@ -111,7 +111,7 @@ class JoinNode(Node):
         if self._matched is not None:
             return self._matched.change(*changes)
         found: list[tuple[int, Row, int]] = []
-        for event, (lefts, rights) in by_event(*changes):
+        for event, (lefts, rights) in group_by_event(*changes):
             self._change_left(event, lefts, found)
             self._change_right(event, rights, found)
         return bag_of(found, self.width)
@@ -121,7 +121,7 @@ class JoinNode(Node):
         for row, weight in lefts:
             key = agreement.key_of_left(row)
             for other, count in self._right.of(key).items():
-                if not agreement.is_loose or agreement.agree(row, other):
+                if not agreement.has_optional_columns or agreement.agree(row, other):
                     found.append((event, agreement.joined(row, other), weight * count))
             self._left.add(key, row, weight)
 
@@ -130,7 +130,7 @@ class JoinNode(Node):
         for row, weight in rights:
             key = agreement.key_of_right(row)
             for other, count in self._left.of(key).items():
-                if not agreement.is_loose or agreement.agree(other, row):
+                if not agreement.has_optional_columns or agreement.agree(other, row):
                     found.append((event, agreement.joined(other, row), weight * count))
             self._right.add(key, row, weight)
 
@@ -149,11 +149,11 @@ class JoinNode(Node):
             return self._matched.ids()
         return chain(self._left.ids(), self._right.ids())
 
-    def told(self) -> str:
-        key = ", ".join(f"?{name}" for name in (*self._agreement.key, *self._agreement.loose))
+    def describe(self) -> str:
+        key = ", ".join(f"?{name}" for name in (*self._agreement.key, *self._agreement.optional_columns))
         return f"join on {key}" if key else "product"
 
-    def keeps(self) -> str:
+    def describe_state(self) -> str:
         return "both sides"
 
     def _check(self) -> None:
@@ -172,7 +172,7 @@ class LeftJoinNode(Node):
         self._agreement = Agreement(left, right, same=same)
         super().__init__(self._agreement.columns, left.sure, left, right)
         self._condition = None if condition is None else Condition(condition, self.columns, terms)
-        is_plain = condition is None and not self._agreement.is_loose
+        is_plain = condition is None and not self._agreement.has_optional_columns
         self._matched = self._agreement.matched("left join") if is_plain else None
         self._left = KeyedRows(self._agreement.key_of_left)
         self._right = KeyedRows(self._agreement.key_of_right)
@@ -190,7 +190,7 @@ class LeftJoinNode(Node):
         if self._matched is not None:
             return self._matched.change(*changes)
         found: list[tuple[int, Row, int]] = []
-        for event, (lefts, rights) in by_event(*changes):
+        for event, (lefts, rights) in group_by_event(*changes):
             before: dict[Row, int] = {}  # of rows of the left that this event touches, how often they were there alone
             for row, weight in net_of(rights):
                 self._change_right(event, row, weight, before, found)
@@ -273,10 +273,11 @@ class LeftJoinNode(Node):
             return self._matched.ids()
         return chain(self._left.ids(), self._right.ids())
 
-    def told(self) -> str:
-        return f"optional on {', '.join(f'?{name}' for name in (*self._agreement.key, *self._agreement.loose)) or 'nothing'}"
+    def describe(self) -> str:
+        names = (*self._agreement.key, *self._agreement.optional_columns)
+        return f"optional on {', '.join(f'?{name}' for name in names) or 'nothing'}"
 
-    def keeps(self) -> str:
+    def describe_state(self) -> str:
         return "both sides, and the partners of each row of the left"
 
     def _check(self) -> None:
@@ -321,7 +322,7 @@ class ExistsNode(Node):
                 for name, outer in common
             ]
         self._is_minus = common is not None
-        self._is_simple = not agreement.is_loose and self._common is None
+        self._is_simple = not agreement.has_optional_columns and self._common is None
         mode: Mode = "not exists" if is_negated else "exists"
         self._matched = agreement.matched(mode) if self._is_simple and mark is None else None
         self._left = KeyedRows(agreement.key_of_left)
@@ -341,7 +342,7 @@ class ExistsNode(Node):
             return self._matched.change(*changes)
         found: list[tuple[int, Row, int]] = []
         change_right = self._change_keys if self._is_simple else self._change_right
-        for event, (lefts, rights) in by_event(*changes):
+        for event, (lefts, rights) in group_by_event(*changes):
             before: dict[Row, tuple[bool, int]] = {}  # rows of the left that this event touches: partners, how often
             if rights:
                 change_right(rights, before)
@@ -453,12 +454,12 @@ class ExistsNode(Node):
         marks = self._marks or ()
         return chain(marks, self._left.ids(), self._right.ids(), chain.from_iterable(keys))
 
-    def told(self) -> str:
-        key = ", ".join(f"?{name}" for name in (*self._agreement.key, *self._agreement.loose)) or "nothing"
+    def describe(self) -> str:
+        key = ", ".join(f"?{name}" for name in (*self._agreement.key, *self._agreement.optional_columns)) or "nothing"
         what = "minus" if self._is_minus else "not exists" if self._is_negated else "exists"
         return f"{what if self._marks is None else 'whether exists'} on {key}"
 
-    def keeps(self) -> str:
+    def describe_state(self) -> str:
         return "the left side, and " + ("a count for each key of the right" if self._is_simple else "the right side")
 
     def _check(self) -> None:

@@ -12,7 +12,7 @@ from rpq.queries.pattern_text import Constant, Variable
 from rpq.sparql.algebra import Formula
 from rpq.sparql.algebra_text import formula_text
 from rpq.sparql.network.bag_kernels import CountedRows, change_product
-from rpq.sparql.network.bags import UNBOUND, DeltaBag, Row, nothing, together
+from rpq.sparql.network.bags import UNBOUND, DeltaBag, Row, merge_bags, nothing
 from rpq.sparql.network.formula_columns import Condition, IdColumn
 from rpq.sparql.network.term_ids import TermIds
 from rpq.sparql.values.terms import is_literal
@@ -65,11 +65,11 @@ class Node(ABC):
         """The ids in what it holds. O(entries)."""
         return ()
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """What it does, in a line."""
         return type(self).__name__.removesuffix("Node").lower()
 
-    def keeps(self) -> str:
+    def describe_state(self) -> str:
         """What it holds, in words; empty for nothing."""
         return ""
 
@@ -95,7 +95,7 @@ class LeafNode(Node):
         (change,) = changes
         return change
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"bindings of {self._text}"
 
 
@@ -118,7 +118,7 @@ class RowsNode(Node):
     def ids(self) -> Iterable[int] | np.ndarray:
         return self._rows.reshape(-1).tolist()
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"{len(self._rows)} written row{'' if len(self._rows) == 1 else 's'}"
 
 
@@ -141,9 +141,9 @@ class ProjectNode(Node):
 
     def change(self, *changes: DeltaBag) -> DeltaBag:
         (change,) = changes
-        return change.taking(self._places)
+        return change.select_columns(self._places)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         shown = (f"?{name}" if name == source else f"(?{source} AS ?{name})" for name, source in self._sources.items())
         return f"project {' '.join(shown)}".strip()
 
@@ -159,7 +159,7 @@ class CopyNode(Node):
 
     def change(self, *changes: DeltaBag) -> DeltaBag:
         (change,) = changes
-        return change.taking(self._places)
+        return change.select_columns(self._places)
 
 
 class ExtendNode(Node):
@@ -194,7 +194,7 @@ class ExtendNode(Node):
     def nbytes(self) -> int:
         return self._values.nbytes
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"bind {self._text}"
 
 
@@ -219,7 +219,7 @@ class FilterNode(Node):
     def nbytes(self) -> int:
         return self._condition.nbytes
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"filter {self._text}"
 
 
@@ -233,7 +233,7 @@ class UnionNode(Node):
         self._places = [places_of(names, branch.columns) for branch in branches]
 
     def change(self, *changes: DeltaBag) -> DeltaBag:
-        return together([change.taking(places) for change, places in zip(changes, self._places, strict=True)])
+        return merge_bags([change.select_columns(places) for change, places in zip(changes, self._places, strict=True)])
 
 
 class ConstructNode(Node):
@@ -267,7 +267,7 @@ class ConstructNode(Node):
             ]
             triples = change.with_rows(np.stack(columns, axis=1))
             made.append(triples.where(self._are_triples(triples.rows)))
-        return together(made)
+        return merge_bags(made)
 
     def _are_triples(self, rows: np.ndarray) -> np.ndarray:
         """Whether both ends are bound, and the first is no literal."""
@@ -306,7 +306,7 @@ class DistinctNode(Node):
     def ids(self) -> Iterable[int] | np.ndarray:
         return self._counts.ids()
 
-    def keeps(self) -> str:
+    def describe_state(self) -> str:
         return "how often each row comes"
 
     def _check(self) -> None:
@@ -364,10 +364,10 @@ class ProductNode(Node):
     def ids(self) -> Iterable[int] | np.ndarray:
         return np.concatenate([self._bags.rows(part)[0].reshape(-1) for part in range(len(self.inputs))])
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return "product"
 
-    def keeps(self) -> str:
+    def describe_state(self) -> str:
         return "all parts"
 
     def _check(self) -> None:

@@ -34,11 +34,11 @@ from rpq.sparql.algebra import (
     SparqlQuestion,
     Union,
     Values,
-    certain,
+    certain_variables,
     has_exists,
-    mentioned,
+    mentioned_variables,
     name_of,
-    possible,
+    possible_variables,
     variables_of,
 )
 from rpq.sparql.network.groups import GroupNode
@@ -57,7 +57,7 @@ from rpq.sparql.network.nodes import (
     UnionNode,
 )
 from rpq.sparql.network.term_ids import TermIds
-from rpq.sparql.rewriting import rewritten
+from rpq.sparql.rewriting import rewrite
 from rpq.sparql.values.typed_values import FALSE, TRUE
 
 
@@ -163,7 +163,7 @@ def is_join(body: Operator, outer: Names) -> bool:
 
     def sees_its_own(names: Names, inner: Operator) -> bool:
         """Whether what looks at names in an operator sees values of its own, which will have to agree with the outer."""
-        return names & outer <= certain(inner)
+        return names & outer <= certain_variables(inner)
 
     match body:
         case Conjunction() | Values() | Group():
@@ -178,13 +178,13 @@ def is_join(body: Operator, outer: Names) -> bool:
         case Project(inner) | Distinct(inner):
             return is_join(inner, outer)
         case LeftJoin(left, right, condition):
-            looked_at = mentioned(right) | (frozenset() if condition is None else variables_of(condition))
+            looked_at = mentioned_variables(right) | (frozenset() if condition is None else variables_of(condition))
             are_joins = is_join(left, outer) and is_join(right, outer)
             return are_joins and not has_exists(condition) and sees_its_own(looked_at, left)
         case SemiJoin(left, right):
-            return is_join(left, outer) and sees_its_own(mentioned(right), left)
+            return is_join(left, outer) and sees_its_own(mentioned_variables(right), left)
         case Minus(left, right):
-            return is_join(left, outer) and not mentioned(right) & outer
+            return is_join(left, outer) and not mentioned_variables(right) & outer
 
 
 def exists_in(formula: Formula) -> list[Exists]:
@@ -206,17 +206,17 @@ def without_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
 
 
 @dataclass(frozen=True)
-class Planned:
+class NetworkPlan:
     """A network: the operator whose bag is the answer, and which part of a conjunction each leaf is."""
 
     top: Node
     leaves: tuple[tuple[LeafNode, ConjunctionPart], ...]
 
 
-def planned(question: SparqlQuestion, terms: TermIds) -> Planned:
+def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
     """The network of a question. Raises `QueryError`. O(size · depth)."""
     planner = _Planner(terms)
-    body = rewritten(question.body)
+    body = rewrite(question.body)
     match question.form:
         case "select":
             top: Node = _chosen(question.columns, planner.node(body, frozenset(question.columns)))
@@ -226,7 +226,7 @@ def planned(question: SparqlQuestion, terms: TermIds) -> Planned:
             names = {name_of(term) for source, _, target in question.template for term in (source, target)}
             inner = planner.node(body, frozenset(name for name in names if name is not None))
             top = DistinctNode(ConstructNode(question.template, inner, terms))  # type: ignore[arg-type]  # no blank nodes
-    return Planned(top, tuple(planner.leaves))
+    return NetworkPlan(top, tuple(planner.leaves))
 
 
 class _Planner:
@@ -249,16 +249,16 @@ class _Planner:
             case Join(parts):
                 return self._join(parts, needed)
             case Union(branches):
-                columns = sorted(needed & possible(operator))
+                columns = sorted(needed & possible_variables(operator))
                 return UnionNode(columns, *(self.node(branch, needed) for branch in branches))
             case LeftJoin():
                 return self._left_join(operator, needed)
             case Filter(inner, condition):
                 return self.filtered(self.node(inner, needed | variables_of(condition)), condition)
             case SemiJoin(left, right, is_negated):
-                return self.exists(self.node(left, needed | mentioned(right)), right, is_negated=is_negated)
+                return self.exists(self.node(left, needed | mentioned_variables(right)), right, is_negated=is_negated)
             case Minus(left, right):
-                shared = sorted(possible(left) & possible(right))
+                shared = sorted(possible_variables(left) & possible_variables(right))
                 if not shared:
                     return self.node(left, needed)
                 other = ProjectNode(shared, self.node(right, frozenset(shared)))
@@ -276,7 +276,7 @@ class _Planner:
                 kept = [name for name in columns if name in needed]
                 return _chosen(kept, self.node(inner, frozenset(kept)))
             case Distinct(inner):
-                names = sorted(possible(inner))
+                names = sorted(possible_variables(inner))
                 return DistinctNode(ProjectNode(names, self.node(inner, frozenset(names))))
 
     # --- conjunctions and joins ------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ class _Planner:
         meanings = [self._product([*map(self._leaf, parts)]) for parts in parts_of(conjunction, needed)]
         if len(meanings) == 1:
             return meanings[0]
-        return UnionNode(sorted(needed & possible(conjunction)), *meanings)
+        return UnionNode(sorted(needed & possible_variables(conjunction)), *meanings)
 
     def _product(self, parts: Sequence[Node]) -> Node:
         """The product of parts of a conjunction."""
@@ -299,7 +299,7 @@ class _Planner:
     def _join(self, parts: Sequence[Operator], needed: Names) -> Node:
         nodes = []
         for place, part in enumerate(parts):
-            others = frozenset().union(*(possible(one) for other, one in enumerate(parts) if other != place))
+            others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
             nodes.append(self.node(part, needed | others))
         return self._joined(nodes)
 
@@ -314,8 +314,8 @@ class _Planner:
 
     def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
         looked_at = needed if operator.condition is None else needed | variables_of(operator.condition)
-        left = self.node(operator.left, looked_at | possible(operator.right))
-        right = self.node(operator.right, looked_at | possible(operator.left))
+        left = self.node(operator.left, looked_at | possible_variables(operator.right))
+        right = self.node(operator.right, looked_at | possible_variables(operator.left))
         return self._optional(left, right, operator.condition, same=())
 
     def _optional(self, left: Node, right: Node, condition: Formula | None, *, same: Sequence[str]) -> Node:
@@ -357,10 +357,10 @@ class _Planner:
     def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
         """The rows of an operator for which a body has a solution, or has none; or all, with a column that says which."""
         marks = None if mark is None else (mark, self._terms.intern(FALSE), self._terms.intern(TRUE))
-        looked_at = mentioned(body)
+        looked_at = mentioned_variables(body)
         names = [name for name in left.columns if name in looked_at]
         if is_join(body, frozenset(left.columns)):
-            shared = [name for name in names if name in possible(body)]
+            shared = [name for name in names if name in possible_variables(body)]
             right: Node = ProjectNode(shared, self.node(body, frozenset(shared)))
             return ExistsNode(left, right, is_negated=is_negated, mark=marks)
         given = CopyNode([(copy_of(name), name) for name in names], DistinctNode(ProjectNode(names, left)))
@@ -378,10 +378,10 @@ class _Planner:
             return self._given(inner, given, outer)
 
         def beside(inner: Operator) -> Node:
-            return self.node(inner, possible(inner)) if is_join(inner, outer) else inside(inner)
+            return self.node(inner, possible_variables(inner)) if is_join(inner, outer) else inside(inner)
 
         if is_join(operator, outer):
-            return JoinNode(given, self.node(operator, possible(operator)))
+            return JoinNode(given, self.node(operator, possible_variables(operator)))
         match operator:
             case Join(parts):
                 made = given
@@ -400,7 +400,7 @@ class _Planner:
                 return self._optional(inside(left), beside(right), condition, same=copies)
             case Minus(left, right):
                 of_left, of_right = inside(left), beside(right)
-                shared = sorted(possible(left) & possible(right))
+                shared = sorted(possible_variables(left) & possible_variables(right))
                 kept = [name for name in of_right.columns if name in shared or name in copies]
                 common = [(name, copy_of(name) if name in outer else None) for name in shared]
                 other = ProjectNode(kept, of_right)
@@ -429,7 +429,7 @@ class _Planner:
             if one.argument is not None:
                 needed |= variables_of(one.argument)
             elif one.is_distinct:
-                needed |= possible(group.inner)
+                needed |= possible_variables(group.inner)
         inner = self.node(group.inner, needed)
         aggregates = []
         for name, one in group.aggregates:

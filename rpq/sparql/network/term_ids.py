@@ -53,7 +53,7 @@ class TermIds:
 
     # --- vertices --------------------------------------------------------------------------------------------
 
-    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+    def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
         """Know the vertices; `fresh` ids are those of new names. O(fresh), where there are terms."""
         self._vertices = vertices
         if not len(fresh):
@@ -79,14 +79,14 @@ class TermIds:
             self._alias = np.concatenate([self._alias, more])
         self._alias[vertex] = identity
 
-    def told(self, rows: np.ndarray) -> np.ndarray:
+    def replace_aliases(self, rows: np.ndarray) -> np.ndarray:
         """Rows of vertices with the ids that the query has for them."""
         if not self._aliases or not rows.size:
             return rows
         known = rows < len(self._alias)
         return np.where(known, self._alias[np.where(known, rows, 0)], rows)
 
-    def held(self) -> np.ndarray:
+    def pinned_vertices(self) -> np.ndarray:
         """The vertices that nobody else may be given the ids of."""
         return np.fromiter(self._pinned, np.int32, len(self._pinned))
 

@@ -12,8 +12,8 @@ from rpq.sparql.algebra import Aggregate, Call, Exists, Formula, Operator
 from rpq.sparql.syntax.grammar import Leaf
 from rpq.sparql.syntax.source_text import REFUSED, SourceText, refusal
 from rpq.sparql.values.functions import CASTS
-from rpq.sparql.values.regular_expressions import UnsupportedPattern, compiled, require_engine
-from rpq.sparql.values.terms import XSD, is_literal, literal_text, number_literal, read_literal, resolved
+from rpq.sparql.values.regular_expressions import UnsupportedPattern, compile_pattern, require_engine
+from rpq.sparql.values.terms import XSD, is_literal, literal_text, number_literal, read_literal, resolve_iri
 from rpq.sparql.values.typed_values import NoValue
 
 _LOCAL_ESCAPE = re.compile(r"\\([_~.\-!$&\"'()*+,;=/?#@%])")
@@ -28,7 +28,7 @@ class Prologue:
         """Empty where there is none: then an IRI stays as it is written."""
         self._prefixes: dict[str, str] = {}
         for declaration in declarations:
-            iri = resolved(self.base, declaration.iri.text)
+            iri = resolve_iri(self.base, declaration.iri.text)
             if declaration.name == "Base":
                 self.base = iri
             else:
@@ -37,7 +37,7 @@ class Prologue:
     def iri(self, node: Any) -> str:
         """The IRI of a node of the parse tree: a leaf, a prefixed name, or one that the grammar puts in (rdf:type)."""
         if isinstance(node, Leaf):
-            return resolved(self.base, node.text)
+            return resolve_iri(self.base, node.text)
         if getattr(node, "name", None) == "pname":
             return self._expanded(node.prefix or "", node.localname or "", node.place)
         return str(node)
@@ -45,7 +45,7 @@ class Prologue:
     def iri_of_text(self, text: str, place: int) -> str:
         """The IRI of a name as it was written: `<…>` or prefixed."""
         if text.startswith("<"):
-            return resolved(self.base, text[1:-1])
+            return resolve_iri(self.base, text[1:-1])
         prefix, _, local = text.partition(":")
         return self._expanded(prefix, local, place)
 
@@ -78,10 +78,10 @@ class Scope:
         return self._parent.name(written) if written in self._projected else f"{written}.{self._number}"
 
 
-def written_name(name: str) -> str:
+def source_name(name: str) -> str:
     """The name of a variable as the text has it.
 
-    >>> written_name("y.1")
+    >>> source_name("y.1")
     'y'
     """
     return name.partition(".")[0]
@@ -221,7 +221,7 @@ class FormulaReader:
         if pattern is None or None in options:
             return
         try:
-            compiled(pattern, "".join(map(str, options)))
+            compile_pattern(pattern, "".join(map(str, options)))
         except UnsupportedPattern as problem:
             raise refusal(self._source, problem.construct, given[1].place) from None
         except NoValue:  # it is no regular expression at all, which is an error value in SPARQL

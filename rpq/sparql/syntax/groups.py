@@ -40,13 +40,13 @@ from rpq.sparql.algebra import (
     Values,
     WindowAtom,
     aggregates_in,
-    filtered,
-    joined,
-    possible,
-    united,
+    make_filter,
+    make_join,
+    make_union,
+    possible_variables,
     variables_of,
 )
-from rpq.sparql.syntax.formulas import FormulaReader, Prologue, Scope, written_name
+from rpq.sparql.syntax.formulas import FormulaReader, Prologue, Scope, source_name
 from rpq.sparql.syntax.grammar import Leaf
 from rpq.sparql.syntax.source_text import SourceText, refusal
 
@@ -120,11 +120,11 @@ def atoms_of_path(
         if isinstance(expression, Inverse) and (not whole or isinstance(expression.inner, Label)):
             return asked(object_, expression.inner, subject)
         if not whole and isinstance(expression, Alternation):
-            return united(*(asked(subject, part, object_) for part in expression.parts))
+            return make_union(*(asked(subject, part, object_) for part in expression.parts))
         if not whole and isinstance(expression, Concatenation) and not any(map(accepts_empty, expression.parts)):
             inner = [fresh() for _ in expression.parts[1:]]
             ends = [subject, *inner, object_]
-            return joined(
+            return make_join(
                 *(asked(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
             )
         return Conjunction((WindowAtom(Atom(subject, expression, object_), window),))
@@ -157,12 +157,12 @@ class Selection:
         return self.node.name in ("SelectQuery", "SubSelect")
 
 
-def modified(reader: GroupReader, selection: Selection, scope: Scope) -> tuple[Operator, tuple[str, ...]]:
+def apply_modifiers(reader: GroupReader, selection: Selection, scope: Scope) -> tuple[Operator, tuple[str, ...]]:
     """The operator of a whole selection, and its columns. Raises `SparqlError`."""
-    return _Modifying(reader, selection, scope).modified()
+    return _ModifierReader(reader, selection, scope).operator_and_columns()
 
 
-class _Modifying:
+class _ModifierReader:
     """One selection on its way from its group to its columns."""
 
     def __init__(self, reader: GroupReader, selection: Selection, scope: Scope) -> None:
@@ -172,10 +172,10 @@ class _Modifying:
         self._scope = scope
         self._aggregates: dict[Aggregate, str] = {}
 
-    def modified(self) -> tuple[Operator, tuple[str, ...]]:
+    def operator_and_columns(self) -> tuple[Operator, tuple[str, ...]]:
         node, reader, scope = self._node, self._reader, self._scope
         self._refuse()
-        inner: Operator = reader.group(node.where, scope)[0] if node.where is not None else joined()
+        inner: Operator = reader.group(node.where, scope)[0] if node.where is not None else make_join()
         select = [(one, reader.formulas.formula(one.expr, scope)) for one in node.projection or () if one.expr is not None]
         having = [reader.formulas.formula(one, scope) for one in (node.having.condition if node.having else ())]
         conditions_of_groups = node.groupby.condition if node.groupby else ()
@@ -190,9 +190,9 @@ class _Modifying:
             select = [(one, self._without_aggregates(formula, None, "SELECT", one.place)) for one, formula in select]
             operator = Group(operator, keys, tuple((name, one) for one, name in self._aggregates.items()))
         for formula in having:
-            operator = filtered(operator, formula)
+            operator = make_filter(operator, formula)
         if node.valuesClause:
-            operator = joined(operator, reader.values(node.valuesClause, scope))
+            operator = make_join(operator, reader.values(node.valuesClause, scope))
         operator, columns = self._columns(operator, inner, select, keys)
         if self._selection.is_select:
             operator = Project(operator, columns)
@@ -223,7 +223,7 @@ class _Modifying:
                 place = getattr(condition, "place", None)
                 raise self._reader.source.error("an aggregate cannot stand in GROUP BY", place, "it in SELECT or HAVING")
             if is_named and condition.var is not None:
-                name = self._reader.assign(condition.var, self._scope, possible(operator))
+                name = self._reader.assign(condition.var, self._scope, possible_variables(operator))
             elif isinstance(formula, Variable):
                 keys.append(formula.name)
                 continue
@@ -248,7 +248,7 @@ class _Modifying:
         return formula
 
     def _ungrouped(self, name: str, where: str, place: int) -> Exception:
-        written = written_name(name)
+        written = source_name(name)
         message = f"?{written} in {where} is no key of GROUP BY, and has many values in a group"
         return self._reader.source.error(
             message, place, f"an aggregate such as SAMPLE(?{written}), or ?{written} in GROUP BY"
@@ -261,7 +261,7 @@ class _Modifying:
     ) -> tuple[Operator, tuple[str, ...]]:
         reader, scope = self._reader, self._scope
         # A value may be made of those of the columns before it. What is not in a group any more has its name still.
-        bound = possible(inner) | possible(operator)
+        bound = possible_variables(inner) | possible_variables(operator)
         visible = None if keys is None else {*keys, *self._aggregates.values()}
         formulas = {id(one): formula for one, formula in select}
         columns: list[str] = []
@@ -280,10 +280,10 @@ class _Modifying:
                 if visible is not None:
                     visible.add(name)
             if name in columns:
-                raise reader.source.error(f"SELECT names ?{written_name(name)} twice", one.place, "each column once")
+                raise reader.source.error(f"SELECT names ?{source_name(name)} twice", one.place, "each column once")
             columns.append(name)
         if self._selection.is_select and self._selection.columns is None:
-            named = [name for name in possible(operator) if not name.startswith("_:") and not name.startswith(".")]
+            named = [name for name in possible_variables(operator) if not name.startswith("_:") and not name.startswith(".")]
             columns = sorted(named, key=lambda name: reader.formulas.places[name])
         return operator, tuple(columns)
 
@@ -329,7 +329,7 @@ class GroupReader:
         block = self._new_block()
         for part in node.part or ():
             if part.name == "TriplesBlock":
-                operator = joined(operator, *(self._triple(*triple, scope, block) for triple in _triples(part.triples)))
+                operator = make_join(operator, *(self._triple(*triple, scope, block) for triple in _triples(part.triples)))
                 continue
             if part.name == "Filter":
                 conditions.append((self._condition(part.expr, scope, "FILTER", part.place), part.place))
@@ -341,9 +341,9 @@ class GroupReader:
             return operator, [condition for condition, _ in conditions]
         for condition, place in conditions:
             if not self._correlated:
-                hidden = _plain_variables(condition) - possible(operator)
-                self._out_of_sight.extend((written_name(name), place) for name in sorted(hidden))
-            operator = filtered(operator, condition)
+                hidden = _plain_variables(condition) - possible_variables(operator)
+                self._out_of_sight.extend((source_name(name), place) for name in sorted(hidden))
+            operator = make_filter(operator, condition)
         return operator, []
 
     def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str, Any]]:
@@ -372,7 +372,7 @@ class GroupReader:
     def _with(self, operator: Operator, part: Any, scope: Scope) -> Operator:
         match part.name:
             case "GroupOrUnionGraphPattern":
-                return joined(operator, united(*(self.group(one, scope)[0] for one in part.graph)))
+                return make_join(operator, make_union(*(self.group(one, scope)[0] for one in part.graph)))
             case "OptionalGraphPattern":
                 self._correlated += 1
                 right, conditions = self.group(part.graph, scope, optional=True)
@@ -382,11 +382,11 @@ class GroupReader:
                 return Minus(operator, self.group(part.graph, scope)[0])
             case "Bind":
                 formula = self._condition(part.expr, scope, "BIND", part.place)
-                return Extend(operator, self.assign(part.var, scope, possible(operator)), formula)
+                return Extend(operator, self.assign(part.var, scope, possible_variables(operator)), formula)
             case "InlineData":
-                return joined(operator, self.values(part, scope))
+                return make_join(operator, self.values(part, scope))
             case "GraphGraphPattern":
-                return joined(operator, self._in_window(part, scope))
+                return make_join(operator, self._in_window(part, scope))
             case "ServiceGraphPattern":
                 raise refusal(self.source, "SERVICE", part.place)
         raise AssertionError(part.name)
@@ -476,10 +476,10 @@ class GroupReader:
         if selection.columns is not None:
             self._subselects += 1
             inner = Scope(scope, frozenset(leaf.text for leaf in selection.columns), self._subselects)
-        return modified(self, selection, inner)[0]
+        return apply_modifiers(self, selection, inner)[0]
 
     def _check_sight(self, operator: Operator, scope: Scope, since: int) -> None:
-        bound = possible(operator)
+        bound = possible_variables(operator)
         for written, place in self._out_of_sight[since:]:
             if scope.name(written) in bound:
                 message = f"the FILTER looks at ?{written}, which only an outer group binds: here it is unbound"

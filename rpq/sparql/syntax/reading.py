@@ -23,13 +23,13 @@ from rpq.sparql.algebra import (
     children,
     formulas_of,
     name_of,
-    possible,
+    possible_variables,
 )
-from rpq.sparql.syntax.formulas import Prologue, Scope, written_name
+from rpq.sparql.syntax.formulas import Prologue, Scope, source_name
 from rpq.sparql.syntax.grammar import parse
-from rpq.sparql.syntax.groups import GroupReader, Selection, modified
+from rpq.sparql.syntax.groups import GroupReader, Selection, apply_modifiers
 from rpq.sparql.syntax.source_text import SourceText, foreign_words, refusal
-from rpq.sparql.syntax.window_clauses import WindowClauses, take_out
+from rpq.sparql.syntax.window_clauses import WindowClauses, extract_clauses
 
 _FORMS: dict[str, Form] = {"SelectQuery": "select", "AskQuery": "ask", "ConstructQuery": "construct"}
 _TAKEN = ("query", "timestamp", "op")
@@ -59,7 +59,7 @@ def read(
         raise QueryError(message)
     if matching != "homomorphism" or paths not in ("walk", "simple"):
         raise QueryError(f"paths are 'walk' or 'simple', matching is 'homomorphism', not {paths!r} and {matching!r}")
-    clauses = take_out(source)
+    clauses = extract_clauses(source)
     try:
         tree = parse(source, clauses.rest)
     except SparqlError as problem:
@@ -77,7 +77,7 @@ def read(
         is_simple=paths == "simple",
     )
     scope = Scope()
-    body, columns = modified(reader, Selection.of(node, is_whole=True), scope)
+    body, columns = apply_modifiers(reader, Selection.of(node, is_whole=True), scope)
     form = _FORMS[node.name]
     template = reader.triple_terms(_template(node), scope) if form == "construct" else []
     question = SparqlQuestion(
@@ -136,7 +136,7 @@ def _check_assigned(reader: GroupReader, body: Operator) -> None:
     for name, place in sorted(reader.assigned.items(), key=lambda item: item[1]):
         where = _also_in(body, name)
         if where:
-            written = written_name(name)
+            written = source_name(name)
             message = f"BIND or AS to ?{written}, which also stands in {where}, is refused"
             raise reader.source.error(message, place, f"another variable, and FILTER(?{written} = ?other)")
 
@@ -149,7 +149,7 @@ def _also_in(operator: Operator, name: str) -> str | None:
         one = waiting.pop()
         if isinstance(one, Values) and name in one.variables:
             return "VALUES"
-        if isinstance(one, Minus) and name in possible(one.left) & possible(one.right):
+        if isinstance(one, Minus) and name in possible_variables(one.left) & possible_variables(one.right):
             return "MINUS"
         waiting.extend(children(one))
         waiting.extend(body for formula in formulas_of(one) for body in bodies_of(formula))
@@ -161,7 +161,7 @@ def _unbound(columns: tuple[str, ...], body: Operator) -> list[str]:
     inner = body
     while type(inner).__name__ in ("Project", "Distinct"):
         inner = children(inner)[0]
-    bound = possible(inner)
+    bound = possible_variables(inner)
     told = []
     for name in columns:
         if name not in bound:

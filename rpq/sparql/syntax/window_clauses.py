@@ -66,17 +66,18 @@ class WindowClauses:
     uses: frozenset[int]
 
 
-def take_out(source: SourceText) -> WindowClauses:
+def extract_clauses(source: SourceText) -> WindowClauses:
     """Take the clauses of RSP-QL out of a text. Raises `SparqlError`, with its place, for one that is wrong. O(length).
 
-    >>> taken = take_out(SourceText.read("ASK FROM NAMED WINDOW <w> [RANGE PT2H STEP PT10M] { WINDOW <w> { ?x <a> ?y } }"))
-    >>> taken.rest[:4], taken.rest.split(maxsplit=1)[1], str(taken.windows[0].extent)
+    >>> text = "ASK FROM NAMED WINDOW <w> [RANGE PT2H STEP PT10M] { WINDOW <w> { ?x <a> ?y } }"
+    >>> clauses = extract_clauses(SourceText.read(text))
+    >>> clauses.rest[:4], clauses.rest.split(maxsplit=1)[1], str(clauses.windows[0].extent)
     ('ASK ', '{ GRAPH  <w> { ?x <a> ?y } }', 'RANGE 2h STEP 10m')
     """
-    return _Taking(source).take_out()
+    return _ClauseExtractor(source).extract()
 
 
-class _Taking:
+class _ClauseExtractor:
     """One pass over the tokens of a text."""
 
     def __init__(self, source: SourceText) -> None:
@@ -85,7 +86,7 @@ class _Taking:
         self._next = 0
         self._rest = list(source.parsed)
 
-    def take_out(self) -> WindowClauses:
+    def extract(self) -> WindowClauses:
         windows: list[WindowClause] = []
         register: RegisterClause | None = None
         uses: set[int] = set()
@@ -95,9 +96,9 @@ class _Taking:
             if token.is_word("REGISTER") and not token.depth:
                 if register is not None:
                     raise self._source.error("REGISTER stands twice", token.start, "one REGISTER … AS a query")
-                register = self._taken(self._register)
+                register = self._blank_out(self._register)
             elif token.is_word("FROM") and any(after and after.is_word("WINDOW") for after in following):
-                windows.append(self._taken(self._window))
+                windows.append(self._blank_out(self._window))
             elif token.is_word("FROM") and following[0] and following[0].is_word("STREAM"):
                 raise self._source.error(
                     "FROM STREAM is C-SPARQL's", token.start, "FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S]"
@@ -113,7 +114,7 @@ class _Taking:
                 self._next += 1
         return WindowClauses(tuple(windows), register, "".join(self._rest), frozenset(uses))
 
-    def _taken(self, read: Callable[[], Clause]) -> Clause:
+    def _blank_out(self, read: Callable[[], Clause]) -> Clause:
         start = self._tokens[self._next].start
         clause = read()
         end = self._tokens[self._next - 1].end

@@ -29,7 +29,15 @@ from typing import Any
 
 from rpq.sparql.algebra import Aggregate
 from rpq.sparql.values.operators import number_of, order_key
-from rpq.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number, integer_term, number_term, rounded
+from rpq.sparql.values.typed_values import (
+    DECIMAL_UNIT,
+    NUMBER_TYPES,
+    NoValue,
+    Number,
+    integer_term,
+    number_term,
+    rounded_number,
+)
 
 _BINARY_UNIT = 1 << 1074
 """Every float is a whole number of these parts of one."""
@@ -162,7 +170,7 @@ class Sum(Accumulator):
             return number_term(Number(type_, special))
         total = Fraction(self._decimal_parts, DECIMAL_UNIT) + Fraction(self._binary_parts, _BINARY_UNIT)
         try:
-            return number_term(rounded(type_, total / count if self._is_average else total))
+            return number_term(rounded_number(type_, total / count if self._is_average else total))
         except NoValue:
             return None
 

@@ -59,7 +59,7 @@ def holds(judged: Judge, binding: Binding) -> bool:
         return False
 
 
-def value_or_none(judged: Judge, binding: Binding) -> str | None:
+def value_or_unbound(judged: Judge, binding: Binding) -> str | None:
     """The value of a formula for BIND and AS: None, unbound, for an error."""
     try:
         return judged(binding)

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import quote
 
 from rpq.sparql.values.moments import Moment, zone_text
-from rpq.sparql.values.operators import COMPARISONS, calculated, is_true, number_of
-from rpq.sparql.values.regular_expressions import compiled, replaced
-from rpq.sparql.values.terms import XSD, is_blank, is_literal, literal_text, read_literal, resolved
+from rpq.sparql.values.operators import COMPARISONS, calculate, is_true, number_of
+from rpq.sparql.values.regular_expressions import compile_pattern, replace_matches
+from rpq.sparql.values.terms import XSD, is_blank, is_literal, literal_text, read_literal, resolve_iri
 from rpq.sparql.values.typed_values import (
     NUMBER_TYPES,
     NoValue,
@@ -23,13 +23,13 @@ from rpq.sparql.values.typed_values import (
     Text,
     Value,
     boolean_term,
-    checked,
+    checked_number,
     integer_term,
     number_term,
-    promoted,
-    rounded,
+    number_text,
+    promoted_amount,
+    rounded_number,
     value_of,
-    written,
 )
 
 
@@ -54,7 +54,7 @@ def to_string(term: str) -> str:
     except NoValue:
         return literal_text(text_of(term))
     if isinstance(value, Number):
-        return literal_text(written(value))
+        return literal_text(number_text(value))
     return literal_text(str(value).lower() if isinstance(value, bool) else text_of(term))
 
 
@@ -84,15 +84,15 @@ def to_number(type_: NumberType, term: str) -> str:
     """
     value = _value(term, type_)
     if isinstance(value, bool):
-        return number_term(checked(type_, int(value)))
+        return number_term(checked_number(type_, int(value)))
     if not isinstance(value, Number):
         raise _impossible(term, type_)
     if type_ in ("float", "double"):
-        return number_term(checked(type_, promoted(value, type_)))
+        return number_term(checked_number(type_, promoted_amount(value, type_)))
     if not math.isfinite(value.amount):
         raise _impossible(term, type_)
     exact = Fraction(value.amount)
-    return number_term(checked(type_, math.trunc(exact)) if type_ == "integer" else rounded(type_, exact))
+    return number_term(checked_number(type_, math.trunc(exact)) if type_ == "integer" else rounded_number(type_, exact))
 
 
 def _value(term: str, type_: str) -> Value:
@@ -167,15 +167,15 @@ def concat(*terms: str) -> str:
 
 def strbefore(term: str, part: str) -> str:
     """STRBEFORE: what stands before the first place of a part; empty, and without a language, where there is none."""
-    whole, cut = _compatible(term, part)
-    before, found, _ = whole.partition(cut) if cut else ("", True, "")
+    text, cut = _compatible(term, part)
+    before, found, _ = text.partition(cut) if cut else ("", True, "")
     return literal_text(before, language=language_of(term)) if found else literal_text("")
 
 
 def strafter(term: str, part: str) -> str:
     """STRAFTER: what stands behind the first place of a part; empty, and without a language, where there is none."""
-    whole, cut = _compatible(term, part)
-    _, found, after = whole.partition(cut) if cut else ("", True, whole)
+    text, cut = _compatible(term, part)
+    _, found, after = text.partition(cut) if cut else ("", True, text)
     return literal_text(after, language=language_of(term)) if found else literal_text("")
 
 
@@ -196,22 +196,24 @@ def encode_for_uri(term: str) -> str:
 
 def regex(term: str, pattern: str, flags: str = '""') -> str:
     """REGEX: whether a pattern matches somewhere."""
-    expression = compiled(plain_string_of(pattern), plain_string_of(flags))
+    expression = compile_pattern(plain_string_of(pattern), plain_string_of(flags))
     return boolean_term(expression.matches(string_of(term).text))
 
 
 def replace(term: str, pattern: str, replacement: str, flags: str = '""') -> str:
     """REPLACE: every match replaced."""
-    made = replaced(string_of(term).text, plain_string_of(pattern), plain_string_of(replacement), plain_string_of(flags))
+    made = replace_matches(
+        string_of(term).text, plain_string_of(pattern), plain_string_of(replacement), plain_string_of(flags)
+    )
     return literal_text(made, language=language_of(term))
 
 
-def changed(change: Callable[[str], str]) -> Callable[[str], str]:
+def string_map(change: Callable[[str], str]) -> Callable[[str], str]:
     """A function that changes the text of a string, and leaves its language."""
     return lambda term: literal_text(change(string_of(term).text), language=language_of(term))
 
 
-def tested(holds: Callable[[str, str], bool]) -> Callable[[str, str], str]:
+def string_test(holds: Callable[[str, str], bool]) -> Callable[[str, str], str]:
     """A function that tests two strings which may be compared."""
     return lambda left, right: boolean_term(holds(*_compatible(left, right)))
 
@@ -262,7 +264,7 @@ def iri(term: str, base: str = "") -> str:
     """
     if not is_literal(term) and not is_blank(term):
         return term
-    made = resolved(base, plain_string_of(term))
+    made = resolve_iri(base, plain_string_of(term))
     if is_literal(made) or is_blank(made):
         raise NoValue(f"{made} is no IRI")
     return made
@@ -294,32 +296,32 @@ def isnumeric(term: str) -> str:
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def negated(term: str) -> str:
+def negate(term: str) -> str:
     """Unary minus."""
     number = number_of(term)
-    return number_term(checked(number.type, -number.amount))
+    return number_term(checked_number(number.type, -number.amount))
 
 
-def kept(term: str) -> str:
+def unary_plus(term: str) -> str:
     """Unary plus: the number, as numbers are written."""
     return number_term(number_of(term))
 
 
-def absolute(term: str) -> str:
+def absolute_value(term: str) -> str:
     """ABS."""
     number = number_of(term)
     amount: Any = number.amount  # whatever it is, abs knows it
-    return number_term(checked(number.type, abs(amount)))
+    return number_term(checked_number(number.type, abs(amount)))
 
 
-def whole(step: Callable[[Fraction], int], term: str) -> str:
+def round_with(step: Callable[[Fraction], int], term: str) -> str:
     """CEIL, FLOOR, ROUND: a whole number of the same type; floats keep their sign."""
     number = number_of(term)
     if isinstance(number.amount, float):
         if not math.isfinite(number.amount):
             return number_term(number)
         return number_term(Number(number.type, math.copysign(float(step(Fraction(number.amount))), number.amount)))
-    return number_term(checked(number.type, step(Fraction(number.amount))))
+    return number_term(checked_number(number.type, step(Fraction(number.amount))))
 
 
 def half_up(amount: Fraction) -> int:
@@ -342,7 +344,7 @@ def part_of_moment(field: Callable[[Moment], int | Fraction], *types: str) -> Ca
         if moment.type not in types:
             raise NoValue(f"{term} has no such part")
         amount = field(moment)
-        return number_term(checked("integer" if isinstance(amount, int) else "decimal", amount))
+        return number_term(checked_number("integer" if isinstance(amount, int) else "decimal", amount))
 
     return part
 
@@ -383,9 +385,9 @@ def _compared(holds: Callable[[str, str], bool]) -> Callable[[str, str], str]:
 FUNCTIONS: dict[str, Callable[..., str]] = {
     "!": lambda term: boolean_term(not is_true(term)),
     **{sign: _compared(holds) for sign, holds in COMPARISONS.items()},
-    **{sign: partial(calculated, sign) for sign in "+-*/"},
-    "unary -": negated,
-    "unary +": kept,
+    **{sign: partial(calculate, sign) for sign in "+-*/"},
+    "unary -": negate,
+    "unary +": unary_plus,
     "STR": lambda term: literal_text(text_of(term)),
     "LANG": lang,
     "LANGMATCHES": langmatches,
@@ -398,18 +400,18 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     "ISBLANK": lambda term: boolean_term(is_blank(term)),
     "ISLITERAL": lambda term: boolean_term(is_literal(term)),
     "ISNUMERIC": isnumeric,
-    "ABS": absolute,
-    "CEIL": partial(whole, math.ceil),
-    "FLOOR": partial(whole, math.floor),
-    "ROUND": partial(whole, half_up),
+    "ABS": absolute_value,
+    "CEIL": partial(round_with, math.ceil),
+    "FLOOR": partial(round_with, math.floor),
+    "ROUND": partial(round_with, half_up),
     "STRLEN": strlen,
     "SUBSTR": substr,
-    "UCASE": changed(str.upper),
-    "LCASE": changed(str.lower),
+    "UCASE": string_map(str.upper),
+    "LCASE": string_map(str.lower),
     "CONCAT": concat,
-    "CONTAINS": tested(lambda left, right: right in left),
-    "STRSTARTS": tested(str.startswith),
-    "STRENDS": tested(str.endswith),
+    "CONTAINS": string_test(lambda left, right: right in left),
+    "STRSTARTS": string_test(str.startswith),
+    "STRENDS": string_test(str.endswith),
     "STRBEFORE": strbefore,
     "STRAFTER": strafter,
     "ENCODE_FOR_URI": encode_for_uri,

@@ -16,12 +16,12 @@ from rpq.sparql.values.typed_values import (
     OutOfRange,
     Text,
     Value,
-    checked,
-    later,
+    checked_number,
     number_term,
     number_type,
-    promoted,
-    rounded,
+    promoted_amount,
+    promoted_type,
+    rounded_number,
     value_of,
 )
 
@@ -86,8 +86,8 @@ def is_equal(left: str, right: str) -> bool:
 
 def _are_equal(first: Value, second: Value) -> bool:
     if isinstance(first, Number) and isinstance(second, Number):
-        type_ = later(first, second)
-        return promoted(first, type_) == promoted(second, type_)
+        type_ = promoted_type(first, second)
+        return promoted_amount(first, type_) == promoted_amount(second, type_)
     if isinstance(first, Moment) and isinstance(second, Moment):
         same = is_same(first, second)
         if same is None:
@@ -100,8 +100,8 @@ def is_less(left: str, right: str) -> bool:
     """Whether `left < right`. Raises `NoValue` where the two have no order."""
     first, second = value_of(left), value_of(right)
     if isinstance(first, Number) and isinstance(second, Number):
-        type_ = later(first, second)
-        return promoted(first, type_) < promoted(second, type_)
+        type_ = promoted_type(first, second)
+        return promoted_amount(first, type_) < promoted_amount(second, type_)
     if isinstance(first, Text) and isinstance(second, Text) and first.language == second.language:
         return first.text < second.text
     if isinstance(first, bool) and isinstance(second, bool):
@@ -132,29 +132,29 @@ COMPARISONS: dict[str, Callable[[str, str], bool]] = {
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def calculated(sign: str, left: str, right: str) -> str:
+def calculate(sign: str, left: str, right: str) -> str:
     """What `+ - * /` make of two terms. Raises `NoValue` for what are no numbers, and for what no number is exactly.
 
     A quotient of integers is a decimal; decimals are divided to 18 fractional digits, half to even.
 
-    >>> print(calculated("/", "7", "2"), calculated("*", "0.5", "3e0"))
+    >>> print(calculate("/", "7", "2"), calculate("*", "0.5", "3e0"))
     "3.5"^^<http://www.w3.org/2001/XMLSchema#decimal> "1.5"^^<http://www.w3.org/2001/XMLSchema#double>
     """
     first, second = number_of(left), number_of(right)
-    type_ = later(first, second)
+    type_ = promoted_type(first, second)
     if sign == "/" and type_ == "integer":
         type_ = "decimal"
     # They are two of one type, which Python's types do not know.
-    one: Any = promoted(first, type_)
-    other: Any = promoted(second, type_)
+    one: Any = promoted_amount(first, type_)
+    other: Any = promoted_amount(second, type_)
     if sign != "/":
         result = one + other if sign == "+" else one - other if sign == "-" else one * other
-        return number_term(checked(type_, result))
+        return number_term(checked_number(type_, result))
     if type_ == "decimal":
         if other == 0:
             raise NoValue("a decimal is divided by zero")
-        return number_term(rounded(type_, Fraction(one) / Fraction(other)))
-    return number_term(checked(type_, _quotient(one, other)))
+        return number_term(rounded_number(type_, Fraction(one) / Fraction(other)))
+    return number_term(checked_number(type_, _quotient(one, other)))
 
 
 def _quotient(one: float, other: float) -> float:

@@ -177,20 +177,20 @@ def require_engine() -> Any:
     return re2
 
 
-def compiled(pattern: str, flags: str) -> RegularExpression:
+def compile_pattern(pattern: str, flags: str) -> RegularExpression:
     """The expression that a pattern with flags (s, m, i, x, q) is. Raises `NoValue` for what is none.
 
-    >>> compiled("^a.*[a-z-[aeiou]]$", "i").matches("ABC")
+    >>> compile_pattern("^a.*[a-z-[aeiou]]$", "i").matches("ABC")
     True
     """
-    found = _compiled(pattern, flags)
+    found = _compile_pattern(pattern, flags)
     if isinstance(found, NoValue):
         raise type(found)(*found.args)
     return found
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str, flags: str) -> RegularExpression | NoValue:
+def _compile_pattern(pattern: str, flags: str) -> RegularExpression | NoValue:
     """The same, with the error as a value: that a pattern is none is remembered as well."""
     engine = require_engine()
     try:
@@ -219,15 +219,15 @@ def _compiled(pattern: str, flags: str) -> RegularExpression | NoValue:
         return NoValue(f"{pattern!r} is no regular expression")
 
 
-def replaced(text: str, pattern: str, replacement: str, flags: str) -> str:
+def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> str:
     r"""Every match of a pattern in a text replaced (F&O 5.6.4).
 
     Raises `NoValue`, also where nothing at all is a match, and for what is too long.
 
-    >>> replaced("abracadabra", "a(.)", "a$1$1", "")
+    >>> replace_matches("abracadabra", "a(.)", "a$1$1", "")
     'abbraccaddabbra'
     """
-    expression = compiled(pattern, flags)
+    expression = compile_pattern(pattern, flags)
     if expression.matches(""):
         raise NoValue(f"{pattern!r} matches the empty string, which cannot be replaced")
     pieces = [_encoded(replacement)] if "q" in flags else _pieces(replacement, expression.program.groups)

@@ -84,12 +84,12 @@ def is_blank(term: str) -> bool:
     return term.startswith("_:")
 
 
-def resolved(base: str, reference: str) -> str:
+def resolve_iri(base: str, reference: str) -> str:
     """The IRI that a reference means where `base` is the base (RFC 3986, section 5.2, without normalising).
 
     An IRI with a scheme stays as it is, dots in its path too (the W3C's test i18n/normalization-2).
 
-    >>> resolved("http://a/b/c/d;p?q", "../g"), resolved("http://a/b", "urn:x"), resolved("", "a2q")
+    >>> resolve_iri("http://a/b/c/d;p?q", "../g"), resolve_iri("http://a/b", "urn:x"), resolve_iri("", "a2q")
     ('http://a/b/g', 'urn:x', 'a2q')
     """
     if not base:

@@ -126,19 +126,19 @@ def number_type(datatype: str) -> NumberType | None:
 
 def _number(type_: NumberType, text: str) -> Number:
     if type_ in ("float", "double"):
-        return checked(type_, float(text))
+        return checked_number(type_, float(text))
     whole, _, parts = text.lstrip("+-").partition(".")
     whole, parts = whole.lstrip("0"), parts.rstrip("0")
     if len(whole) > _MOST_DIGITS or len(parts) > _MOST_DIGITS:  # Python would take long over millions of them
         raise OutOfRange(f"a number of {len(text):,} characters does not fit into xsd:{type_}")
     amount = Fraction(f"{whole or 0}.{parts or 0}")
-    return checked(type_, -amount if text.startswith("-") else amount)
+    return checked_number(type_, -amount if text.startswith("-") else amount)
 
 
-def checked(type_: NumberType, amount: int | Fraction | float) -> Number:
+def checked_number(type_: NumberType, amount: int | Fraction | float) -> Number:
     """The number of an amount in a type, floats rounded to its size. Raises `NoValue` for what it cannot hold exactly.
 
-    >>> checked("integer", 2**63)
+    >>> checked_number("integer", 2**63)
     Traceback (most recent call last):
         ...
     rpq.sparql.values.typed_values.OutOfRange: 9223372036854775808 does not fit into xsd:integer
@@ -165,33 +165,33 @@ def single(amount: float) -> float:
     0.10000000149011612
     """
     try:
-        rounded: float = struct.unpack("f", struct.pack("f", amount))[0]
+        nearest: float = struct.unpack("f", struct.pack("f", amount))[0]
     except OverflowError:
         return math.copysign(math.inf, amount)
-    return rounded
+    return nearest
 
 
-def rounded(type_: NumberType, amount: Fraction) -> Number:
+def rounded_number(type_: NumberType, amount: Fraction) -> Number:
     """An exact amount as a number of a type, rounded once: half to even, decimals to 18 digits. Raises `NoValue`."""
     if type_ == "decimal":
-        return checked(type_, Fraction(round(amount * DECIMAL_UNIT), DECIMAL_UNIT))
+        return checked_number(type_, Fraction(round(amount * DECIMAL_UNIT), DECIMAL_UNIT))
     if type_ == "integer":
-        return checked(type_, int(amount))
+        return checked_number(type_, int(amount))
     try:
         nearest = amount.numerator / amount.denominator  # Python rounds this once
     except OverflowError:
         nearest = math.inf if amount > 0 else -math.inf
-    return checked(type_, nearest)
+    return checked_number(type_, nearest)
 
 
-def promoted(number: Number, type_: NumberType) -> int | Fraction | float:
+def promoted_amount(number: Number, type_: NumberType) -> int | Fraction | float:
     """The amount of a number in a type of the same rank or a later one, to calculate with."""
     if type_ in ("float", "double"):
-        return number.amount if isinstance(number.amount, float) else rounded(type_, Fraction(number.amount)).amount
+        return number.amount if isinstance(number.amount, float) else rounded_number(type_, Fraction(number.amount)).amount
     return number.amount if type_ == number.type else Fraction(number.amount)
 
 
-def later(left: Number, right: Number) -> NumberType:
+def promoted_type(left: Number, right: Number) -> NumberType:
     """The type to which two numbers are promoted."""
     return max(left.type, right.type, key=NUMBER_TYPES.index)
 
@@ -206,23 +206,23 @@ def boolean_term(value: bool) -> str:
 
 def number_term(number: Number) -> str:
     """The literal of a number that was computed."""
-    return literal_text(written(number), XSD + number.type)
+    return literal_text(number_text(number), XSD + number.type)
 
 
 def integer_term(amount: int) -> str:
     """The literal of an integer. Raises `NoValue` beyond 64 bits."""
-    return number_term(checked("integer", amount))
+    return number_term(checked_number("integer", amount))
 
 
-def written(number: Number) -> str:
+def number_text(number: Number) -> str:
     """How a computed number is written: as a cast to xsd:string does, without superfluous zeros.
 
-    >>> [written(Number("decimal", Fraction(3, 2))), written(Number("double", 1e21)), written(Number("double", 100.0))]
+    >>> [number_text(one) for one in (Number("decimal", Fraction(3, 2)), Number("double", 1e21), Number("double", 100.0))]
     ['1.5', '1.0E21', '100']
     """
     amount = number.amount
     if isinstance(amount, float):
-        return _written_float(amount, is_single=number.type == "float")
+        return _float_text(amount, is_single=number.type == "float")
     if number.type == "integer":
         return str(amount)
     units = int(amount * DECIMAL_UNIT)
@@ -231,7 +231,7 @@ def written(number: Number) -> str:
     return ("-" if units < 0 else "") + digits[:-18] + (f".{fraction}" if fraction else "")
 
 
-def _written_float(amount: float, *, is_single: bool) -> str:
+def _float_text(amount: float, *, is_single: bool) -> str:
     if math.isnan(amount):
         return "NaN"
     if math.isinf(amount):
