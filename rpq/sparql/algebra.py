@@ -193,7 +193,7 @@ class TimeExtent:
     slide: int | None
 
     def window(self, unit: str) -> Window:
-        """The window in numbers of the stream's unit (s, ms, us, ns). Raises `QueryError` where it is no whole number.
+        """Return the window in the stream's unit (s, ms, us, ns). Raises `QueryError` where it is no whole number.
 
         >>> TimeExtent(7200 * 10**9, None).window("s")
         Window(size=7200, slide=1)
@@ -265,7 +265,7 @@ class SparqlQuestion:
 
 
 def name_of(term: Term) -> str | None:
-    """The name under which a term of an atom is bound; None for a constant.
+    """Return the name under which a term of an atom is bound; None for a constant.
 
     >>> name_of(Variable("x")), name_of(Blank("b")), name_of(Constant("bob"))
     ('x', '_:b', None)
@@ -276,7 +276,7 @@ def name_of(term: Term) -> str | None:
 
 
 def make_join(*parts: Operator) -> Operator:
-    """The join of parts: those that are joins dissolve, conjunctions become one, and what is alone stands alone.
+    """Return the join of parts: nested joins are flattened, conjunctions merged, and a single part is returned as it is.
 
     >>> make_join(UNIT, Values(("x",), ())) == Values(("x",), ())
     True
@@ -289,13 +289,13 @@ def make_join(*parts: Operator) -> Operator:
 
 
 def make_union(*branches: Operator) -> Operator:
-    """The union of branches: those that are unions dissolve, and what is alone stands alone."""
+    """Return the union of branches: nested unions are flattened, and a single branch is returned as it is."""
     flat = [one for branch in branches for one in (branch.branches if isinstance(branch, Union) else (branch,))]
     return flat[0] if len(flat) == 1 else Union(tuple(flat))
 
 
 def conditions_of(formula: Formula) -> list[Formula]:
-    """The conditions that hold together where a formula does: what stands between its `&&`.
+    """Return the conjuncts of a formula: the operands of its `&&`.
 
     An error and a false are one to a filter, so a filter may judge them one by one.
     """
@@ -305,7 +305,7 @@ def conditions_of(formula: Formula) -> list[Formula]:
 
 
 def make_filter(inner: Operator, formula: Formula) -> Operator:
-    """The solutions for which a formula holds, condition by condition; EXISTS by itself is a semi-join."""
+    """Return a filter for each conjunct of a formula; a conjunct that is an EXISTS becomes a semi-join."""
     for condition in conditions_of(formula):
         if isinstance(condition, Exists):
             inner = SemiJoin(inner, condition.body, condition.is_negated)
@@ -318,7 +318,7 @@ Names = frozenset[str]
 
 
 def possible_variables(operator: Operator) -> Names:
-    """The variables that some solution may bind: those in scope. O(size)."""
+    """Return the variables that some solution may bind: those in scope. O(size)."""
     match operator:
         case Conjunction(atoms):
             return frozenset(name for one in atoms for name in _names(one))
@@ -339,7 +339,7 @@ def possible_variables(operator: Operator) -> Names:
 
 
 def certain_variables(operator: Operator) -> Names:
-    """The variables that every solution binds. O(size)."""
+    """Return the variables that every solution binds. O(size)."""
     match operator:
         case Conjunction():
             return possible_variables(operator)
@@ -364,7 +364,7 @@ def certain_variables(operator: Operator) -> Names:
 
 
 def variables_of(formula: Formula) -> Names:
-    """The variables whose values a formula may look at, those that an EXISTS shares with what is around it included."""
+    """Return the variables whose values a formula may depend on, including those that an EXISTS shares with its outside."""
     match formula:
         case Variable(name):
             return frozenset({name})
@@ -389,7 +389,7 @@ def mentioned_variables(operator: Operator) -> Names:
 
 
 def is_monotone(operator: Operator) -> bool:
-    """Whether more edges can only add solutions: no OPTIONAL, MINUS, NOT EXISTS or aggregate, and no EXISTS in a formula.
+    """Return whether more edges can only add solutions: no OPTIONAL, MINUS, NOT EXISTS, aggregate or EXISTS in a formula.
 
     EXISTS as a condition of its own only adds; inside another formula it may be negated.
     """
@@ -399,7 +399,7 @@ def is_monotone(operator: Operator) -> bool:
 
 
 def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]:
-    """The atoms that read each window, in order; the key None is the default graph. Bodies of EXISTS count. O(size)."""
+    """Return the atoms that read each window, in order, those in EXISTS included; None is the default graph. O(size)."""
     found: dict[str | None, list[WindowAtom]] = {}
     for one in atoms_of(operator):
         found.setdefault(one.window, []).append(one)
@@ -407,7 +407,7 @@ def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]
 
 
 def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
-    """All atoms, those in EXISTS inside formulas included."""
+    """Return all atoms, those in EXISTS inside formulas included."""
     if isinstance(operator, Conjunction):
         yield from operator.atoms
     for inner in children(operator):
@@ -418,12 +418,12 @@ def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
 
 
 def reads_default(operator: Operator) -> bool:
-    """Whether an atom of it stands in no WINDOW."""
+    """Return whether an atom of it stands in no WINDOW."""
     return any(one.window is None for one in atoms_of(operator))
 
 
 def children(operator: Operator) -> tuple[Operator, ...]:
-    """The operators that an operator is made of, from left to right."""
+    """Return the operators that an operator is made of, from left to right."""
     match operator:
         case Join(parts) | Union(parts):
             return parts
@@ -436,7 +436,7 @@ def children(operator: Operator) -> tuple[Operator, ...]:
 
 
 def formulas_of(operator: Operator) -> tuple[Formula, ...]:
-    """The formulas that stand in an operator itself."""
+    """Return the formulas that stand in an operator itself."""
     match operator:
         case Filter(_, condition):
             return (condition,)
@@ -451,7 +451,7 @@ def formulas_of(operator: Operator) -> tuple[Formula, ...]:
 
 
 def bodies_of(formula: Formula) -> Iterator[Operator]:
-    """The bodies of EXISTS in a formula."""
+    """Return the bodies of EXISTS in a formula."""
     if isinstance(formula, Exists):
         yield formula.body
     elif isinstance(formula, Call):
@@ -462,7 +462,7 @@ def bodies_of(formula: Formula) -> Iterator[Operator]:
 
 
 def aggregates_in(formula: Formula) -> Iterator[Aggregate]:
-    """The aggregates in a formula, not those inside EXISTS."""
+    """Return the aggregates in a formula, not those inside EXISTS."""
     if isinstance(formula, Aggregate):
         yield formula
     elif isinstance(formula, Call):

@@ -42,7 +42,7 @@ class SparqlExplanation:
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the same as JSON values."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class SparqlExplanation:
 
 
 def explain_query(query: SparqlQuery, operators: str) -> SparqlExplanation:
-    """The explanation of a query; `operators` are told where it runs."""
+    """Return the explanation of a query; `operators` describes the network of a running one and is empty otherwise."""
     streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.asked.windows if one.stream}
     windows = [
         ("default" if name is None else f"<{name}>", repr(window) + streams.get(name, ""))

@@ -1,4 +1,4 @@
-"""What a user asks in SPARQL: a text, its default window, and how paths and rows are to be understood."""
+"""A SPARQL query as a user writes it: its text and options, its windows, its columns and their kinds, and its centre."""
 
 from __future__ import annotations
 
@@ -218,11 +218,11 @@ class SparqlQuery(Query):
         return frozenset().union(*(compiled(path).labels for path in self._paths))
 
     def reads(self, label: str) -> bool:
-        """Whether an atom can be matched by edges of a label."""
+        """Return whether an atom can be matched by edges of a label."""
         return self.label_set.has(label)
 
     def over(self, window: AnyWindow) -> Self:
-        """The same query with another default window."""
+        """Return the same query with another default window."""
         other = copy(self)
         object.__setattr__(other, "window", window)
         object.__setattr__(other, "_has_default", True)
@@ -230,7 +230,7 @@ class SparqlQuery(Query):
         return other
 
     def in_unit(self, unit: str) -> Self:
-        """The same query with windows in numbers of a unit of time (s, ms, us or ns). Raises `QueryError`.
+        """Return the same query with windows in numbers of a unit of time (s, ms, us or ns). Raises `QueryError`.
 
         >>> text = "SELECT ?x FROM NAMED WINDOW <w> [RANGE PT2H] { WINDOW <w> { ?x <a> ?y } }"
         >>> Query(text).in_unit("s").windows["w"]
@@ -266,7 +266,7 @@ class SparqlQuery(Query):
 
 
 def _window_of(extent: Extent, unit: str | None = None) -> AnyWindow:
-    """The window of an extent; without a unit in nanoseconds, in which one unit of the stream is one."""
+    """Return the window of an extent; without a unit in nanoseconds, in which one unit of the stream is one."""
     if isinstance(extent, TimeExtent):
         return Window(size=extent.size, slide=extent.slide or 1, unit="ns") if unit is None else extent.window(unit)
     if isinstance(extent, CountExtent):
@@ -281,7 +281,7 @@ def _labels(atoms: list[WindowAtom]) -> LabelSet:
 
 
 def sparql_centre(question: SparqlQuestion) -> Centre | None:
-    """The first column of SELECT around which all that the question reads lies; None where there is none. O(size · columns).
+    """Return the first column of SELECT that is a centre of the question, None if there is none. O(size · columns).
 
     >>> from rpq.sparql.syntax.reading import read
     >>> sparql_centre(read("SELECT ?y (COUNT(*) AS ?n) { ?x <a> ?y OPTIONAL { ?y <b> ?z } } GROUP BY ?y")).variable
@@ -298,7 +298,7 @@ def sparql_centre(question: SparqlQuestion) -> Centre | None:
 
 
 def _lies_around(operator: Operator, name: str) -> bool:
-    """Whether every solution binds a variable to a vertex, and depends on the edges at that vertex alone."""
+    """Return whether every solution binds a variable to a vertex, and depends on the edges at that vertex alone."""
     if not all(_lies_around(body, name) for formula in formulas_of(operator) for body in bodies_of(formula)):
         return False
     match operator:
@@ -325,7 +325,7 @@ def _lies_around(operator: Operator, name: str) -> bool:
 
 
 def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
-    """The kinds of the columns of a question.
+    """Return the kinds of the columns of a question.
 
     >>> from rpq.sparql.syntax.reading import read
     >>> column_kinds(read("SELECT ?x (COUNT(*) AS ?n) (SUM(?y) AS ?s) (MAX(?y) AS ?m) { ?x <a> ?y } GROUP BY ?x"))
@@ -367,7 +367,7 @@ def _kind(formula: Formula, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
 
 
 def _either(*branches: Mapping[str, ColumnKind]) -> Mapping[str, ColumnKind]:
-    """The kinds of what may come from several operators: computed, where one of them computes it."""
+    """Merge the kinds of the columns of several operators: "text" wins over others."""
     found: dict[str, ColumnKind] = {}
     for kinds in branches:
         for name, kind in kinds.items():

@@ -42,7 +42,7 @@ class FilteredConjunction:
 
 
 def rewrite(operator: Operator) -> Operator:
-    """The operator with filters pushed down and conjunctions joined. O(size · depth).
+    """Return the operator with filters pushed down and conjunctions joined. O(size · depth).
 
     >>> from rpq.sparql.algebra_text import algebra_text
     >>> from rpq.sparql.syntax.reading import read
@@ -76,7 +76,7 @@ def rewrite(operator: Operator) -> Operator:
 
 
 def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
-    """The conjunction that an operator is, with filters on it or none; None for any other operator."""
+    """Return the conjunction that an operator is, with filters on it or none; None for any other operator."""
     conditions: list[Formula] = []
     while isinstance(operator, Filter) and not has_exists(operator.condition):
         conditions.append(operator.condition)
@@ -95,7 +95,7 @@ def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
 
 
 def _joined(parts: list[Operator]) -> Operator:
-    """A join whose parts let go of filters on conjunctions, where that makes one conjunction of several."""
+    """Return a join; filters on its conjunctions are lifted above it if that merges several conjunctions into one."""
     conditions: list[Formula] = []
     found = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
     conjunctions = sum(filtered_conjunction(one) is not None for one in found)
@@ -115,7 +115,7 @@ def _joined(parts: list[Operator]) -> Operator:
 
 
 def _pushed(operator: Operator, condition: Formula) -> Operator:
-    """A filter over an operator whose own filters are in their places."""
+    """Push a filter into an operator whose own filters are already pushed down."""
     if has_exists(condition):  # it looks at all that is around its body
         return Filter(operator, condition)
     names = variables_of(condition)
@@ -143,5 +143,5 @@ def _pushed(operator: Operator, condition: Formula) -> Operator:
 
 
 def _sees_the_same(condition: Formula, part: Operator, others: frozenset[str]) -> bool:
-    """Whether a condition sees in a part what it sees in the join with others: all that they may bind, the part binds."""
+    """Return whether a condition has the same value in a part and in its join with others: the part binds all it uses."""
     return variables_of(condition) & others <= certain_variables(part)

@@ -1,4 +1,4 @@
-"""A query in SPARQL while it runs: the leaves of its network as parts of the host of patterns, and what the network makes.
+"""A registered SPARQL query: its network of operators, the leaves of which are parts of the host of patterns.
 
 The conjunctions of the body are parts of `PatternHost`, whose relations and indexes it shares with patterns and other
 queries. What the kernels find of a chunk is numbered by event and goes through the network (`rpq.sparql.network`) once;
@@ -97,7 +97,7 @@ class RunningSparql(RunningQuery):
     # --- relations and plans ---------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        """Take relations and put plans in."""
+        """Acquire relations and install plans."""
         reads = [self._windowed(read) for read in all_reads([part for _, part in self._leaves])]
         default = [place for name, place in self._places.items() if name is None]
         self._reads = WindowedReads(
@@ -108,7 +108,7 @@ class RunningSparql(RunningQuery):
         self.resolve()
 
     def leave(self) -> None:
-        """Let go of relations and plans."""
+        """Release relations and plans."""
         self._withdraw()
         self._host.release_constants(self.question.name, self._names)
         del self._host.members[self.question.name]
@@ -119,7 +119,7 @@ class RunningSparql(RunningQuery):
         self._reads.leave()
 
     def _windowed(self, read: Read) -> EdgeRead | PathRead:
-        """What an atom reads, as the relations of the query are asked for it."""
+        """Return what an atom reads as a request for relations."""
         place = self._places.get(read.window)  # None: the static edges alone
         if isinstance(read.of, AskedPath):
             return PathRead(read.of.expression, place, self._need(read.of.roots, place))
@@ -148,10 +148,10 @@ class RunningSparql(RunningQuery):
         return self._reads.contents
 
     def leave_changed(self) -> None:
-        """Its parts know their constants by the vertices, so those of others are not the same when these change."""
+        """Do nothing: parts know their constants as vertices, so changes of other queries do not affect them."""
 
     def resolve(self, *, fresh: Container[str] = ()) -> None:
-        """Put in the plans of parts all of whose constants are vertices now; take out those of others.
+        """Install the plans of parts all of whose constants are vertices now; remove those of others.
 
         A part of which a constant has no id or another one has no rows: the vertex it was had no edge left.
         """
@@ -180,7 +180,7 @@ class RunningSparql(RunningQuery):
     # --- what it reads ---------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """The host is told of labels."""
+        """Ignore labels, which the host receives."""
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         return self._reads.reads(labels)
@@ -219,11 +219,11 @@ class RunningSparql(RunningQuery):
         return [self._to_delta(answer, np.array([1]), np.array([time]))]
 
     def _begin(self) -> DeltaBag:
-        """Have what follows from the relations as they are; the answer."""
+        """Initialize the network from the current relations and return the answer."""
         return net_changes(self._network.begin({id(leaf): bag for leaf, bag in self._bags_now()}))
 
     def _bags_now(self) -> list[tuple[LeafNode, DeltaBag]]:
-        """What the leaves hold. O(edges, and what joining them costs)."""
+        """Return the current rows of the leaves. O(edges), plus the cost of joining them."""
         found = []
         for number, (leaf, _) in enumerate(self._leaves):
             if number in self._parts:
@@ -234,13 +234,13 @@ class RunningSparql(RunningQuery):
     # --- what it tells ---------------------------------------------------------------------------------------
 
     def _bag(self, leaf: LeafNode, number: int, rows: PartRows, events: np.ndarray) -> DeltaBag:
-        """The rows of runs, whose events are numbered, as a change of a leaf."""
+        """Return the rows of runs as a change of a leaf; `events` are those of the runs."""
         columns = self._parts[number][2]
         bag = as_change(rows, [columns.index(f"?{name}") for name in leaf.columns], events)
         return bag.with_rows(self._terms.replace_aliases(bag.rows))
 
     def delta(self, found: dict[Place, PartRows]) -> Delta:
-        """The rows that changes of its leaves make."""
+        """Return the changes of the answer that changes of leaves cause."""
         runs = np.empty((sum(len(rows.runs) for rows in found.values()), 2), np.int64)
         begin = 0
         for rows in found.values():
@@ -264,7 +264,7 @@ class RunningSparql(RunningQuery):
         return self._to_delta(change, moments[:, 0], moments[:, 1])
 
     def _to_delta(self, change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
-        """Changes of the answer, net, as rows; `orders` and `times` are those of events."""
+        """Return net changes of the answer as a delta; `orders` and `times` are those of events."""
         if self.question.semantics == "implicit":
             change = self._without_silent(change, orders)
         if not self._host.division.is_whole:
@@ -274,7 +274,7 @@ class RunningSparql(RunningQuery):
         return delta
 
     def _without_silent(self, change: DeltaBag, orders: np.ndarray) -> DeltaBag:
-        """Changes without what leaves by expiry, or because an insert evicts it."""
+        """Return the changes without rows that leave by expiry or by eviction through an insert."""
         if not len(change):
             return change
         order = orders[change.events]
@@ -285,7 +285,7 @@ class RunningSparql(RunningQuery):
         return change.where(~(is_silent & ~is_delete))
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
-        """Which rows are this share's: one column decides, for the first share where that is no vertex."""
+        """Return which rows are this share's: one column decides, for the first share where that is no vertex."""
         if not rows.shape[1]:
             return np.full(len(rows), self._host.division.share[0] == 0)
         deciding = rows[:, self._deciding]
@@ -302,9 +302,9 @@ class RunningSparql(RunningQuery):
         return [IdRows(np.ascontiguousarray(bag.rows, np.int32), self._order)]
 
     def _answer(self) -> DeltaBag:
-        """The answer, found anew beside the network that runs: each row as often as it comes."""
+        """Compute the answer by a second network; each row occurs as often as it is in the bag."""
         if self._graph is None or self._graph.time is None:
-            return nothing(len(self._order))  # what is there of nothing is told with the first tuple
+            return nothing(len(self._order))  # rows that exist without edges are output with the first tuple
         twin = plan_network(self.question.asked, self._terms)
         now = {id(leaf): bag for leaf, bag in self._bags_now()}
         leaves = zip(twin.leaves, self._leaves, strict=True)
@@ -326,7 +326,7 @@ class RunningSparql(RunningQuery):
         return np.array([self._terms.intern(text) for text in texts], np.int32)
 
     def term_texts(self, ids: np.ndarray) -> list[str | None]:
-        """The terms of ids in its rows; None for what is unbound."""
+        """Return the terms of ids in its rows; None for what is unbound."""
         return self._terms.texts(ids)
 
     @property
@@ -335,7 +335,7 @@ class RunningSparql(RunningQuery):
         return self._terms.nbytes + self._network.nbytes
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:
-        """The operators that hold something: what each does, how many entries it has, and in how many bytes."""
+        """Return (description, entries, bytes) of each operator that stores something."""
         return self._network.operator_sizes()
 
     def _latency(self) -> np.ndarray:
@@ -413,7 +413,7 @@ class RunningSparql(RunningQuery):
 
 
 def describe_query(query: SparqlQuery) -> dict[str, Any]:
-    """A query as JSON values: its windows as they were given, and the unit that they were put into."""
+    """Return a query as JSON values: its original windows, and the unit to which they were converted."""
     asked = query.as_asked
     window = asked.window
     is_duration = isinstance(window, Window) and window.unit is not None
@@ -431,7 +431,7 @@ def describe_query(query: SparqlQuery) -> dict[str, Any]:
 
 
 def parse_query(content: Described) -> SparqlQuery:
-    """The query. Raises `Damage`."""
+    """Return the query that JSON values describe. Raises `Damage`."""
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
     options["simple_budget"] = content["simple_budget"].whole(1)
     if not content["window"].is_none:

@@ -1,13 +1,13 @@
-"""Rows of two bags that have a key in common, under changes: kernels for joins, left joins, EXISTS and NOT EXISTS.
+"""Kernels that maintain bags of rows under changes: joins, left joins, EXISTS and NOT EXISTS by key, products, and DISTINCT.
 
-The rows of the left, where it is joined those of the right too, and the keys are entries of row bags
-(`rpq.patterns.row_bags`). The count of a key has in its upper half how many rows of the right have it, and in its lower half
-how many entries hang in its two lists: the rows of each side with that key. A row that has gone stays in its list until
-room is needed, since it often comes again.
+In `MatchedRows` the rows of the left, those of the right if they are joined, and the keys are entries of row bags
+(`rpq.patterns.row_bags`). The upper half of the count of a key is the number of rows of the right with that key, the lower
+half the number of entries in its two lists: the rows of each side with that key. A deleted row stays in its list until the
+space is needed, since it often returns.
 
-An event changes entries, and rows are joined as they change. At its end keys that got their first partner, or lost their
-last one, turn over the rows of the left that have them; other rows of the left that changed are there alone, or not, as they
-were.
+An event changes entries, and rows are joined as they change. At the end of the event, keys that got their first partner or
+lost their last one add or remove all their rows of the left. Other changed rows of the left are added or removed alone,
+according to whether their key has a partner.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LEFT, RIGHT, KEY = range(3)
 
 # Fields of `Matching.shape`.
 JOINS = 0  # 1: rows of both sides are joined
-LONE = 1  # 1: rows of the left without a partner are told; -1: those with one, alone
+LONE = 1  # 1: rows of the left without a partner are output; -1: those with one, without it
 LEFT_WIDTH = 2
 RIGHT_WIDTH = 3
 KEYS = 4
@@ -54,7 +54,7 @@ class Matching(NamedTuple):
 
 
 class MatchedRows:
-    """The rows of two sides, matched by key; what comes of them changes with them. Amortised O(changes + rows told)."""
+    """The rows of two sides, matched by key, and the result of an operator over them. Amortised O(input + output)."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class MatchedRows:
         self.clear()
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove everything."""
         self._bags = RowBags(self._widths)
         key_of, head, following, previous = (np.zeros(0, np.int32) for _ in range(4))
         left_keys, right_keys, more = self._columns
@@ -83,7 +83,7 @@ class MatchedRows:
         self._follow()
 
     def _follow(self) -> None:
-        """Let there be as much room for lists as for entries."""
+        """Grow the arrays of lists to the number of entries."""
         matching, room = self._matching, int(self._bags.bags.fields[ROOM])
         more = room - len(matching.key_of)
         if more > 0:
@@ -97,7 +97,7 @@ class MatchedRows:
         self._view = view(self._matching)
 
     def change(self, left: DeltaBag, right: DeltaBag) -> DeltaBag:
-        """Let rows of both sides come and go; what comes of it."""
+        """Apply changes of both sides and return the change of the result."""
         fields = self._bags.bags.fields
         needed = 2 * (len(left) + len(right))
         if fields[USED] - fields[FREE] + needed > fields[ROOM]:
@@ -127,7 +127,7 @@ class MatchedRows:
         return self._bags.nbytes + sum(array.nbytes for array in self._matching[:4])
 
     def ids(self) -> np.ndarray:
-        """The ids in what is held, some more than once. O(entries)."""
+        """Return the ids in the stored rows, with duplicates. O(entries)."""
         return np.concatenate([self._bags.rows(bag)[0].reshape(-1) for bag in (LEFT, RIGHT, KEY)])
 
     def check(self) -> None:
@@ -156,7 +156,7 @@ class MatchedRows:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _change(bags, bag, rows, at, amount):
-    """The entry of a row, which is counted up, and remembers what it was before the event."""
+    """Add to the count of a row, remember its count before the event, and return its entry."""
     entry = add(bags, bag, rows, at, amount)
     if bags.before[entry] == NONE:
         bags.before[entry] = bags.counts[entry] - amount
@@ -178,7 +178,7 @@ def _link(matching, entry, key, side):
 
 @njit(cache=True, nogil=True)
 def unlink_gone(bags, matching):
-    """Take rows that are not there any more out of the lists of their keys."""
+    """Unlink rows with a count of 0 from the lists of their keys."""
     for entry in range(bags.fields[USED]):
         key = np.int64(matching.key_of[entry])
         if key == NONE or bags.counts[entry] != 0:
@@ -203,13 +203,13 @@ def _longer(array, count):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _has_turned(bags, key):
-    """Whether a key had a partner before the event and has none, or the other way round."""
+    """Return whether a key had a partner before the event and has none, or the other way round."""
     return bags.before[key] != NONE and (bags.before[key] >> _PARTNER != 0) != (bags.counts[key] >> _PARTNER != 0)
 
 
 @njit(cache=True, nogil=True)
 def change_matched(bags, matching, lefts, left_weights, left_events, rights, right_weights, right_events):
-    """Let rows come and go; (rows, weights, events, how many) of what comes of it."""
+    """Apply changes of both sides; return (rows, weights, events, number) of the changes of the result."""
     shape = matching.shape
     joins, lone, keys, more = shape[JOINS] != 0, shape[LONE], shape[KEYS], shape[MORE]
     left_width, right_width, stride = shape[LEFT_WIDTH], shape[RIGHT_WIDTH], bags.fields[STRIDE]
@@ -285,14 +285,14 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                 elif side == LEFT and not _has_turned(bags, np.int64(matching.key_of[entry])):
                     has = bags.counts[matching.key_of[entry]] >> _PARTNER != 0
                     if has == (lone > 0):
-                        continue  # it is told with its partners alone, or not at all
+                        continue  # it is output joined with its partners, or not at all
                 else:
                     continue
                 while entry != NONE:
                     before = bags.counts[entry] if bags.before[entry] == NONE else bags.before[entry]
                     after = bags.counts[entry]
                     if side == KEY:
-                        # It turns: what it was is told no more, or what it is is told from now on.
+                        # The key turned: its rows leave the output, or enter it.
                         difference = -before if has == (lone > 0) else after
                     else:
                         difference = after - before
@@ -315,7 +315,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
 
 @njit(cache=True, nogil=True)
 def change_product(bags, changes, parts, places, change_weights, change_events, widths):
-    """Let rows of parts come and go; (rows, weights, events, how many) of what comes of it.
+    """Apply changes of parts; return (rows, weights, events, number) of the changes of the product.
 
     Those of one event are multiplied one after the other, each with what the other parts are by then.
     """
@@ -360,18 +360,18 @@ def change_product(bags, changes, parts, places, change_weights, change_events, 
 
 
 class CountedRows:
-    """A bag of rows; told is which are there. Amortised O(changes)."""
+    """A bag of rows whose output is the set of rows with a positive count. Amortised O(changes)."""
 
     def __init__(self, width: int) -> None:
         self._width = width
         self.clear()
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove everything."""
         self._bags = RowBags([self._width])
 
     def change(self, bag: DeltaBag) -> DeltaBag:
-        """Let rows come and go; those that are there now and were not, or the other way round."""
+        """Apply changes and return the rows that appeared or disappeared."""
         fields = self._bags.bags.fields
         if fields[USED] - fields[FREE] + len(bag) > fields[ROOM]:
             self._bags.have_room(len(bag))
@@ -391,7 +391,7 @@ class CountedRows:
         return self._bags.nbytes
 
     def ids(self) -> np.ndarray:
-        """The ids in them, some more than once. O(entries)."""
+        """Return the ids in the stored rows, with duplicates. O(entries)."""
         return self._bags.rows(0)[0].reshape(-1)
 
     def check(self) -> None:
@@ -401,7 +401,7 @@ class CountedRows:
 
 @njit(cache=True, nogil=True)
 def change_counted(bags, changes, change_weights, change_events, width):
-    """Let rows come and go; (rows, weights, events, how many) of those that are there now and were not, or the reverse."""
+    """Apply changes; return (rows, weights, events, number) of the rows that appeared or disappeared."""
     count, stride = len(change_weights), bags.fields[STRIDE]
     rows, weights, events = np.empty(count * width, np.int32), np.empty(count, np.int64), np.empty(count, np.int64)
     told = 0

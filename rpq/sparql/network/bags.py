@@ -1,8 +1,9 @@
-"""How a bag of solutions changes in a chunk: rows of ids with weights, event by event.
+"""Bags of solutions: how a bag changes in a chunk (`DeltaBag`), and the bags that joins store in dictionaries (`KeyedRows`).
 
-A solution is a row of ids, one for each variable (`UNBOUND` where there is none; `rpq.sparql.network.term_ids` says whose
-they are). A weight says how often the row comes, or, negative, goes. Events are numbered within the chunk, in order. Rows of
-one event come in any order, and the same one may come and go in it: what the event does is their sum.
+A solution is a row of ids, one for each variable (`UNBOUND` for none; see `rpq.sparql.network.term_ids`). A weight is how
+often the row is inserted or, if negative, deleted. Events are numbered within the chunk, in ascending order. The rows of
+one event are in any order, and a row may occur several times with weights of both signs: the effect of the event is their
+sum.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ class DeltaBag:
         return len(self.weights)
 
     def with_rows(self, rows: np.ndarray) -> DeltaBag:
-        """The same changes of other rows, one for each."""
+        """Return the same changes with other rows, one for each change."""
         return DeltaBag(rows, self.weights, self.events)
 
     def where(self, chosen: np.ndarray) -> DeltaBag:
-        """Some of the changes, by a mask or by their places in order."""
+        """Return some of the changes, chosen by a mask or by ascending places."""
         return DeltaBag(self.rows[chosen], self.weights[chosen], self.events[chosen])
 
     def select_columns(self, places: Sequence[int]) -> DeltaBag:
-        """The same changes with these columns; -1 is one that is unbound."""
+        """Return the same changes with the columns at these places; -1 adds an unbound column."""
         if [*places] == [*range(self.rows.shape[1])]:
             return self
         if all(place >= 0 for place in places):
@@ -55,12 +56,12 @@ class DeltaBag:
 
 
 def nothing(width: int) -> DeltaBag:
-    """No change of a bag with so many columns."""
+    """Return an empty change of a bag with `width` columns."""
     return DeltaBag(np.zeros((0, width), np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def bag_of(changes: Sequence[tuple[int, Row, int]], width: int) -> DeltaBag:
-    """Changes (event, row, weight) in the order of events."""
+    """Return a bag of changes (event, row, weight), which are in the order of events."""
     if not changes:
         return nothing(width)
     events, rows, weights = zip(*changes, strict=True)
@@ -69,7 +70,7 @@ def bag_of(changes: Sequence[tuple[int, Row, int]], width: int) -> DeltaBag:
 
 
 def merge_bags(bags: Sequence[DeltaBag]) -> DeltaBag:
-    """All changes of bags with the same columns. O(changes log changes)."""
+    """Return all changes of bags with the same columns. O(changes log changes)."""
     some = [bag for bag in bags if len(bag)]
     if len(some) < 2:
         return some[0] if some else bags[0]
@@ -80,7 +81,7 @@ def merge_bags(bags: Sequence[DeltaBag]) -> DeltaBag:
 
 
 def group_by_event(*bags: DeltaBag) -> Iterator[tuple[int, list[list[Change]]]]:
-    """The events of some bags in order: for each its changes of each bag."""
+    """Return an iterator over events in order, each with its list of changes in each bag."""
     found: dict[int, list[list[Change]]] = {}
     for place, bag in enumerate(bags):
         for event, row, weight in bag.changes():
@@ -104,20 +105,20 @@ class KeyedRows:
         """Different rows."""
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove everything."""
         self._rows.clear()
         self.different = 0
 
     def of(self, key: Key) -> dict[Row, int]:
-        """The rows with a key, and how often they come."""
+        """Return the rows with a key and their counts."""
         return self._rows.get(key, _NOTHING)
 
     def count(self, row: Row) -> int:
-        """How often a row comes."""
+        """Return the count of a row."""
         return self.of(self.key_of(row)).get(row, 0)
 
     def add(self, key: Key, row: Row, weight: int) -> int:
-        """Let a row come, or go; how often it comes then. Within an event that may be less than never."""
+        """Add to the count of a row and return the new count, which may be negative within an event."""
         rows = self._rows.get(key)
         if rows is None:
             rows = self._rows[key] = {}
@@ -134,12 +135,12 @@ class KeyedRows:
         return after
 
     def counted(self) -> Iterator[tuple[Row, int]]:
-        """All rows, and how often they come."""
+        """Yield all rows with their counts."""
         for rows in self._rows.values():
             yield from rows.items()
 
     def ids(self) -> Iterator[int]:
-        """The ids in them."""
+        """Yield the ids in the rows."""
         for row, _ in self.counted():
             yield from row
 

@@ -1,6 +1,6 @@
-"""Between runs of rows and changes of bags: kernels, as each goes over every row.
+"""Conversions between the runs of pattern kernels, changes of bags, and deltas of answers, as kernels over all rows.
 
-What the kernels of patterns wrote becomes a change of a leaf, and a change of the answer becomes rows with their ends.
+The output of the pattern kernels becomes the change of a leaf, and a net change of the answer becomes rows with their ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rpq.sparql.network.bags import DeltaBag
 
 
 def as_change(rows: PartRows, order: Sequence[int], events: np.ndarray) -> DeltaBag:
-    """The rows of runs, whose events are numbered, with their columns in this order. O(rows)."""
+    """Return the rows of runs as changes, with their columns in this order; `events` are those of the runs. O(rows)."""
     count = rows.row_count
     values = rows.values.reshape(count, len(order))
     weights, of_rows = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -28,7 +28,7 @@ def as_change(rows: PartRows, order: Sequence[int], events: np.ndarray) -> Delta
 
 
 def as_delta(change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
-    """A net change of the answer as rows; `orders` and `times` are those of events. O(rows)."""
+    """Return a net change of the answer as a delta; `orders` and `times` are those of events. O(rows)."""
     count = len(change)
     ends, last, kinds = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int8)
     runs = end_runs(change.weights, change.events, ends, last, kinds)
@@ -47,7 +47,7 @@ def as_delta(change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
 
 
 def number_events(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different (order, time) in order, and for each given one its number among them. O(n) where they are in order."""
+    """Return the different (order, time) in order and the number of each given one among them. O(n) if they are sorted."""
     firsts, numbers = np.empty(len(moments), np.int64), np.empty(len(moments), np.int64)
     count = number_moments(moments, firsts, numbers)
     if count >= 0:
@@ -71,7 +71,7 @@ def expand_runs(runs, rows, sign, events, weights, of_rows):
 
 @njit(cache=True, nogil=True)
 def end_runs(weights, events, ends, last, kinds):
-    """Write where rows of one event and one sign end, counted as often as they come, and their last change; how many."""
+    """Write the end of each run of rows of one event and sign, counted by weight, and its last change; return how many."""
     count = rows = 0
     for i in range(len(weights)):
         rows += abs(weights[i])
@@ -103,7 +103,7 @@ _PRIME = np.uint64(1099511628211)
 
 
 def net_changes(bag: DeltaBag) -> DeltaBag:
-    """What is left when rows that come and go in one event are left out; what goes comes first.
+    """Sum the weights of equal rows within each event, drop those that sum to 0, and put deletions first.
 
     In an event where nothing goes, or nothing comes, rows stay as they are. O(changes).
     """
@@ -141,7 +141,7 @@ def _is_same(rows, one, other, width):
 
 @njit(cache=True, nogil=True)
 def net_events(rows, weights, events, width, table, places, sums):
-    """Write which changes are left (their `places`), and how often each row comes or goes; how many they are.
+    """Write the `places` of net changes and the net weight of each row; return how many there are.
 
     `sums` is as long as the changes: what each row comes to is added up at the first change of it in its event.
     """

@@ -43,7 +43,7 @@ class Network:
         return {*shows.values()} == {*node.columns}
 
     def isolate_groups(self) -> None:
-        """Let groups know that their rows meet no others on the way to the answer, where they do not."""
+        """Tell a group operator that no join or union lies between it and the answer, if that is so."""
         node = self.top
         while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):
             (node,) = node.inputs
@@ -51,11 +51,11 @@ class Network:
             node.is_isolated = True
 
     def begin(self, leaves: Mapping[int, DeltaBag]) -> DeltaBag:
-        """Hold what follows from bags of leaves, by the id of the leaf, as one event; the answer."""
+        """Initialize all operators from the bags of leaves, by the id of the leaf, as one event; return the answer."""
         return self._run(leaves, is_first=True)
 
     def change(self, leaves: Mapping[int, DeltaBag]) -> DeltaBag:
-        """How the answer changes when leaves do."""
+        """Return the change of the answer that changes of leaves cause."""
         return self._run(leaves, is_first=False)
 
     def _run(self, leaves: Mapping[int, DeltaBag], *, is_first: bool) -> DeltaBag:
@@ -71,13 +71,13 @@ class Network:
         return found[id(self.top)]
 
     def forget(self, fresh: np.ndarray) -> None:
-        """These ids are given to other terms."""
+        """Discard what is cached for these ids, which now denote other terms."""
         if len(fresh):
             for node in self.nodes:
                 node.forget(fresh)
 
     def ids(self) -> np.ndarray:
-        """The ids in what operators hold, some more than once. O(entries)."""
+        """Return the ids in what operators store, with duplicates. O(entries)."""
         held = [node.ids() for node in self.nodes]
         return np.concatenate([ids if isinstance(ids, np.ndarray) else np.fromiter(ids, np.int32) for ids in held])
 
@@ -92,11 +92,11 @@ class Network:
         return sum(node.nbytes for node in self.nodes)
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:
-        """The operators that hold something: what each does, how many entries it has, and in how many bytes."""
+        """Return (description, entries, bytes) of each operator that stores something."""
         return [(node.describe(), node.entries, node.nbytes) for node in self.nodes if node.entries]
 
     def describe(self) -> str:
-        """The operators, one below the other, with what each keeps."""
+        """Return a text with a line for each operator, indented below its consumer, and what it stores."""
         lines: list[tuple[str, str]] = []
         seen: dict[int, int] = {}
 

@@ -1,6 +1,8 @@
-"""Conditions on small whole numbers, judged for all of them at once: a kernel reads them from the names of vertices.
+"""Formulas over rows of ids, evaluated once for each combination of the values that they use.
 
-What is no small whole number (a decimal, a string, an IRI that is a name) is judged term by term elsewhere.
+A formula of one variable is evaluated once per id, for any number of rows and chunks, until the id denotes another term.
+Comparisons with small integers are evaluated for whole arrays: a kernel reads the integers from the names of vertices. What
+is no small integer (a decimal, a string, an IRI) is evaluated term by term.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _BOTH: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"&&": np.log
 
 
 def small_integers(names: pa.Array) -> np.ndarray:
-    """The values (int64) of names of vertices, `NO_SMALL_INTEGER` for what is none of up to nine digits. O(total length)."""
+    """Return the integers (int64) of up to nine digits that names are, else `NO_SMALL_INTEGER`. O(total length)."""
     if pa.types.is_integer(names.type):
         numbers = names.to_numpy(zero_copy_only=False)
         return np.where((numbers > -_LARGEST) & (numbers < _LARGEST), numbers, NO_SMALL_INTEGER)
@@ -62,7 +64,7 @@ def small_integers(names: pa.Array) -> np.ndarray:
 
 
 def by_number(condition: Formula) -> Judge | None:
-    """What judges a condition of one variable where that is a number; None where it is no comparison with whole numbers."""
+    """Return a vectorized form of a condition on one variable, None unless it compares with integers alone."""
     if not isinstance(condition, Call) or len(condition.arguments) != 2:
         return None
     first, second = condition.arguments
@@ -84,7 +86,7 @@ def by_number(condition: Formula) -> Judge | None:
 
 
 def _integer(formula: Formula) -> np.ndarray | None:
-    """The number that a constant is (of no dimensions); None for what is no small whole number."""
+    """Return the number (0-dimensional) that a constant is, None if it is no small integer."""
     if not isinstance(formula, Constant):
         return None
     number = small_integers(pa.array([formula.name], pa.string()))[0]
@@ -144,7 +146,7 @@ class _FormulaColumn(ABC, Generic[Result]):
         self._known: dict[int, Result] = {}  # of a formula of one variable, by the id
 
     def of(self, rows: np.ndarray) -> list[Result]:
-        """What it is for each row. O(rows), and judging the combinations that are new."""
+        """Return the result for each row. O(rows), plus the evaluation of new combinations."""
         if len(self._places) == 1:
             return self._of_ids(rows[:, self._places[0]])
         if not self._places:
@@ -181,10 +183,10 @@ class _FormulaColumn(ABC, Generic[Result]):
 
     @abstractmethod
     def _result(self, binding: dict[str, str]) -> Any:
-        """What the formula gives under a binding."""
+        """Return the result of the formula under a binding."""
 
     def forget(self, fresh: np.ndarray) -> None:
-        """These ids are given to other terms."""
+        """Discard what is cached for these ids, which now denote other terms."""
         if self._known:
             for identity in fresh.tolist():
                 self._known.pop(identity, None)
@@ -209,10 +211,10 @@ class _NumericColumn(_FormulaColumn[int]):
 
     @abstractmethod
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
-        """What judges small whole numbers all at once, if that can be."""
+        """Return a function that evaluates an array of small integers, None if there is none."""
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
-        """What it is for each row. O(rows), and judging what is new."""
+        """Return the result for each row. O(rows), plus the evaluation of new values."""
         if len(self._places) != 1 or not len(rows):
             return np.array(self.of(rows), self._type)
         found = np.empty(len(rows), self._type)
@@ -240,7 +242,7 @@ class _NumericColumn(_FormulaColumn[int]):
         return found
 
     def _judged(self, vertices: np.ndarray) -> np.ndarray:
-        """The results for vertices: small whole numbers all at once, what is left one by one."""
+        """Return the results for vertices: small integers are evaluated as an array, the others one by one."""
         results = np.empty(len(vertices), self._type)
         others = np.arange(len(vertices))
         if self._by_number is not None:
@@ -272,7 +274,7 @@ class Condition(_NumericColumn):
         return by_number(formula)
 
     def holding(self, rows: np.ndarray) -> np.ndarray:
-        """For each row whether it holds (bool)."""
+        """Return for each row whether the condition holds (bool)."""
         holding: np.ndarray = self.array_of(rows) == 1
         return holding
 
@@ -287,7 +289,7 @@ class ValueColumn(_FormulaColumn[str | None]):
         return value_or_unbound(self._judge, binding)
 
     def are_bound(self, rows: np.ndarray) -> np.ndarray:
-        """Whether it has a value, for each row."""
+        """Return for each row whether the formula has a value."""
         if isinstance(self._formula, Variable) and self._places:
             bound: np.ndarray = rows[:, self._places[0]] != UNBOUND
             return bound
@@ -320,7 +322,7 @@ class IdColumn(ValueColumn):
     """A formula that gives a value, as an id."""
 
     def ids_of(self, rows: np.ndarray) -> np.ndarray:
-        """The id of its value for each row, `UNBOUND` for an error."""
+        """Return the id of the value for each row, `UNBOUND` for an error."""
         if isinstance(self._formula, Variable) and self._places:
             return rows[:, self._places[0]]
         if isinstance(self._formula, Constant):

@@ -80,12 +80,12 @@ class SummedGroups:
         self.clear()
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove everything."""
         self._bags = RowBags([self._keys])
         self._figures = np.zeros((int(self._bags.bags.fields[ROOM]), self._aggregates * FIGURES), np.int64)
 
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups:
-        """Let rows with these keys come and go; `numbers` is (aggregate, row), `NO_NUMBER` where there is none."""
+        """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none."""
         count, fields = len(weights), self._bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
             self._bags.have_room(count)
@@ -129,7 +129,7 @@ class SummedGroups:
         return self._bags.nbytes + self._figures.nbytes
 
     def keys(self) -> np.ndarray:
-        """The ids in keys, some more than once. O(groups)."""
+        """Return the ids in keys, with duplicates. O(groups)."""
         return self._bags.rows(0)[0].reshape(-1)
 
     def check(self) -> None:
@@ -140,7 +140,7 @@ class SummedGroups:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _look_ahead(bags, held, columns, keys, width, i):
-    """Ask for the memory that later changes will need."""
+    """Prefetch the memory that later changes will need."""
     if (i + 2 * AHEAD + 1) * width <= len(keys):
         prefetch_place(bags, 0, keys, (i + 2 * AHEAD) * width)
     if (i + AHEAD + 1) * width <= len(keys):
@@ -151,7 +151,7 @@ def _look_ahead(bags, held, columns, keys, width, i):
 
 @njit(cache=True, nogil=True)
 def change_groups(bags, held, functions, keys, weights, events, numbers, places, groups, there, dividends, divisors):
-    """Let rows come and go; how many groups are told."""
+    """Apply changes to groups and return how many changed groups were written."""
     count, aggregates = len(weights), len(functions)
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
     told = first = 0
@@ -193,11 +193,11 @@ def change_groups(bags, held, functions, keys, weights, events, numbers, places,
 
 @njit(cache=True, nogil=True)
 def group_output(keys, of_changes, places, groups, there, after, known, always, before, rows, weights, events):
-    """Write the rows of groups that changed, of an event first those that go; how many they are.
+    """Write the changed output rows of groups, deletions of an event first, and return their number.
 
     `keys` and `of_changes`, their events, are those of the changes. Without rows a group is not there, but for one that
-    is `always`. `after` is what each group is told as now, (aggregate, group); `known` (group, aggregate) remembers it in
-    place of what it was told as before, which is written to `before`.
+    is `always`. `after` is the new output of each group, (aggregate, group); it replaces the last output in `known`
+    (group, aggregate), which is written to `before`.
     """
     width, aggregates = keys.shape[1], after.shape[0]
     told, begin = 0, 0

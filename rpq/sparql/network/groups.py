@@ -89,7 +89,7 @@ class GroupNode(Node):
         return bag_of([(0, group.output, 1)], self.width)
 
     def change(self, *changes: DeltaBag) -> DeltaBag:
-        """What it tells is net of events already, and what goes comes first."""
+        """Return the change of the groups, which is net within each event, deletions first."""
         (change,) = changes
         if not len(change):
             return bag_of([], self.width)
@@ -136,7 +136,7 @@ class GroupNode(Node):
     # --- sums of whole numbers -------------------------------------------------------------------------------
 
     def _change_sums(self, change: DeltaBag, summed: SummedGroups) -> DeltaBag | None:
-        """What kernels make of a change; None, and nothing done, where there are numbers that they cannot sum."""
+        """Return the change by kernels, or None, without any effect, if a number cannot be summed by them."""
         numbers = np.zeros((len(self._aggregates), len(change)), np.int64)
         for place, (column, one) in enumerate(zip(self._numbers, self._aggregates, strict=True)):
             if one.function == "COUNT":
@@ -162,7 +162,7 @@ class GroupNode(Node):
         return DeltaBag(rows[:count], weights[:count], events[:count])
 
     def _ids(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """The ids (int32) of aggregates of groups, (aggregate, group)."""
+        """Return the ids (int32) of aggregates of groups, (aggregate, group)."""
         make = self._terms.quotients if self.is_isolated else self._terms.quotients_as_terms
         ids = np.empty(dividends.shape, np.int32)
         for place, (of_aggregate, by) in enumerate(zip(dividends, divisors, strict=True)):
@@ -174,7 +174,7 @@ class GroupNode(Node):
         return ids
 
     def _switch_to_accumulators(self, summed: SummedGroups) -> None:
-        """Go on with accumulators."""
+        """Replace the sums of the kernels by accumulators."""
         self._summed = None
         groups = summed.groups() if self._keys else (summed.groups() or [((), 0, [[0, 0, 0]] * len(self._aggregates))])
         for key, rows, figures in groups:
@@ -203,7 +203,7 @@ class GroupNode(Node):
         return [*zip(*texts, strict=True)] if texts else [()] * len(rows)
 
     def _settle(self, event: int, touched: dict[Row, _Group], found: list[tuple[int, Row, int]]) -> None:
-        """Tell the groups that have other rows now."""
+        """Append the changes of the output rows of groups that an event touched."""
         for key, group in touched.items():
             row = None
             if group.rows or not self._keys:

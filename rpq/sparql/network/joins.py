@@ -1,4 +1,8 @@
-"""Which rows of two bags agree: a key that both bind, and columns in which one of them may be unbound."""
+"""Joins, OPTIONAL, MINUS and EXISTS: operators over rows of two bags that agree on their shared variables.
+
+Where the shared variables are bound in all rows, compiled kernels do the work (`rpq.sparql.network.bag_kernels`); otherwise
+the rows of one key are compared in Python. References are to sections of SPARQL 1.1.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +25,11 @@ Key = Any
 
 
 class Agreement:
-    """How rows of a left and a right operator agree on the variables that they share.
+    """How rows of a left and a right operator agree on their shared variables.
 
-    What both bind for sure is a key. `same` are columns that must be equal even where they are unbound: they tell which
-    row of an outer group a row is about. In others (`has_optional_columns`) what is unbound agrees with everything.
+    Variables that both sides bind in all rows are the key. `same` are columns that must be equal even where they are
+    unbound: they identify the outer row to which a row belongs. In the other shared columns (`optional_columns`) unbound
+    agrees with everything.
     """
 
     def __init__(self, left: Node, right: Node, *, same: Sequence[str] = ()) -> None:
@@ -43,7 +48,7 @@ class Agreement:
         self.sure = left.sure | right.sure
 
     def matched(self, mode: Mode) -> MatchedRows:
-        """What keeps the rows that agree, by kernels: where a key decides."""
+        """Return the compiled matching of rows; only if the key alone decides which rows agree."""
         assert not self._optional_places
         left_keys, right_keys = self._key_places
         left_width, right_width = self._widths
@@ -62,14 +67,14 @@ class Agreement:
         return bool(self._optional_places)
 
     def agree(self, left: Row, right: Row) -> bool:
-        """Whether rows with one key agree in the other columns."""
+        """Return whether rows with one key agree in the other columns."""
         for mine, other in self._optional_places:
             if left[mine] != right[other] and left[mine] != UNBOUND and right[other] != UNBOUND:
                 return False
         return True
 
     def joined(self, left: Row, right: Row) -> Row:
-        """The row that two rows make that agree."""
+        """Return the join of two rows that agree."""
         row = left + tuple([right[place] for place in self._more])
         if self._optional_places:
             values = list(row)
@@ -80,7 +85,7 @@ class Agreement:
         return row
 
     def alone(self, left: Row) -> Row:
-        """A row of the left with nothing on the right."""
+        """Return a row of the left with the columns of the right unbound."""
         return left + (UNBOUND,) * len(self._more)
 
 
@@ -91,7 +96,12 @@ def _taker(places: Sequence[int]) -> Callable[[Row], Key]:
 
 
 class JoinNode(Node):
-    """The join of two operators; `same` as `Agreement` has it."""
+    """Join: the rows of both sides that agree on their shared variables; `same` as in `Agreement`.
+
+    On bags: Join(Ω1, Ω2) = Ω1 ⋈ Ω2 = { μ1 ∪ μ2 | compatible }, with the product of their counts (§18.5). It is bilinear, so
+    a change of one side is joined with the current rows of the other: Δ(L ⋈ R) = ΔL ⋈ R + (L + ΔL) ⋈ ΔR. Both sides are
+    stored by key. A product is never stored multiplied out: its sides have one key.
+    """
 
     def __init__(self, left: Node, right: Node, *, same: Sequence[str] = ()) -> None:
         self._agreement = Agreement(left, right, same=same)
@@ -164,7 +174,13 @@ class JoinNode(Node):
 
 
 class LeftJoinNode(Node):
-    """The left join of two operators; `same` as `Agreement` has it."""
+    """OPTIONAL: the rows of the left with each row of the right that agrees and meets the condition, alone if there is none.
+
+    On bags: LeftJoin(Ω1, Ω2, C) = Filter(C, Ω1 ⋈ Ω2) ∪ { μ1 | no μ2 is compatible with it and meets C } (§18.5). The first
+    part is a join; for the second the number of partners of each row of the left is stored: the row is alone while that is
+    0. The states before and after an event are compared once, so a partner that is replaced by another within an event
+    leaves no trace. Kernels do it without a condition (`MatchedRows`). `same` as in `Agreement`.
+    """
 
     def __init__(
         self, left: Node, right: Node, condition: Formula | None, terms: TermIds, *, same: Sequence[str] = ()
@@ -202,11 +218,11 @@ class LeftJoinNode(Node):
         return bag_of(found, self.width)
 
     def _alone(self, row: Row) -> int:
-        """How often a row of the left is there without a partner."""
+        """Return how often a row of the left is in the output without a partner."""
         return 0 if self._partners.get(row, 0) else self._left.count(row)
 
     def _matches(self, left: Row, right: Row) -> Row | None:
-        """The row that two rows with one key make, None where they do not agree, or do not meet the condition."""
+        """Return the join of two rows with one key, None if they disagree or the condition does not hold."""
         if not self._agreement.agree(left, right):
             return None
         row = self._agreement.joined(left, right)
@@ -293,11 +309,19 @@ class LeftJoinNode(Node):
 
 
 class ExistsNode(Node):
-    """The rows of `left` with a row of `right` that agrees; without one where `is_negated`.
+    """EXISTS, NOT EXISTS and MINUS: the rows of `left` with a row of `right` that agrees; without one where `is_negated`.
 
-    `mark` is the name of the column, and the ids that stand in it for false and true. `common` (MINUS) are columns of the
-    left of which some must be bound on both sides for rows to agree, each with the column that says that it is a value
-    from an outer group and no variable, if there is one.
+    On bags, with the counts of the left (§18.5, §18.6): Filter(exists(P), Ω) = { μ in Ω | P has a solution where the values
+    of μ replace its variables }; Minus(Ω1, Ω2) = { μ in Ω1 | every μ' in Ω2 is not compatible with it, or shares no
+    variable with it }.
+
+    Of the right side only the presence of rows matters. The number of partners of each row of the left is stored; the row
+    passes, or not, while that is 0. Where the shared variables are always bound, rows of one key have their partners in
+    common, so only a key that gets its first partner or loses its last one changes the result (`MatchedRows`).
+
+    With `mark`, the name of a column and the ids for false and true in it, every row of the left passes, and the column
+    says whether it has a partner. `common` (MINUS) are columns of the left of which some must be bound on both sides for
+    rows to agree, each with the column that says that it is a value from an outer group and no variable, if there is one.
     """
 
     def __init__(

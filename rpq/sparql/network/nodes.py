@@ -1,4 +1,7 @@
-"""What an operator is while it runs: told how its inputs change, it tells how its own bag does."""
+"""The operators of a network other than joins and groups: each maps changes of its inputs to changes of its output bag.
+
+References are to sections of SPARQL 1.1. All but `DistinctNode` and `ProductNode` are linear and store no rows.
+"""
 
 from __future__ import annotations
 
@@ -38,15 +41,15 @@ class Node(ABC):
         return len(self.columns)
 
     def begin(self) -> DeltaBag:
-        """Hold nothing; the bag that there is of empty inputs."""
+        """Remove everything and return the output for empty inputs."""
         return nothing(self.width)
 
     @abstractmethod
     def change(self, *changes: DeltaBag) -> DeltaBag:
-        """How its bag changes when those of its inputs do."""
+        """Return the change of the output that changes of the inputs cause."""
 
     def forget(self, fresh: np.ndarray) -> None:
-        """These ids are given to other terms."""
+        """Discard what is cached for these ids, which now denote other terms."""
         return
 
     # --- what it holds ---------------------------------------------------------------------------------------
@@ -62,36 +65,39 @@ class Node(ABC):
         return BYTES_AN_ENTRY * self.entries
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        """The ids in what it holds. O(entries)."""
+        """Return the ids in the stored rows. O(entries)."""
         return ()
 
     def describe(self) -> str:
-        """What it does, in a line."""
+        """Return a description of the operator in one line."""
         return type(self).__name__.removesuffix("Node").lower()
 
     def describe_state(self) -> str:
-        """What it holds, in words; empty for nothing."""
+        """Return a description of what the operator stores; empty if it stores nothing."""
         return ""
 
     def _place(self, name: str) -> int:
-        """The place of a column; -1 where there is none."""
+        """Return the place of a column, -1 if there is none."""
         return self.columns.index(name) if name in self.columns else -1
 
 
 def places_of(names: Iterable[str], columns: Sequence[str]) -> list[int]:
-    """Where names stand among columns; -1 for those that do not."""
+    """Return the places of names among columns, -1 for those that are missing."""
     return [columns.index(name) if name in columns else -1 for name in names]
 
 
 class LeafNode(Node):
-    """The bindings of a part of a conjunction, which the kernels of patterns find."""
+    """Basic graph pattern (§18.3): the bindings of a part of a conjunction, which the kernels of patterns find.
+
+    A leaf of the network: its change is what the kernels write. It stores nothing.
+    """
 
     def __init__(self, columns: Sequence[str], text: str) -> None:
         super().__init__(columns, columns)
         self._text = text
 
     def change(self, *changes: DeltaBag) -> DeltaBag:
-        """What the kernels found is its change."""
+        """Return the change that the kernels found, as it is."""
         (change,) = changes
         return change
 
@@ -100,7 +106,7 @@ class LeafNode(Node):
 
 
 class RowsNode(Node):
-    """Rows that are written in the query (VALUES, or the one empty solution)."""
+    """Rows that are written in the query: VALUES, or the one empty solution of an empty group (§18.2.4.3, §18.5)."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
         sure = [name for place, name in enumerate(columns) if all(row[place] != UNBOUND for row in rows)]
@@ -108,7 +114,7 @@ class RowsNode(Node):
         self._rows = np.array(rows, np.int32).reshape(len(rows), len(columns))
 
     def begin(self) -> DeltaBag:
-        """They are there from the beginning."""
+        """Return the rows, which are present from the beginning."""
         count = len(self._rows)
         return DeltaBag(self._rows, np.ones(count, np.int64), np.zeros(count, np.int64))
 
@@ -123,9 +129,10 @@ class RowsNode(Node):
 
 
 class ProjectNode(Node):
-    """The rows of the input with columns chosen; those that it does not have are unbound.
+    """SELECT: the rows of the input with a choice of columns; columns that the input does not have are unbound.
 
-    `sources` are the names that the columns have in the input, if these are others.
+    On bags: Project(Ω, V) = { μ cut to V | μ in Ω }, counts added (§18.5). Δ Project(Ω, V) = Project(ΔΩ, V). `sources` are
+    the names of the columns in the input, if they differ.
     """
 
     def __init__(self, columns: Sequence[str], inner: Node, *, sources: Sequence[str] | None = None) -> None:
@@ -136,7 +143,7 @@ class ProjectNode(Node):
         self._sources = dict(zip(columns, names, strict=True))
 
     def sources(self) -> dict[str, str]:
-        """Its columns, with what they are called in the input."""
+        """Return the names of the input columns by the output columns."""
         return self._sources
 
     def change(self, *changes: DeltaBag) -> DeltaBag:
@@ -149,7 +156,11 @@ class ProjectNode(Node):
 
 
 class CopyNode(Node):
-    """The rows of the input with some columns once more, under other names."""
+    """The rows of the input with copies of some columns under other names.
+
+    SPARQL has no such operator: copies of outer variables pass through a body that is evaluated for all their values at
+    once (`rpq.sparql.network.planning`). Δ Copy(Ω) = Copy(ΔΩ).
+    """
 
     def __init__(self, copies: Sequence[tuple[str, str]], inner: Node) -> None:
         names = [copy for copy, _ in copies]
@@ -163,7 +174,11 @@ class CopyNode(Node):
 
 
 class ExtendNode(Node):
-    """BIND and AS: one more column, unbound where the formula has no value."""
+    """BIND and AS: the rows with one more column, unbound where the formula is an error.
+
+    On bags: Extend(Ω, v, e) = { μ ∪ {v → e(μ)} | μ in Ω, e(μ) no error } ∪ { μ | μ in Ω, e(μ) an error } (§18.5). Δ
+    Extend(Ω, v, e) = Extend(ΔΩ, v, e), as the value of a formula never changes. Values of vertices are cached (`IdColumn`).
+    """
 
     def __init__(self, inner: Node, name: str, formula: Formula, terms: TermIds) -> None:
         has_value = isinstance(formula, Constant) or (isinstance(formula, Variable) and formula.name in inner.sure)
@@ -175,7 +190,7 @@ class ExtendNode(Node):
             self._sources[name] = formula.name
 
     def sources(self) -> dict[str, str]:
-        """Its columns that are in the input, with what they are called there."""
+        """Return the names of the input columns by the output columns that are copies of them."""
         return self._sources
 
     def change(self, *changes: DeltaBag) -> DeltaBag:
@@ -199,7 +214,11 @@ class ExtendNode(Node):
 
 
 class FilterNode(Node):
-    """FILTER: the rows for which a condition holds."""
+    """FILTER: the rows for which a condition holds; an error counts as false.
+
+    On bags: Filter(C, Ω) = { μ in Ω | C(μ) is true }, with the counts of Ω (§18.5). Δ Filter(C, Ω) = Filter(C, ΔΩ). Results
+    for vertices are cached (`Condition`).
+    """
 
     def __init__(self, inner: Node, condition: Formula, terms: TermIds) -> None:
         super().__init__(inner.columns, inner.sure, inner)
@@ -224,7 +243,10 @@ class FilterNode(Node):
 
 
 class UnionNode(Node):
-    """UNION: the rows of all branches."""
+    """UNION: the rows of all branches.
+
+    On bags: Union(Ω1, Ω2) = { μ | μ in Ω1 or μ in Ω2 }, counts added (§18.5). Δ Union(Ω1, Ω2) = Union(ΔΩ1, ΔΩ2).
+    """
 
     def __init__(self, columns: Collection[str], *branches: Node) -> None:
         names = tuple(columns)
@@ -237,7 +259,10 @@ class UnionNode(Node):
 
 
 class ConstructNode(Node):
-    """CONSTRUCT: the triples (source, label, target) of a template, those left out that are none."""
+    """CONSTRUCT: the valid RDF triples (source, label, target) of a template for each row of the input (§16.2).
+
+    A `DistinctNode` above removes duplicates.
+    """
 
     def __init__(
         self, template: Sequence[tuple[Variable | Constant, str, Variable | Constant]], inner: Node, terms: TermIds
@@ -270,7 +295,7 @@ class ConstructNode(Node):
         return merge_bags(made)
 
     def _are_triples(self, rows: np.ndarray) -> np.ndarray:
-        """Whether both ends are bound, and the first is no literal."""
+        """Return for each row whether both ends are bound and the first is not a literal."""
         sources, place = np.unique(rows[:, 0], return_inverse=True)
         good = np.array([text is not None and not is_literal(text) for text in self._terms.texts(sources)], bool)
         are_good: np.ndarray = good[place.reshape(-1)] & (rows[:, 2] != UNBOUND)
@@ -281,7 +306,12 @@ class ConstructNode(Node):
 
 
 class DistinctNode(Node):
-    """The different rows of an operator."""
+    """DISTINCT: each row of the input once.
+
+    On bags: Distinct(Ω) = { μ | μ in Ω }, with the count 1 (§18.5). It is not linear and stores the count of each row. A
+    row enters when its count becomes positive and leaves when it becomes 0; an event in which it does both changes nothing.
+    Kernels do it (`CountedRows`).
+    """
 
     def __init__(self, inner: Node) -> None:
         super().__init__(inner.columns, inner.sure, inner)
@@ -314,7 +344,12 @@ class DistinctNode(Node):
 
 
 class ProductNode(Node):
-    """The product of `parts`, no two of which have a column in common."""
+    """The product of more than two `parts`, no two of which have a column in common, stored as parts and not multiplied out.
+
+    On bags: Ω1 × … × Ωn, with the product of the counts. A change of one part is multiplied with the current rows of the
+    others, so while one part is empty (a condition that does not hold, a part without a binding) there is no output. The
+    memory is the sum of the sizes of the parts, not their product.
+    """
 
     def __init__(self, *parts: Node) -> None:
         columns = [name for part in parts for name in part.columns]

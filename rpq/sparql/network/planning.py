@@ -1,7 +1,16 @@
-"""The parts of conjunctions: what goes to the kernels of patterns, each as a whole.
+"""The plan of a query: from the algebra of a question to the network of operators that maintains its answer.
 
-A conjunction with literals has several meanings, whose solutions are added up (`rpq.patterns.meanings`). Each falls into
-parts without a common variable, which are kept apart, and atoms without variables, each a part without columns.
+Each operator of the algebra becomes one of the network, with the columns that operators above it need.
+
+A conjunction becomes leaves for the pattern kernels. With literals it has several meanings, whose solutions are added up
+(`rpq.patterns.meanings`). Each meaning is divided into parts without common variables; an atom without variables is a part
+without columns.
+
+EXISTS inside a formula becomes a column that the formula reads. It asks whether its body has a solution when the variables
+of the outer row are replaced by their values. Where that is equivalent to a join with the row (`is_join`), the body is
+evaluated by itself. Otherwise it is evaluated for all rows at once: the different values of the variables that it mentions
+are an input of the body (`given`), together with copies under other names that pass through all operators unchanged and say
+at the end to which outer row a solution of the body belongs.
 """
 
 from __future__ import annotations
@@ -139,7 +148,7 @@ def _see_that_it_can_be_planned(part: ConjunctionPart) -> None:
 
 
 def all_reads(parts: Sequence[ConjunctionPart]) -> list[Read]:
-    """What some parts read, each once."""
+    """Return what some parts read, without duplicates."""
     return [*dict.fromkeys(read for part in parts for read in part.reads)]
 
 
@@ -147,12 +156,12 @@ Names = frozenset[str]
 
 
 def copy_of(name: str) -> str:
-    """The name under which the value of an outer variable goes through a body; none that a text can have."""
+    """Return the name of the column that carries an outer variable through a body; no text can contain it."""
     return f".given {name}"
 
 
 def is_join(body: Operator, outer: Names) -> bool:
-    """Whether a body in which outer variables are replaced has the solutions that join with the row around it. O(size²).
+    """Return whether a body in which outer variables are replaced equals its join with the row around it. O(size²).
 
     >>> from rpq.sparql.syntax.reading import read
     >>> bodies = [read(f"ASK {{ ?x <a> ?y FILTER EXISTS {{ {body} }} }}").body.right for body in (
@@ -162,7 +171,7 @@ def is_join(body: Operator, outer: Names) -> bool:
     """
 
     def sees_its_own(names: Names, inner: Operator) -> bool:
-        """Whether what looks at names in an operator sees values of its own, which will have to agree with the outer."""
+        """Return whether the values of names in an operator are its own, which must then agree with the outer ones."""
         return names & outer <= certain_variables(inner)
 
     match body:
@@ -197,7 +206,7 @@ def exists_in(formula: Formula) -> list[Exists]:
 
 
 def without_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
-    """A formula with a variable in place of each EXISTS, by the `names` that these have."""
+    """Return a formula with a variable in place of each EXISTS, by the `names` that these have."""
     if isinstance(formula, Exists):
         return Variable(names[formula])
     if isinstance(formula, Call):
@@ -214,7 +223,7 @@ class NetworkPlan:
 
 
 def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
-    """The network of a question. Raises `QueryError`. O(size · depth)."""
+    """Return the network of a question. Raises `QueryError`. O(size · depth)."""
     planner = _Planner(terms)
     body = rewrite(question.body)
     match question.form:
@@ -242,7 +251,7 @@ class _Planner:
         return f".{what} {self._numbers}"
 
     def node(self, operator: Operator, needed: Names) -> Node:
-        """An operator, with those of the `needed` columns that it may bind, and perhaps others."""
+        """Return the node of an operator, with those of the `needed` columns that it may bind, and perhaps others."""
         match operator:
             case Conjunction(atoms):
                 return self._conjunction(operator, needed) if atoms else RowsNode((), [()])
@@ -288,7 +297,7 @@ class _Planner:
         return UnionNode(sorted(needed & possible_variables(conjunction)), *meanings)
 
     def _product(self, parts: Sequence[Node]) -> Node:
-        """The product of parts of a conjunction."""
+        """Return the product of parts of a conjunction."""
         return ProductNode(*parts) if len(parts) > 2 else reduce(JoinNode, parts)
 
     def _leaf(self, part: ConjunctionPart) -> Node:
@@ -304,7 +313,7 @@ class _Planner:
         return self._joined(nodes)
 
     def _joined(self, nodes: Sequence[Node]) -> Node:
-        """The join of some operators, one after the other, those first that share columns with what is there."""
+        """Return the join of nodes, one after the other; the next is the one that shares most columns with those before."""
         made, *waiting = nodes
         while waiting:
             following = max(waiting, key=lambda node: len({*made.columns} & {*node.columns}))
@@ -333,19 +342,19 @@ class _Planner:
     # --- formulas --------------------------------------------------------------------------------------------
 
     def filtered(self, inner: Node, condition: Formula) -> Node:
-        """The rows for which a condition holds."""
+        """Return a node with the rows for which a condition holds."""
         marked, plain = self._marked(inner, condition)
         made: Node = FilterNode(marked, plain, self._terms)
         return made if marked is inner else ProjectNode(inner.columns, made)
 
     def extended(self, inner: Node, variable: str, formula: Formula) -> Node:
-        """The rows with one more column."""
+        """Return a node with the rows of `inner` and one more column."""
         marked, plain = self._marked(inner, formula)
         made: Node = ExtendNode(marked, variable, plain, self._terms)
         return made if marked is inner else ProjectNode((*inner.columns, variable), made)
 
     def _marked(self, inner: Node, formula: Formula) -> tuple[Node, Formula]:
-        """An operator with a column for each EXISTS in a formula, and the formula that looks at these."""
+        """Return a node with a column for each EXISTS in a formula, and the formula over these columns."""
         names = {}
         for one in exists_in(formula):
             name = names[one] = self._fresh("exists")
@@ -355,7 +364,7 @@ class _Planner:
         return inner, without_exists(formula, names)
 
     def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
-        """The rows of an operator for which a body has a solution, or has none; or all, with a column that says which."""
+        """Return the rows for which a body has a solution, or none; with `mark` all rows, and a column that says which."""
         marks = None if mark is None else (mark, self._terms.intern(FALSE), self._terms.intern(TRUE))
         looked_at = mentioned_variables(body)
         names = [name for name in left.columns if name in looked_at]
@@ -371,7 +380,7 @@ class _Planner:
     # --- bodies that are given values ------------------------------------------------------------------------
 
     def _given(self, operator: Operator, given: Node, outer: Names) -> Node:
-        """An operator evaluated for all that is given: with the columns of that, and its own."""
+        """Return an operator evaluated for all rows of `given`: with the columns of `given` and its own."""
         copies = [copy_of(name) for name in sorted(outer)]
 
         def inside(inner: Operator) -> Node:
@@ -441,7 +450,7 @@ class _Planner:
 
 
 def _chosen(columns: Sequence[str], inner: Node) -> Node:
-    """Columns of an operator; what gives them other names below is left out."""
+    """Return a projection; nodes below that only rename its columns are skipped."""
     sources = [*columns]
     while isinstance(inner, ExtendNode):
         held, known = frozenset(inner.columns), inner.sources()
@@ -453,7 +462,7 @@ def _chosen(columns: Sequence[str], inner: Node) -> Node:
 
 
 def _with(formula: Formula, exists: Exists, other: Formula) -> Formula:
-    """A formula with another in place of an EXISTS."""
+    """Return a formula with another in place of an EXISTS."""
     if formula == exists:
         return other
     if isinstance(formula, Call):

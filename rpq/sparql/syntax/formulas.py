@@ -1,4 +1,4 @@
-"""Names in a text: prefixes and the base, and which variable a name means."""
+"""The translation of names, terms and expressions of the parse tree: prefixes, scopes of variables, and formulas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Prologue:
                 self._prefixes[declaration.prefix or ""] = iri
 
     def iri(self, node: Any) -> str:
-        """The IRI of a node of the parse tree: a leaf, a prefixed name, or one that the grammar puts in (rdf:type)."""
+        """Return the IRI of a node of the parse tree: a leaf, a prefixed name, or one that the grammar adds (rdf:type)."""
         if isinstance(node, Leaf):
             return resolve_iri(self.base, node.text)
         if getattr(node, "name", None) == "pname":
@@ -43,7 +43,7 @@ class Prologue:
         return str(node)
 
     def iri_of_text(self, text: str, place: int) -> str:
-        """The IRI of a name as it was written: `<…>` or prefixed."""
+        """Return the IRI of a name as it was written: `<…>` or prefixed."""
         if text.startswith("<"):
             return resolve_iri(self.base, text[1:-1])
         prefix, _, local = text.partition(":")
@@ -66,7 +66,7 @@ class Scope:
         self._number = number
 
     def name(self, written: str) -> str:
-        """The name by which the algebra knows a variable.
+        """Return the name by which the algebra knows a variable.
 
         >>> outer = Scope()
         >>> inner = Scope(outer, frozenset({"x"}), 1)
@@ -79,7 +79,7 @@ class Scope:
 
 
 def source_name(name: str) -> str:
-    """The name of a variable as the text has it.
+    """Return the name of a variable as the text has it.
 
     >>> source_name("y.1")
     'y'
@@ -110,13 +110,13 @@ class FormulaReader:
     # --- terms -------------------------------------------------------------------------------------------------------
 
     def variable(self, leaf: Leaf, scope: Scope) -> str:
-        """The name that the algebra has for a variable."""
+        """Return the name that the algebra has for a variable."""
         name = scope.name(leaf.text)
         self.places[name] = min(leaf.place, self.places.get(name, leaf.place))
         return name
 
     def term(self, node: Any, scope: Scope) -> Term:
-        """A variable, a blank node or a constant."""
+        """Return a variable, a blank node or a constant."""
         if isinstance(node, Leaf) and node.kind == "variable":
             return Variable(self.variable(node, scope))
         if isinstance(node, Leaf) and node.kind == "blank":
@@ -126,12 +126,12 @@ class FormulaReader:
         return Constant(self.constant(node))
 
     def fresh(self, key: str | None = None) -> Blank:
-        """A blank node that no text can name; the same for the same key."""
+        """Return a blank node that no text can name; the same for the same key."""
         number = len(self._blanks) + 1
         return Blank(f".{self._blanks.setdefault(f' {number}' if key is None else key, str(number))}")
 
     def constant(self, node: Any) -> str:
-        """The term that a constant is, as a text; tags of languages are in small letters, as in RDF that is read."""
+        """Return the text of a constant term; language tags are in lower case, as readers of RDF give them."""
         if isinstance(node, Leaf) and node.kind == "number":
             return number_literal(node.text)
         if type(node).__name__ == "Literal":  # true and false
@@ -144,7 +144,7 @@ class FormulaReader:
     # --- formulas ----------------------------------------------------------------------------------------------------
 
     def formula(self, node: Any, scope: Scope) -> Formula:
-        """The formula that an expression is. Raises `SparqlError` for what is refused."""
+        """Return the formula that an expression is. Raises `SparqlError` for what is refused."""
         name = getattr(node, "name", None)
         if name is None or name in ("pname", "literal"):
             term = self.term(node, scope)
@@ -229,13 +229,13 @@ class FormulaReader:
 
 
 def _plain_literal(formula: Formula) -> str | None:
-    """The text of a constant that is a literal without a language; None for what is not."""
+    """Return the text of a constant that is a literal without a language; None for what is not."""
     literal = read_literal(formula.name) if isinstance(formula, Constant) and is_literal(formula.name) else None
     return None if literal is None or literal.language else literal.text
 
 
 def _listed(node: Any) -> list[Any]:
-    """The elements of a list of expressions, which the grammar makes rdf:nil of where it is empty; a node itself."""
+    """Return the elements of a list of expressions (rdf:nil is the empty list), or a single node as a list."""
     if type(node).__name__ == "URIRef":
         return []
     return list(node) if type(node).__name__ in ("ParseResults", "list") else [node]

@@ -54,7 +54,7 @@ class Leaf:
 
 
 def parse(source: SourceText, text: str) -> Any:
-    """The parse tree of a text of SPARQL alone, whose places are those of `source`. Raises `SparqlError`, `QueryError`."""
+    """Parse a text of plain SPARQL, whose places are those of `source`. Raises `SparqlError`, `QueryError`."""
     try:
         import rdflib.plugins.sparql  # noqa: F401  # pyparsing may be there without it
         from pyparsing import ParseBaseException
@@ -96,7 +96,7 @@ def _problem(source: SourceText, text: str, place: int, expected: set[str]) -> S
 
 
 def _named(expected: Iterable[str]) -> str:
-    """What could have stood at a place, told shortly: kinds of terms, signs and keywords, and functions as one."""
+    """Return a short list of what was expected: kinds of terms, signs, keywords, and "a function" for all functions."""
     expected = set(expected) - _REFUSED
     functions = expected & _function_words()
     if len(functions) > 3:  # else they are NOT and EXISTS alone
@@ -114,7 +114,7 @@ def _named(expected: Iterable[str]) -> str:
 
 @cache
 def _grammar() -> Any:
-    """The copy with which texts are parsed."""
+    """Return the copy with which texts are parsed."""
     from pyparsing import ParserElement
     from rdflib.plugins.sparql import parser
     from rdflib.plugins.sparql.parserutils import Comp, CompValue
@@ -139,13 +139,13 @@ def _grammar() -> Any:
 
 
 def _behind_blanks(text: str, place: int) -> int:
-    """The place of what follows; pyparsing gives that before the blanks and comments."""
+    """Return the place behind blanks and comments; pyparsing gives the place before them."""
     found = _BLANK.match(text, place)
     return found.end() if found else place
 
 
 def _copied() -> tuple[Any, list[Any]]:
-    """A copy of the grammar, and all its elements."""
+    """Return a copy of the grammar, and all its elements."""
     from pyparsing import Optional, ParserElement, Suppress, ZeroOrMore
     from rdflib.plugins.sparql import parser
     from rdflib.plugins.sparql.parserutils import Param, ParamList
@@ -171,12 +171,12 @@ def _copied() -> tuple[Any, list[Any]]:
 
 
 def _is_no_iri(text: str, place: int, found: Any) -> bool:
-    """Whether a `<` is an operator: where an IRI begins too, the longest token counts (section 19.8 of the standard)."""
+    """Return whether a `<` is an operator: if an IRI begins there, the longest token counts (§19.8 of the standard)."""
     return _IRI.match(text, _behind_blanks(text, place)) is None
 
 
 def _actions(parser: Any) -> dict[Any, Callable[..., Any]]:
-    """What the copy makes of leaves, by what the original does."""
+    """Return the parse actions of leaves in the copy by those in the original."""
 
     def leaf(kind: LeafKind) -> Callable[..., Leaf]:
         return lambda text, place, found: Leaf(kind, found[0], _behind_blanks(text, place))
@@ -235,7 +235,7 @@ class _Furthest:
 
 @cache
 def _failing() -> tuple[Any, list[_Furthest]]:
-    """The copy that remembers failures, and a place for who asks."""
+    """Return the copy that records failures, and the stack of its current recorders."""
     from pyparsing import ParseElementEnhance, ParseExpression
 
     grammar, elements = _copied()
@@ -268,7 +268,7 @@ def _furthest(text: str) -> tuple[int, set[str]]:
 
 
 def _meaning(element: Any) -> str:
-    """What a leaf of the grammar stands for."""
+    """Return what a leaf of the grammar stands for."""
     from pyparsing import Regex
 
     if not isinstance(element, Regex):
@@ -295,7 +295,7 @@ def _failing_elements() -> tuple[Any, ...]:
 
 @cache
 def _function_words() -> frozenset[str]:
-    """The words with which calls of functions begin."""
+    """Return the words with which calls of functions begin."""
     from rdflib.plugins.sparql import parser
 
     words: set[str] = set()

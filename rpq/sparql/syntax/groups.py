@@ -1,8 +1,11 @@
-"""Property paths: what of a path is joins and unions of atoms, and what is one atom with a path expression.
+"""The translation of groups, property paths and solution modifiers to operators (sections 18.2.2 and 18.2.4).
 
-As in section 18.2.2 of the standard a sequence is a join through a variable of its own, an inverse turns its ends around,
-and an alternative is a union: bags. Closures, negated sets, and sequences with a part that may be empty are path atoms:
-sets of pairs, joined by a path that is not empty. Under simple paths nothing is taken apart, or a path would not be simple.
+A path is split where the standard splits it: a sequence is a join through a fresh variable, an inverse swaps its ends, and
+an alternative is a union, all with bag semantics. Closures, negated sets, and sequences with a part that accepts the empty
+path remain path atoms: sets of pairs that are joined by a nonempty path. Under simple paths nothing is split, because a
+concatenation of simple paths need not be simple.
+
+Groups contain subselects, which contain groups; therefore both are in this module.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
 def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[[str, Any], Exception]) -> Expression:
-    """The expression that a path of the parse tree is. Raises `SizeError`, and what `refuse` makes."""
+    """Return the expression of a path of the parse tree. Raises `SizeError`, and the error that `refuse` returns."""
 
     def read(node: Any) -> Expression:
         name = getattr(node, "name", None)
@@ -82,7 +85,7 @@ def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[
 
 
 def accepts_empty(expression: Expression) -> bool:
-    """Whether the empty word is in the language of an expression.
+    """Return whether the empty word is in the language of an expression.
 
     >>> from rpq.automata import parse
     >>> [accepts_empty(parse(text)) for text in ("a*/b?", "a/b*", "a|b*", "^(a?)", "!a")]
@@ -104,7 +107,7 @@ def accepts_empty(expression: Expression) -> bool:
 def atoms_of_path(
     subject: Term, expression: Expression, object_: Term, *, window: str | None, fresh: Callable[[], Blank], whole: bool
 ) -> Operator:
-    """What is asked by a path between two terms: a conjunction of atoms, or unions of these; `whole` keeps it in one atom.
+    """Return the atoms of a path between two terms: a conjunction, or unions of these; with `whole` a single atom.
 
     >>> from rpq.automata import parse
     >>> from rpq.queries.pattern_text import Variable
@@ -146,7 +149,7 @@ class Selection:
 
     @classmethod
     def of(cls, node: Any, *, is_whole: bool) -> Selection:
-        """The selection of a node."""
+        """Return the selection of a node."""
         if node.projection is None:
             return cls(node, None, is_whole)
         return cls(node, tuple(one.evar or one.var for one in node.projection), is_whole)
@@ -158,7 +161,7 @@ class Selection:
 
 
 def apply_modifiers(reader: GroupReader, selection: Selection, scope: Scope) -> tuple[Operator, tuple[str, ...]]:
-    """The operator of a whole selection, and its columns. Raises `SparqlError`."""
+    """Return the operator of a whole selection, and its columns. Raises `SparqlError`."""
     return _ModifierReader(reader, selection, scope).operator_and_columns()
 
 
@@ -214,7 +217,7 @@ class _ModifierReader:
     # --- groups ------------------------------------------------------------------------------------------------------
 
     def _keys(self, operator: Operator, conditions: Iterable[Any]) -> tuple[Operator, tuple[str, ...]]:
-        """The operator with a variable for every key, and the keys."""
+        """Return the operator with a variable for every key, and the keys."""
         keys: list[str] = []
         for condition in conditions:
             is_named = getattr(condition, "name", None) == "GroupAs"
@@ -234,7 +237,7 @@ class _ModifierReader:
         return operator, tuple(dict.fromkeys(keys))
 
     def _without_aggregates(self, formula: Formula, keys: tuple[str, ...] | None, where: str, place: int) -> Formula:
-        """The formula with names for the aggregates in it; with `keys`, all other variables must be among them."""
+        """Replace the aggregates in a formula by names; with `keys`, all other variables must be among these."""
         if isinstance(formula, Aggregate):
             inner = formula.argument
             if inner is not None and any(True for _ in aggregates_in(inner)):
@@ -289,7 +292,7 @@ class _ModifierReader:
 
 
 def _plain_variables(formula: Formula) -> frozenset[str]:
-    """The variables that stand in a formula itself, not inside EXISTS."""
+    """Return the variables that stand in a formula itself, not inside EXISTS."""
     if isinstance(formula, Call):
         return frozenset().union(*map(_plain_variables, formula.arguments))
     return variables_of(formula) if isinstance(formula, Variable) else frozenset()
@@ -320,7 +323,7 @@ class GroupReader:
         """How many EXISTS and OPTIONAL are around."""
 
     def group(self, node: Any, scope: Scope, *, optional: bool = False) -> tuple[Operator, list[Formula]]:
-        """The operator of a group, and its conditions, which OPTIONAL has for itself, in place of filters."""
+        """Return the operator of a group; for OPTIONAL its conditions are returned too, and not applied as filters."""
         if node.name == "SubSelect":
             return self._subselect(node, scope), []
         seen_before = len(self._out_of_sight)
@@ -347,7 +350,7 @@ class GroupReader:
         return operator, []
 
     def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str, Any]]:
-        """The triples of a template: terms, with the labels between them. Raises `SparqlError` for what is refused."""
+        """Return the triples of a template: terms, with labels between them. Raises `SparqlError` for refused constructs."""
         made = []
         for subject, predicate, object_ in _triples(triples):
             self._check_predicate(predicate)
@@ -360,7 +363,7 @@ class GroupReader:
         return made
 
     def assign(self, leaf: Leaf, scope: Scope, bound: frozenset[str]) -> str:
-        """The name of a variable that BIND or AS gives a value to. Raises `SparqlError` where it has one already."""
+        """Return the name of a variable that BIND or AS gives a value to. Raises `SparqlError` where it has one already."""
         name = self.formulas.variable(leaf, scope)
         if name in bound:
             raise self.source.error(f"?{leaf.text} has a value already", leaf.place, "a name of its own behind AS")
@@ -487,7 +490,7 @@ class GroupReader:
 
 
 def _triples(blocks: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """The triples of a block, which stand one after the other in flat lists."""
+    """Return the triples of a block, which stand one after the other in flat lists."""
     for block in blocks or ():
         flat = list(block)
         for start in range(0, len(flat), 3):

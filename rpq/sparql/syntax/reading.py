@@ -42,7 +42,7 @@ def read(
     paths: Literal["walk", "simple"] = "walk",
     matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
 ) -> SparqlQuestion:
-    """The question that a text asks.
+    """Parse a text and return its question.
 
     Under simple `paths` property paths are not taken apart. Raises `SparqlError` with line and column for what is not
     understood or refused, `QueryError` where rdflib is not installed. O(length), some milliseconds.
@@ -97,7 +97,7 @@ def read(
 
 
 def _template(node: Any) -> Any:
-    """The triples that CONSTRUCT makes; of the short form those of its body."""
+    """Return the triples of a CONSTRUCT template; in the short form those of the body."""
     if node.where is not None and node.where.name == "FakeGroupGraphPatten":
         return node.where.part[0].triples
     return node.template

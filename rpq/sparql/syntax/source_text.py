@@ -1,7 +1,8 @@
-r"""The text of a query: its code points, its tokens, and where each stands in what was given.
+r"""The text of a query: its code points, its tokens, their places in the original text, and the constructs that are refused.
 
-Code point escapes (`\u00E9`) are replaced before anything else (SPARQL 1.1, section 19.2), so places in the text that is
-parsed and in the text that was given differ; `SourceText` knows both.
+Code point escapes (`\u00E9`) are replaced before anything else (SPARQL 1.1, section 19.2), so places in the parsed text and
+in the original text differ; `SourceText` maps them. Refused constructs raise an error before a query runs, with the name of
+the construct and what to write instead (`REFUSED`); they are never ignored.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Token:
         return self.start + len(self.text)
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these keywords, given in capitals."""
+        """Return whether it is one of these keywords, given in capitals."""
         return self.kind == "word" and self.text.upper() in words
 
 
@@ -95,19 +96,19 @@ class SourceText:
         return cls(text, "".join([*pieces, text[done:]]), tuple(starts), tuple(shifts))
 
     def place_of(self, place: int) -> tuple[int, int]:
-        """The line and the column, both from 1, of a place in `parsed`; line ends are those of any system. O(length)."""
+        """Return the line and the column, both from 1, of a place in `parsed`; any line ends count. O(length)."""
         known = bisect_right(self._starts, place)
         place += self._shifts[known - 1] if known else 0
         ends = [end.end() for end in _LINE_END.finditer(self.given, 0, place)]
         return len(ends) + 1, place - (ends[-1] if ends else 0) + 1
 
     def error(self, message: str, place: int | None, expected: str | None = None) -> SparqlError:
-        """An error that points to a place in `parsed`."""
+        """Return an error that points to a place in `parsed`."""
         line, column = (None, None) if place is None else self.place_of(place)
         return SparqlError(message, text=self.given, line=line, column=column, expected=expected)
 
     def tokens(self) -> Iterator[Token]:
-        """The tokens of `parsed`, comments left out. O(length)."""
+        """Return the tokens of `parsed`, comments left out. O(length)."""
         depth = 0
         for found in _TOKEN.finditer(self.parsed):
             kind: str = found.lastgroup or ""
@@ -160,12 +161,12 @@ _UPDATES = ("LOAD", "CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD")
 
 
 def refusal(source: SourceText, construct: str, place: int | None) -> SparqlError:
-    """The error for a construct of `REFUSED`, at a place of the text."""
+    """Return the error for a construct of `REFUSED`, at a place of the text."""
     return source.error(f"{construct} is refused: {REFUSED[construct]}", place)
 
 
 def foreign_words(source: SourceText) -> SparqlError | None:
-    """The refusal of the first word or sign that only other languages over streams have, for a text that does not parse."""
+    """Return the refusal of the first word of another streaming language, for a text that does not parse; else None."""
     before: Token | None = None
     is_prologue = True
     for token in source.tokens():

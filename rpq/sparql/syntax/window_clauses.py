@@ -233,7 +233,7 @@ class _ClauseExtractor:
 
 
 def _meant(text: str) -> str | None:
-    """How a duration of C-SPARQL or CQELS (`10s`) is written here."""
+    """Return how a duration of C-SPARQL or CQELS (`10s`) is written here."""
     try:
         nanoseconds = nanoseconds_of(text.lower())
     except DurationError:

@@ -1,4 +1,4 @@
-"""The aggregates of a group, kept under inserts and deletes: each holds the least from which its value can be told.
+"""The aggregates of a group, maintained under inserts and deletes with as little memory as their values permit.
 
 An accumulator takes the values of its formula, one a solution of the group: terms, or None for one that is unbound or an
 error. What goes in can go out again, in any order, and leaves nothing behind: sums are exact, so that neither the order of
@@ -54,19 +54,19 @@ class Accumulator(ABC):
 
     @abstractmethod
     def insert(self, value: Any) -> None:
-        """Take in the value of a solution that enters the group."""
+        """Add the value of a solution that enters the group."""
 
     @abstractmethod
     def delete(self, value: Any) -> None:
-        """Take out a value that was taken in."""
+        """Remove a value that was added before."""
 
     @abstractmethod
     def result(self) -> str | None:
-        """The aggregate of what is in: a term, None where it is unbound."""
+        """Return the aggregate of the current values: a term, None if it is unbound."""
 
 
 def accumulator(aggregate: Aggregate) -> Accumulator:
-    """What keeps an aggregate.
+    """Return a new accumulator for an aggregate.
 
     For COUNT(*) every value counts that is not None: anything that stands for a solution, equal for equal ones.
 
@@ -126,7 +126,7 @@ class Sum(Accumulator):
 
     @classmethod
     def of_integers(cls, total: int, *, numbers: int, others: int, is_average: bool) -> Sum:
-        """What so many integers with this sum, and so many values that are no numbers, make."""
+        """Return the sum of `numbers` integers whose total is given, and of `others` values that are no numbers."""
         made = cls(is_average=is_average)
         made._decimal_parts = total * DECIMAL_UNIT
         made._counts[0], made._others = numbers, others
@@ -279,7 +279,7 @@ _FIRST_FLOAT = NUMBER_TYPES.index("float")
 
 @lru_cache(maxsize=65_536)
 def _parts(term: str) -> tuple[int, int | float] | None:
-    """The rank of the type of a number, and its amount in whole parts of one, but a float where it is infinite or NaN.
+    """Return the rank of the type of a number, and its amount in units of the exact sums, or a float if not finite.
 
     None for what is no number.
     """

@@ -21,7 +21,7 @@ HasSolution = Callable[[Exists, Binding], bool]
 
 
 def judge(formula: Formula, has_solution: HasSolution | None = None) -> Judge:
-    """What gives the value of a formula; `has_solution` answers for the EXISTS in it.
+    """Return a function that evaluates a formula; `has_solution` answers for the EXISTS in it.
 
     >>> from rpq.sparql.algebra import Call
     >>> judge(Call("CONCAT", (Variable("x"), Constant('"!"'))))({"x": "hello"})
@@ -52,7 +52,7 @@ def judge(formula: Formula, has_solution: HasSolution | None = None) -> Judge:
 
 
 def holds(judged: Judge, binding: Binding) -> bool:
-    """Whether a condition is true: an error is not."""
+    """Return whether a condition is true: an error is not."""
     try:
         return is_true(judged(binding))
     except NoValue:
@@ -60,7 +60,7 @@ def holds(judged: Judge, binding: Binding) -> bool:
 
 
 def value_or_unbound(judged: Judge, binding: Binding) -> str | None:
-    """The value of a formula for BIND and AS: None, unbound, for an error."""
+    """Return the value of a formula for BIND and AS: None, unbound, for an error."""
     try:
         return judged(binding)
     except NoValue:

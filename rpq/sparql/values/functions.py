@@ -1,4 +1,8 @@
-"""The constructor functions of section 17.5: `xsd:integer(?x)` and its kin."""
+"""The functions of SPARQL 1.1 (section 17.4) that take the values of their arguments, and casts (section 17.5), by name.
+
+Functions map terms to a term and raise `NoValue` where SPARQL has an error. Those that look at their arguments one by one
+(`&&`, IF, COALESCE, IN, BOUND, EXISTS) are in `rpq.sparql.values.formula_values`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ from rpq.sparql.values.typed_values import (
 
 
 def text_of(term: str) -> str:
-    """What STR gives: the lexical form of a literal, the text of an IRI. Raises `NoValue` for a blank node."""
+    """Return the lexical form of a literal or the text of an IRI, as STR does. Raises `NoValue` for a blank node."""
     if is_blank(term):
         raise NoValue("a blank node has no text")
     literal = read_literal(term) if is_literal(term) else None
@@ -96,7 +100,7 @@ def to_number(type_: NumberType, term: str) -> str:
 
 
 def _value(term: str, type_: str) -> Value:
-    """The value to be cast: that of a string is what its text, without blanks around it, is in the type."""
+    """Return the value to be cast; the text of a string, stripped of blanks, is read as a value of the type."""
     value = value_of(term)
     if isinstance(value, Text):
         if value.language:
@@ -119,7 +123,7 @@ CASTS: dict[str, Callable[[str], str]] = {
 
 
 def string_of(term: str) -> Text:
-    """The string that a term has as its value. Raises `NoValue`."""
+    """Return the string that a term has as its value. Raises `NoValue`."""
     value = value_of(term)
     if not isinstance(value, Text):
         raise NoValue(f"{term} is no string")
@@ -127,7 +131,7 @@ def string_of(term: str) -> Text:
 
 
 def plain_string_of(term: str) -> str:
-    """The string that a term has as its value, which must have no language. Raises `NoValue`."""
+    """Return the string that a term has as its value, which must have no language. Raises `NoValue`."""
     value = string_of(term)
     if value.language:
         raise NoValue(f"{term} has a language")
@@ -135,7 +139,7 @@ def plain_string_of(term: str) -> str:
 
 
 def language_of(term: str) -> str:
-    """The language of a term as it is written; empty for one without."""
+    """Return the language of a term as it is written; empty for one without."""
     literal = read_literal(term) if is_literal(term) else None
     return "" if literal is None else literal.language
 
@@ -209,12 +213,12 @@ def replace(term: str, pattern: str, replacement: str, flags: str = '""') -> str
 
 
 def string_map(change: Callable[[str], str]) -> Callable[[str], str]:
-    """A function that changes the text of a string, and leaves its language."""
+    """Return a function that changes the text of a string, and leaves its language."""
     return lambda term: literal_text(change(string_of(term).text), language=language_of(term))
 
 
 def string_test(holds: Callable[[str, str], bool]) -> Callable[[str, str], str]:
-    """A function that tests two strings which may be compared."""
+    """Return a function that tests two strings which may be compared."""
     return lambda left, right: boolean_term(holds(*_compatible(left, right)))
 
 
@@ -325,7 +329,7 @@ def round_with(step: Callable[[Fraction], int], term: str) -> str:
 
 
 def half_up(amount: Fraction) -> int:
-    """The nearest whole number, of two the larger.
+    """Return the nearest whole number, of two the larger.
 
     >>> half_up(Fraction(5, 2)), half_up(Fraction(-5, 2))
     (3, -2)

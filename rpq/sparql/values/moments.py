@@ -56,7 +56,7 @@ class Duration:
 
 
 def read_moment(type_: str, text: str) -> Moment | None:
-    """The moment that a text is in a type of `MOMENTS`; None where it is none. 24:00:00 is the beginning of the next day.
+    """Parse a text as a type of `MOMENTS`; return None if it is none. 24:00:00 is the start of the next day.
 
     >>> read_moment("dateTime", "2024-02-29T12:30:00.5Z").second
     Fraction(1, 2)
@@ -86,14 +86,14 @@ def read_moment(type_: str, text: str) -> Moment | None:
 
 
 def is_before(left: Moment, right: Moment) -> bool | None:
-    """Whether a moment is before another of its type; None where that depends on the zone that one of them has not."""
+    """Return whether a moment is before another of its type; None if that depends on a missing zone."""
     if (left.zone is None) != (right.zone is None) and abs(left.instant - right.instant) <= _WIDEST_ZONE:
         return None
     return left.instant < right.instant
 
 
 def is_same(left: Moment, right: Moment) -> bool | None:
-    """Whether two moments are one: never where only one of them has a zone.
+    """Return whether two moments are one: never where only one of them has a zone.
 
     None of two dates where that depends on the zone that one of them has not (as the W3C's test date-2 has it).
     """
@@ -103,7 +103,7 @@ def is_same(left: Moment, right: Moment) -> bool | None:
 
 
 def read_duration(type_: str, text: str) -> Duration | None:
-    """The duration that a text is in xsd:duration, dayTimeDuration or yearMonthDuration; None where it is none.
+    """Parse a text as xsd:duration, dayTimeDuration or yearMonthDuration; return None if it is none.
 
     >>> read_duration("dayTimeDuration", "-PT90M").seconds, read_duration("dayTimeDuration", "P1M")
     (Fraction(-5400, 1), None)
@@ -124,7 +124,7 @@ def read_duration(type_: str, text: str) -> Duration | None:
 
 
 def zone_text(minutes: int) -> str:
-    """A zone as a dayTimeDuration, as TIMEZONE gives it.
+    """Return a zone as a dayTimeDuration, as TIMEZONE gives it.
 
     >>> zone_text(-300), zone_text(0), zone_text(330)
     ('-PT5H', 'PT0S', 'PT5H30M')

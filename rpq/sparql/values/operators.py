@@ -27,7 +27,7 @@ from rpq.sparql.values.typed_values import (
 
 
 def is_true(term: str) -> bool:
-    """The effective boolean value of a term (section 17.2.2). Raises `NoValue`, for IRIs and blank nodes too.
+    """Return the effective boolean value of a term (section 17.2.2). Raises `NoValue`, for IRIs and blank nodes too.
 
     >>> is_true('""'), is_true('"abc"^^<http://www.w3.org/2001/XMLSchema#integer>'), is_true('"0.5"')
     (False, False, True)
@@ -51,7 +51,7 @@ def is_true(term: str) -> bool:
 
 
 def number_of(term: str) -> Number:
-    """The number that a term has as its value. Raises `NoValue`."""
+    """Return the number that a term has as its value. Raises `NoValue`."""
     value = value_of(term)
     if not isinstance(value, Number):
         raise NoValue(f"{term} is no number")
@@ -62,7 +62,7 @@ def number_of(term: str) -> Number:
 
 
 def is_equal(left: str, right: str) -> bool:
-    """Whether `left = right`: values of different kinds are not equal, of what has no value only the same term is equal.
+    """Return whether `left = right`; different kinds are not equal, and a term without a value equals only itself.
 
     Raises `NoValue` where that is not known: for two literals of which one has no value that is known, unless one has a
     language, and for numbers out of range. A blank node is nothing but itself.
@@ -97,7 +97,7 @@ def _are_equal(first: Value, second: Value) -> bool:
 
 
 def is_less(left: str, right: str) -> bool:
-    """Whether `left < right`. Raises `NoValue` where the two have no order."""
+    """Return whether `left < right`. Raises `NoValue` where the two have no order."""
     first, second = value_of(left), value_of(right)
     if isinstance(first, Number) and isinstance(second, Number):
         type_ = promoted_type(first, second)
@@ -133,7 +133,7 @@ COMPARISONS: dict[str, Callable[[str, str], bool]] = {
 
 
 def calculate(sign: str, left: str, right: str) -> str:
-    """What `+ - * /` make of two terms. Raises `NoValue` for what are no numbers, and for what no number is exactly.
+    """Apply `+ - * /` to two terms. Raises `NoValue` for terms that are no numbers, and if no number is the exact result.
 
     A quotient of integers is a decimal; decimals are divided to 18 fractional digits, half to even.
 
@@ -169,7 +169,7 @@ def _quotient(one: float, other: float) -> float:
 
 
 def order_key(term: str) -> tuple[Any, ...]:
-    """What MIN, MAX and SAMPLE go by: an order of all terms.
+    """Return the sort key of a term in the total order that MIN, MAX and SAMPLE use.
 
     Blank nodes, numbers by exact value (NaN last), strings and IRIs by code point, booleans, dates and times, the rest;
     what is equal, and the rest, by text.

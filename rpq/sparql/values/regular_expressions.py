@@ -1,7 +1,10 @@
-r"""Sets of characters as ranges of code points: the classes of regular expressions, and what they are made of.
+r"""The regular expressions of XPath (F&O 5.6.1, XML Schema appendix F), which REGEX and REPLACE take, matched by RE2.
 
-A class of XPath can be taken away from another (`[a-z-[aeiou]]`), and a negated one stand inside another (`[\I:]`), which
-other notations do not have. As ranges all of them are unions and complements.
+Patterns come from users and from data. RE2 never backtracks, so a match takes at most the size of the pattern times the
+length of the text, and that product is bounded (`MOST_STEPS`). What XPath has and RE2 has not (`\i`, `\c`, `[a-z-[aeiou]]`,
+a negated class inside another as in `[\I:]`) is translated to ranges of code points, of which classes are unions and
+complements; what needs backtracking raises `UnsupportedPattern`. What RE2 has and XPath has not (`\b`, `(?i)`, named
+groups) is an error. `\w` has `_` and letters with accents, as in other libraries of SPARQL.
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ def with_other_case(characters: CharacterSet) -> CharacterSet:
 
 @lru_cache(maxsize=1)
 def _letters_alike() -> tuple[list[int], dict[int, list[int]]]:
-    """The letters that have two cases, in order, and with each of them all that differ from it in case alone."""
+    """Return the letters with two cases, in order, and for each of them the letters that differ in case alone."""
     together: dict[str, list[int]] = {}
     for code in range(sys.maxunicode + 1):
         letter = chr(code)
@@ -155,14 +158,14 @@ class RegularExpression:
     program: Any
 
     def steps_over(self, data: bytes) -> int:
-        """How many steps one search takes at most. Raises `NoValue` for a text that is too long for the pattern."""
+        """Return how many steps one search takes at most. Raises `NoValue` for a text that is too long for the pattern."""
         steps: int = self.program.programsize * len(data)
         if steps > MOST_STEPS:
             raise NoValue(f"a text of {len(data):,} bytes is too long for its pattern")
         return steps
 
     def matches(self, text: str) -> bool:
-        """Whether it matches somewhere. Raises `NoValue` for a text that is too long for it."""
+        """Return whether it matches somewhere. Raises `NoValue` for a text that is too long for it."""
         data = _encoded(text)
         self.steps_over(data)
         return self.program.search(data) is not None
@@ -178,7 +181,7 @@ def require_engine() -> Any:
 
 
 def compile_pattern(pattern: str, flags: str) -> RegularExpression:
-    """The expression that a pattern with flags (s, m, i, x, q) is. Raises `NoValue` for what is none.
+    """Return the expression that a pattern with flags (s, m, i, x, q) is. Raises `NoValue` for what is none.
 
     >>> compile_pattern("^a.*[a-z-[aeiou]]$", "i").matches("ABC")
     True
@@ -191,7 +194,7 @@ def compile_pattern(pattern: str, flags: str) -> RegularExpression:
 
 @lru_cache(maxsize=256)
 def _compile_pattern(pattern: str, flags: str) -> RegularExpression | NoValue:
-    """The same, with the error as a value: that a pattern is none is remembered as well."""
+    """Return the compiled pattern, or the error as a value, so that it is cached as well."""
     engine = require_engine()
     try:
         if unknown := set(flags) - {"s", "m", "i", "x", "q"}:
@@ -220,7 +223,7 @@ def _compile_pattern(pattern: str, flags: str) -> RegularExpression | NoValue:
 
 
 def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> str:
-    r"""Every match of a pattern in a text replaced (F&O 5.6.4).
+    r"""Replace every match of a pattern in a text (F&O 5.6.4).
 
     Raises `NoValue`, also where nothing at all is a match, and for what is too long.
 
@@ -254,7 +257,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _pieces(replacement: str, groups: int) -> list[bytes | int]:
-    """The texts and groups that a replacement is made of."""
+    """Return the texts and groups that a replacement is made of."""
     pieces: list[bytes | int] = []
     place = 0
     while place < len(replacement):
@@ -333,7 +336,7 @@ class _Translation:
         return r"\z" if character == "$" and not self._many_lines else character
 
     def _class(self) -> CharacterSet:
-        """A class in brackets, perhaps without those of another."""
+        """Read a class in brackets, with the class that is subtracted from it, if any."""
         self._place += 1
         is_negated = self._sees("^")
         self._place += is_negated
@@ -370,7 +373,7 @@ class _Translation:
         return difference(complement(found) if is_negated else found, without)
 
     def _member(self) -> str | CharacterSet:
-        """A character of a class, or what an escape stands for."""
+        """Read a character of a class, or the set that an escape stands for."""
         character = self._pattern[self._place : self._place + 1]
         if not character or character in "[]":
             raise self._wrong()
@@ -380,7 +383,7 @@ class _Translation:
         return character
 
     def _escape(self) -> str | CharacterSet:
-        """The character that an escape is, or the characters that it stands for."""
+        """Read an escape: return the character that it is, or the set that it stands for."""
         letter = self._pattern[self._place + 1 : self._place + 2]
         self._place += 2
         if not letter:
@@ -401,7 +404,7 @@ class _Translation:
         return complement(found) if letter.isupper() else found
 
     def _written(self, characters: CharacterSet) -> str:
-        """A class of RE2, whatever the case of letters means elsewhere."""
+        """Return a class of RE2 in which letters match only their own case."""
         written = _as_ranges(characters)
         return f"(?-i:{written})" if self._ignores_case else written
 
@@ -413,7 +416,7 @@ class _Translation:
 
 
 def _of_letter(letter: str) -> CharacterSet:
-    """What `\\s`, `\\d`, `\\w`, `\\i` and `\\c` stand for."""
+    """Return the set that `\\s`, `\\d`, `\\w`, `\\i` or `\\c` stands for."""
     match letter:
         case "s":
             return _BLANKS

@@ -37,7 +37,7 @@ class Literal:
 
 
 def literal_text(text: str, datatype: str = XSD + "string", language: str = "") -> str:
-    r"""A literal in N-Triples form.
+    r"""Return a literal in N-Triples form.
 
     >>> print(literal_text("30", XSD + "integer"), literal_text('say "hello"', language="EN"))
     "30"^^<http://www.w3.org/2001/XMLSchema#integer> "say \"hello\""@EN
@@ -49,7 +49,7 @@ def literal_text(text: str, datatype: str = XSD + "string", language: str = "") 
 
 
 def number_literal(text: str) -> str:
-    """The literal that a number of SPARQL's grammar is, as it was written.
+    """Return the literal that a number of SPARQL's grammar is, as it was written.
 
     >>> number_literal("007")
     '"007"^^<http://www.w3.org/2001/XMLSchema#integer>'
@@ -60,7 +60,7 @@ def number_literal(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def read_literal(term: str) -> Literal | None:
-    """The literal that a term is; None for an IRI or a blank node, and for a text that only begins like a literal.
+    """Parse a term as a literal; return None for IRIs, blank nodes, and texts that only begin like a literal.
 
     >>> read_literal('"chat"@FR'), read_literal("bob")
     (Literal(text='chat', datatype='http://www.w3.org/1999/02/22-rdf-syntax-ns#langString', language='FR'), None)
@@ -75,17 +75,17 @@ def read_literal(term: str) -> Literal | None:
 
 
 def is_literal(term: str) -> bool:
-    """Whether a term is a literal: it begins with a quote."""
+    """Return whether a term is a literal: it begins with a quote."""
     return term.startswith('"')
 
 
 def is_blank(term: str) -> bool:
-    """Whether a term is a blank node."""
+    """Return whether a term is a blank node."""
     return term.startswith("_:")
 
 
 def resolve_iri(base: str, reference: str) -> str:
-    """The IRI that a reference means where `base` is the base (RFC 3986, section 5.2, without normalising).
+    """Return the IRI that a reference means where `base` is the base (RFC 3986, section 5.2, without normalising).
 
     An IRI with a scheme stays as it is, dots in its path too (the W3C's test i18n/normalization-2).
 

@@ -79,7 +79,7 @@ Value = Number | Text | Moment | Duration | bool
 
 @lru_cache(maxsize=_MOST_CACHED)
 def value_of(term: str) -> Value:
-    """The value of a term. Raises `NoValue` where it has none.
+    """Return the value of a term. Raises `NoValue` where it has none.
 
     >>> value_of("007"), value_of("bob"), value_of('"1.50"^^<http://www.w3.org/2001/XMLSchema#decimal>')
     (Number(type='integer', amount=7), Text(text='bob', language=''), Number(type='decimal', amount=Fraction(3, 2)))
@@ -113,7 +113,7 @@ def _typed(text: str, datatype: str) -> Value | None:
 
 
 def number_type(datatype: str) -> NumberType | None:
-    """The type of number that a datatype is of; None for one that is none.
+    """Return the type of number that a datatype is of; None for one that is none.
 
     >>> number_type(XSD + "byte"), number_type(XSD + "date")
     ('integer', None)
@@ -136,7 +136,7 @@ def _number(type_: NumberType, text: str) -> Number:
 
 
 def checked_number(type_: NumberType, amount: int | Fraction | float) -> Number:
-    """The number of an amount in a type, floats rounded to its size. Raises `NoValue` for what it cannot hold exactly.
+    """Return an amount as a number of a type, floats rounded to its size. Raises `NoValue` if it does not fit exactly.
 
     >>> checked_number("integer", 2**63)
     Traceback (most recent call last):
@@ -159,7 +159,7 @@ def checked_number(type_: NumberType, amount: int | Fraction | float) -> Number:
 
 
 def single(amount: float) -> float:
-    """The nearest float of 32 bits.
+    """Return the nearest float of 32 bits.
 
     >>> single(0.1)
     0.10000000149011612
@@ -172,7 +172,7 @@ def single(amount: float) -> float:
 
 
 def rounded_number(type_: NumberType, amount: Fraction) -> Number:
-    """An exact amount as a number of a type, rounded once: half to even, decimals to 18 digits. Raises `NoValue`."""
+    """Return an exact amount as a number of a type, rounded once: half to even, decimals to 18 digits. Raises `NoValue`."""
     if type_ == "decimal":
         return checked_number(type_, Fraction(round(amount * DECIMAL_UNIT), DECIMAL_UNIT))
     if type_ == "integer":
@@ -185,14 +185,14 @@ def rounded_number(type_: NumberType, amount: Fraction) -> Number:
 
 
 def promoted_amount(number: Number, type_: NumberType) -> int | Fraction | float:
-    """The amount of a number in a type of the same rank or a later one, to calculate with."""
+    """Return the amount of a number, converted to a type of the same or a later rank."""
     if type_ in ("float", "double"):
         return number.amount if isinstance(number.amount, float) else rounded_number(type_, Fraction(number.amount)).amount
     return number.amount if type_ == number.type else Fraction(number.amount)
 
 
 def promoted_type(left: Number, right: Number) -> NumberType:
-    """The type to which two numbers are promoted."""
+    """Return the type to which two numbers are promoted."""
     return max(left.type, right.type, key=NUMBER_TYPES.index)
 
 
@@ -200,22 +200,22 @@ def promoted_type(left: Number, right: Number) -> NumberType:
 
 
 def boolean_term(value: bool) -> str:
-    """The literal of a boolean."""
+    """Return the literal of a boolean."""
     return TRUE if value else FALSE
 
 
 def number_term(number: Number) -> str:
-    """The literal of a number that was computed."""
+    """Return the literal of a number that was computed."""
     return literal_text(number_text(number), XSD + number.type)
 
 
 def integer_term(amount: int) -> str:
-    """The literal of an integer. Raises `NoValue` beyond 64 bits."""
+    """Return the literal of an integer. Raises `NoValue` beyond 64 bits."""
     return number_term(checked_number("integer", amount))
 
 
 def number_text(number: Number) -> str:
-    """How a computed number is written: as a cast to xsd:string does, without superfluous zeros.
+    """Return how a computed number is written: as a cast to xsd:string does, without superfluous zeros.
 
     >>> [number_text(one) for one in (Number("decimal", Fraction(3, 2)), Number("double", 1e21), Number("double", 100.0))]
     ['1.5', '1.0E21', '100']
@@ -247,7 +247,7 @@ def _float_text(amount: float, *, is_single: bool) -> str:
 
 
 def _shortest_single(amount: float) -> str:
-    """The shortest decimal that is nearest to a float of 32 bits."""
+    """Return the shortest decimal that is nearest to a float of 32 bits."""
     for digits in range(1, 10):
         text = f"{amount:.{digits}g}"
         if single(float(text)) == amount:
