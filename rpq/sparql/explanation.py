@@ -67,19 +67,19 @@ class SparqlExplanation:
 
 def explain_query(query: SparqlQuery, operators: str) -> SparqlExplanation:
     """Return the explanation of a query; `operators` describes the network of a running one and is empty otherwise."""
-    streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.asked.windows if one.stream}
+    streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.parsed.windows if one.stream}
     windows = [
         ("default" if name is None else f"<{name}>", repr(window) + streams.get(name, ""))
         for name, window in query.windows.items()
     ]
     return SparqlExplanation(
         text=query.expression,
-        form=query.asked.form,
+        form=query.parsed.form,
         columns=tuple(query.columns),
         semantics=query.semantics,
         report=query.report,
         windows=tuple(windows),
-        algebra=algebra_text(rewrite(query.asked.body)),
+        algebra=algebra_text(rewrite(query.parsed.body)),
         operators=operators,
         warnings=query.warnings,
     )

@@ -86,16 +86,16 @@ class SparqlQuery(Query):
             raise QueryError('on_budget="set_aside" is for path queries: NOT EXISTS would assert what is false')
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
-        asked = read(self.expression, paths=self.paths)
-        object.__setattr__(self, "_asked", asked)
-        object.__setattr__(self, "_declared", {one.name: _window_of(one.extent) for one in asked.windows})
+        parsed = read(self.expression, paths=self.paths)
+        object.__setattr__(self, "_parsed", parsed)
+        object.__setattr__(self, "_declared", {one.name: _window_of(one.extent) for one in parsed.windows})
         object.__setattr__(self, "_unit", None)
-        object.__setattr__(self, "_as_asked", None)
+        object.__setattr__(self, "_original", None)
         object.__setattr__(self, "_has_default", self.window is not None)
         self._have_window()
         self._have_report()
-        if not self.name and asked.registration is not None:
-            object.__setattr__(self, "name", asked.registration.name)
+        if not self.name and parsed.registration is not None:
+            object.__setattr__(self, "name", parsed.registration.name)
         self._see_that_options_fit()
         if self.semantics == "implicit" and not self._may_be_implicit:
             raise QueryError(
@@ -114,7 +114,7 @@ class SparqlQuery(Query):
     def _have_report(self) -> None:
         if self.report not in ("change", "slide", "time"):
             raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
-        if self.asked.registration is not None:
+        if self.parsed.registration is not None:
             if self.report == "time":
                 raise QueryError('REGISTER reports at slides, not report="time"')
             object.__setattr__(self, "report", "slide")
@@ -126,20 +126,20 @@ class SparqlQuery(Query):
 
     @property
     def _may_be_implicit(self) -> bool:
-        asked = self.asked
-        return self.report == "change" and asked.form == "select" and is_monotone(asked.body)
+        parsed = self.parsed
+        return self.report == "change" and parsed.form == "select" and is_monotone(parsed.body)
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
         return "implicit" if self._may_be_implicit else "explicit"
 
-    # --- what is asked ---------------------------------------------------------------------------------------
+    # --- the parsed text ---------------------------------------------------------------------------------------
 
     @property
-    def asked(self) -> SparqlQuestion:
+    def parsed(self) -> SparqlQuestion:
         """The question that the text asks."""
-        asked: SparqlQuestion = self._asked  # type: ignore[attr-defined]
-        return asked
+        parsed: SparqlQuestion = self._parsed  # type: ignore[attr-defined]
+        return parsed
 
     @property
     def has_default(self) -> bool:
@@ -154,14 +154,14 @@ class SparqlQuery(Query):
         >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
         ('the path a* accepts the empty path too, which is never an answer',)
         """
-        no_default = (_NO_DEFAULT,) if not self.has_default and reads_default(self.asked.body) else ()
-        atoms = [one.atom for one in atoms_of(self.asked.body)] if self.paths == "simple" else []
-        return (*self.asked.warnings, *no_default, *never_simple(atoms))
+        no_default = (_NO_DEFAULT,) if not self.has_default and reads_default(self.parsed.body) else ()
+        atoms = [one.atom for one in atoms_of(self.parsed.body)] if self.paths == "simple" else []
+        return (*self.parsed.warnings, *no_default, *never_simple(atoms))
 
     @cached_property
     def columns(self) -> TypedColumns:
         """The columns of its rows: those of SELECT, none of ASK, source, label and target of CONSTRUCT."""
-        return TypedColumns(_TRIPLE if self.asked.form == "construct" else self.asked.columns, column_kinds(self.asked))
+        return TypedColumns(_TRIPLE if self.parsed.form == "construct" else self.parsed.columns, column_kinds(self.parsed))
 
     @property
     def centre(self) -> Centre | None:
@@ -171,7 +171,7 @@ class SparqlQuery(Query):
         >>> query.centre.variable
         'y'
         """
-        return sparql_centre(self.asked)
+        return sparql_centre(self.parsed)
 
     @property
     def dfa(self) -> automata.DFA:
@@ -190,9 +190,9 @@ class SparqlQuery(Query):
     @property
     def readings(self) -> tuple[Reading, ...]:
         """What it reads over each of `windows`; nothing over one that nothing leaves, where it has none."""
-        streams: dict[str | None, str | None] = {one.name: one.stream for one in self.asked.windows}
+        streams: dict[str | None, str | None] = {one.name: one.stream for one in self.parsed.windows}
         atoms: dict[str | None, list[WindowAtom]] = {}
-        for one in atoms_of(self.asked.body):
+        for one in atoms_of(self.parsed.body):
             atoms.setdefault(one.window, []).append(one)
         windows = self.windows.items()
         readings = [Reading(window, _labels(atoms.get(name, [])), streams.get(name)) for name, window in windows]
@@ -200,12 +200,12 @@ class SparqlQuery(Query):
 
     @property
     def _paths(self) -> list[str]:
-        return [*dict.fromkeys(str(one.atom.expression) for one in atoms_of(self.asked.body))]
+        return [*dict.fromkeys(str(one.atom.expression) for one in atoms_of(self.parsed.body))]
 
     @property
     def label_set(self) -> LabelSet:
         """The labels that it reads in some window, as a set."""
-        return _labels([*atoms_of(self.asked.body)])
+        return _labels([*atoms_of(self.parsed.body)])
 
     @property
     def labels(self) -> frozenset[str] | None:
@@ -226,7 +226,7 @@ class SparqlQuery(Query):
         other = copy(self)
         object.__setattr__(other, "window", window)
         object.__setattr__(other, "_has_default", True)
-        object.__setattr__(other, "_as_asked", None)
+        object.__setattr__(other, "_original", None)
         return other
 
     def in_unit(self, unit: str) -> Self:
@@ -238,10 +238,10 @@ class SparqlQuery(Query):
         """
         other = copy(self)
         object.__setattr__(other, "window", self.window.in_unit(unit))
-        declared = {one.name: _window_of(one.extent, unit) for one in self.asked.windows}
+        declared = {one.name: _window_of(one.extent, unit) for one in self.parsed.windows}
         object.__setattr__(other, "_declared", declared)
         object.__setattr__(other, "_unit", unit)
-        object.__setattr__(other, "_as_asked", self)
+        object.__setattr__(other, "_original", self)
         return other
 
     @property
@@ -251,7 +251,7 @@ class SparqlQuery(Query):
         >>> Query("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT2H] { WINDOW <w> { ?x <a> ?y } }").declares_durations
         True
         """
-        return any(isinstance(one.extent, TimeExtent) for one in self.asked.windows)
+        return any(isinstance(one.extent, TimeExtent) for one in self.parsed.windows)
 
     @property
     def unit(self) -> str | None:
@@ -260,9 +260,9 @@ class SparqlQuery(Query):
         return unit
 
     @property
-    def as_asked(self) -> Self:
+    def original(self) -> Self:
         """The same query with its windows as they were given."""
-        return self._as_asked or self  # type: ignore[attr-defined]
+        return self._original or self  # type: ignore[attr-defined]
 
 
 def _window_of(extent: Extent, unit: str | None = None) -> AnyWindow:

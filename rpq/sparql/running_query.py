@@ -62,13 +62,13 @@ class RunningSparql(RunningQuery):
     def __init__(self, question: SparqlQuery, resources: Resources) -> None:
         self.question = question
         self.report = question.report
-        registration = question.asked.registration
+        registration = question.parsed.registration
         self.telling = "changes" if registration is None else _TELLING[registration.reporting]
         self.is_divided = True  # which vertices terms of its own are
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
         self._terms = TermIds()
-        plan = plan_network(question.asked, self._terms)
+        plan = plan_network(question.parsed, self._terms)
         self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
         self._network = Network(plan)
         if question.report == "change":
@@ -305,7 +305,7 @@ class RunningSparql(RunningQuery):
         """Compute the answer by a second network; each row occurs as often as it is in the bag."""
         if self._graph is None or self._graph.time is None:
             return nothing(len(self._order))  # rows that exist without edges are output with the first tuple
-        twin = plan_network(self.question.asked, self._terms)
+        twin = plan_network(self.question.parsed, self._terms)
         now = {id(leaf): bag for leaf, bag in self._bags_now()}
         leaves = zip(twin.leaves, self._leaves, strict=True)
         bag = net_changes(
@@ -317,7 +317,7 @@ class RunningSparql(RunningQuery):
         return DeltaBag(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64))
 
     def explain(self) -> SparqlExplanation:
-        return explain_query(self.question.as_asked, self._network.describe())
+        return explain_query(self.question.original, self._network.describe())
 
     def rows(self) -> np.ndarray:
         return self._rows.copy()
@@ -414,12 +414,12 @@ class RunningSparql(RunningQuery):
 
 def describe_query(query: SparqlQuery) -> dict[str, Any]:
     """Return a query as JSON values: its original windows, and the unit to which they were converted."""
-    asked = query.as_asked
-    window = asked.window
+    original = query.original
+    window = original.window
     is_duration = isinstance(window, Window) and window.unit is not None
     return {
         "sparql": query.expression,
-        "window": written_windows.described(window) if asked.has_default else None,
+        "window": written_windows.described(window) if original.has_default else None,
         "nanoseconds": is_duration,
         "unit": query.unit,
         "name": query.name,
@@ -440,8 +440,8 @@ def parse_query(content: Described) -> SparqlQuery:
             length = {name: content["window"][name].whole(1, INT64_MAX) for name in ("size", "slide")}
             options["window"] = Window(**length, unit="ns")
     try:
-        asked = SparqlQuery(content["sparql"].unicode(), **options)
-        return asked if content["unit"].is_none else asked.in_unit(content["unit"].one_of(*TIME_UNITS))
+        query = SparqlQuery(content["sparql"].unicode(), **options)
+        return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem
 
