@@ -43,7 +43,7 @@ from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
 kinds.register(path_query.KIND)
 kinds.register(pattern_query.KIND)
-kinds.register(written_sparql.KIND)
+kinds.register(running_query.KIND)
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 

@@ -78,7 +78,7 @@ def warm_up(
         return time.perf_counter() - started
     if isinstance(query, SparqlQuery):
         _join(name, state=state)
-        if any(one.atom.edge is None for one in atoms_of(query.asked.body)):
+        if any(one.atom.edge is None for one in atoms_of(query.parsed.body)):
             _join_paths(Query(_CONFLICT, window=_plain(query.window), paths=query.paths), name, state=state)
         _solve(name, state=state)
         return time.perf_counter() - started

@@ -17,7 +17,6 @@ from rpq.automata.expressions import (
     NegatedSet,
     Repetition,
 )
-from rpq.sparql.aggregates import accumulator
 from rpq.sparql.algebra import (
     Conjunction,
     Distinct,
@@ -34,7 +33,8 @@ from rpq.sparql.algebra import (
     Values,
     name_of,
 )
-from rpq.sparql.formula_values import holds, judge, value_or_none
+from rpq.sparql.values.aggregates import accumulator
+from rpq.sparql.values.formula_values import holds, judge, value_or_unbound
 
 Triples = frozenset[tuple[str, str, str]]
 Solution = dict[str, str]
@@ -89,7 +89,7 @@ def solutions(operator: Operator, triples: Triples, given: Solution) -> list[Sol
             value = judged(formula)
             found = []
             for one in of(inner):
-                term = value_or_none(value, {**given, **one})
+                term = value_or_unbound(value, {**given, **one})
                 found.append(one if term is None else {**one, variable: term})
             return found
         case Values(variables, table):
@@ -114,7 +114,7 @@ def _groups(group: Group, found: list[Solution], judged) -> list[Solution]:
             kept = accumulator(aggregate)
             for one in solutions_of_key:
                 whole = tuple(sorted(one.items()))
-                kept.insert(whole if aggregate.argument is None else value_or_none(judged(aggregate.argument), one))
+                kept.insert(whole if aggregate.argument is None else value_or_unbound(judged(aggregate.argument), one))
             if (result := kept.result()) is not None:
                 row[name] = result
         made.append(row)

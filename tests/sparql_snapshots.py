@@ -19,11 +19,10 @@ import pyoxigraph
 
 import rpq
 from rpq.automata.expressions import Label, NegatedSet
-from rpq.sparql.algebra import Operator, SparqlQuestion
-from rpq.sparql.reading import read
-from rpq.sparql.scope import atoms_of, bodies_of, children, formulas_of
-from rpq.sparql.source_text import SourceText
-from rpq.sparql.window_clauses import CountExtent, TimeExtent, take_out
+from rpq.sparql.algebra import CountExtent, Operator, SparqlQuestion, TimeExtent, atoms_of, bodies_of, children, formulas_of
+from rpq.sparql.syntax.reading import read
+from rpq.sparql.syntax.source_text import SourceText
+from rpq.sparql.syntax.window_clauses import extract_clauses
 from rpq.stream.durations import NANOSECONDS, nanoseconds_of
 from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS, rdf_stream
 from rpq.workloads.sparql_queries import NamedSparql
@@ -179,7 +178,7 @@ def by_pyoxigraph(text: str, question: SparqlQuestion, graphs: Mapping[str | Non
     for window, edges in graphs.items():
         graph = pyoxigraph.DefaultGraph() if window is None else pyoxigraph.NamedNode(window)
         store.extend(pyoxigraph.Quad(node(s), pyoxigraph.NamedNode(p), node(o), graph) for s, p, o in edges)
-    found = store.query(take_out(SourceText.read(text)).rest)
+    found = store.query(extract_clauses(SourceText.read(text)).rest)
     if question.form == "ask":
         return Counter([()] if bool(found) else [])
     if question.form == "construct":

@@ -223,7 +223,7 @@ def test_every_link_into_the_repository_leads_somewhere(text: Path) -> None:
 
 
 def test_the_page_on_sparql_has_all_that_is_refused() -> None:
-    from rpq.sparql.refused import REFUSED
+    from rpq.sparql.syntax.source_text import REFUSED
 
     table = read(DOCS / "sparql.md").split("| refused |")[1].split("\n\n")[0]
     rows = re.findall(r"^\| ([^|]*?) \|", table, re.MULTILINE)

@@ -14,9 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from rpq.queries.pattern import Variable
 from rpq.sparql.aggregates import Extremum, accumulator
 from rpq.sparql.algebra import Aggregate
-from rpq.sparql.operators import order_key
-from rpq.sparql.terms import XSD, literal_text
-from rpq.sparql.typed_values import NoValue, Number, value_of
+from rpq.sparql.values.aggregates import Extremum, accumulator
+from rpq.sparql.values.operators import order_key
+from rpq.sparql.values.terms import XSD, literal_text
+from rpq.sparql.values.typed_values import NoValue, Number, value_of
 
 TERMS = [
     "7", "007", "-3", "0.5", "1e100", "-1e100", "1e0", ".1", "bob", "alice", "http://e/a", "_:b", "9223372036854775807",

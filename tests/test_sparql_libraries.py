@@ -22,13 +22,12 @@ from random import Random
 
 import pytest
 
-from rpq.sparql.algebra import Extend
-from rpq.sparql.formula_values import judge, value_or_none
-from rpq.sparql.operators import is_equal
-from rpq.sparql.reading import read
-from rpq.sparql.scope import children
-from rpq.sparql.terms import XSD, is_literal, read_literal
-from rpq.sparql.typed_values import NoValue, Number, value_of
+from rpq.sparql.algebra import Extend, children
+from rpq.sparql.syntax.reading import read
+from rpq.sparql.values.formula_values import judge, value_or_unbound
+from rpq.sparql.values.operators import is_equal
+from rpq.sparql.values.terms import XSD, is_literal, read_literal
+from rpq.sparql.values.typed_values import NoValue, Number, value_of
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
 rdflib = pytest.importorskip("rdflib")
@@ -41,7 +40,7 @@ PREFIX = f"PREFIX xsd: <{XSD}> "
 def given_by_us(expression: str) -> str | None:
     (extend,) = children(read(f"{PREFIX}SELECT ({expression} AS ?r) {{}}").body)
     assert isinstance(extend, Extend)
-    return value_or_none(judge(extend.formula), {})
+    return value_or_unbound(judge(extend.formula), {})
 
 
 def given_by_pyoxigraph(expression: str) -> str | None:

@@ -17,7 +17,7 @@ from rpq.sparql.network.evaluating import Network
 from rpq.sparql.network.net_events import netted
 from rpq.sparql.network.planning import planned
 from rpq.sparql.network.term_ids import TermIds
-from rpq.sparql.reading import read
+from rpq.sparql.syntax.reading import read
 from tests.reference import evaluate
 from tests.reference_sparql import Evaluation
 from tests.reference_sparql_parser import parse
@@ -57,7 +57,7 @@ class Twin:
     def __init__(self, text: str, graphs) -> None:
         self.terms = TermIds()
         try:
-            plan = planned(read(text), self.terms)
+            plan = plan_network(read(text), self.terms)
         except SparqlError as problem:
             assume("outer group" not in str(problem))  # what the language refuses a little more of than the oracle
             raise
@@ -79,7 +79,7 @@ class Twin:
         return found
 
     def take(self, bag: DeltaBag) -> None:
-        for _, row, weight in netted(bag).changes():
+        for _, row, weight in net_changes(bag).changes():
             terms = tuple(map(self.terms.text, row))
             self.answer[terms] += weight
             assert self.answer[terms] >= 0, (terms, self.answer)
@@ -93,7 +93,7 @@ class Twin:
             for (leaf, _), mine in zip(self.parts, held, strict=True):
                 mine.append(self.bags(self.leaves, after, event)[id(leaf)])
             self.leaves = after
-        bags = {id(leaf): together(mine) for (leaf, _), mine in zip(self.parts, held, strict=True)}
+        bags = {id(leaf): merge_bags(mine) for (leaf, _), mine in zip(self.parts, held, strict=True)}
         self.take(self.network.change(bags))
         self.network._check()
 

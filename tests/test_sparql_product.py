@@ -8,9 +8,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.sparql.network.delta_bags import bag_of
-from rpq.sparql.network.leaf_node import LeafNode
-from rpq.sparql.network.product_node import ProductNode
+from rpq.sparql.network.bags import bag_of
+from rpq.sparql.network.nodes import LeafNode, ProductNode
 from tests.twins import examples
 
 WIDTHS = 2, 0, 1

@@ -13,6 +13,7 @@ from rpq.sparql.algebra import (
     Aggregate,
     Call,
     Conjunction,
+    CountExtent,
     Distinct,
     Exists,
     Extend,
@@ -23,13 +24,17 @@ from rpq.sparql.algebra import (
     Minus,
     Project,
     SemiJoin,
+    TimeExtent,
+    UnboundedExtent,
     Union,
     Values,
+    certain_variables,
+    is_monotone,
+    possible_variables,
+    windows_read,
 )
-from rpq.sparql.reading import read
-from rpq.sparql.scope import certain, is_monotone, possible, windows_read
-from rpq.sparql.terms import RDF, XSD
-from rpq.sparql.window_clauses import CountExtent, TimeExtent, UnboundedExtent
+from rpq.sparql.syntax.reading import read
+from rpq.sparql.values.terms import RDF, XSD
 
 rdflib = pytest.importorskip("rdflib")
 
@@ -190,7 +195,7 @@ def test_an_alternative_in_a_sequence_is_joined_through_its_variable():
     found = body("?x (<a>|<b>)/<c> ?y")
     assert isinstance(found, Join) and atoms(found.parts[0]) == ["_:.1 c ?y"]
     assert [atoms(one) for one in found.parts[1].branches] == [["?x a _:.1"], ["?x b _:.1"]]
-    assert certain(found) == {"x", "y", "_:.1"}
+    assert certain_variables(found) == {"x", "y", "_:.1"}
 
 
 def test_under_simple_paths_nothing_is_split():
@@ -214,24 +219,24 @@ def test_conjunctions_are_as_large_as_they_can_be():
 def test_a_union_is_flat():
     found = body("{ ?x <a> ?y } UNION { ?x <b> ?y } UNION { { ?x <c> ?y } UNION { ?z <d> ?y } }")
     assert [atoms(branch) for branch in found.branches] == [["?x a ?y"], ["?x b ?y"], ["?x c ?y"], ["?z d ?y"]]
-    assert possible(found) == {"x", "y", "z"} and certain(found) == {"y"} and is_monotone(found)
+    assert possible_variables(found) == {"x", "y", "z"} and certain_variables(found) == {"y"} and is_monotone(found)
 
 
 def test_optional_has_the_conditions_of_its_group():
     found = body("?x <a> ?y OPTIONAL { ?y <b> ?z FILTER(?z > ?x) FILTER(?z < 5) }")
     greater, less = Call(">", (Variable("z"), Variable("x"))), Call("<", (Variable("z"), Constant(f'"5"{INTEGER}')))
     assert isinstance(found, LeftJoin) and found.condition == Call("&&", (greater, less))
-    assert possible(found) == {"x", "y", "z"} and certain(found) == {"x", "y"} and not is_monotone(found)
+    assert possible_variables(found) == {"x", "y", "z"} and certain_variables(found) == {"x", "y"} and not is_monotone(found)
 
 
 def test_an_optional_alone_is_joined_to_one_solution():
     found = body("OPTIONAL { ?x <a> ?y }")
-    assert isinstance(found, LeftJoin) and found.left == Conjunction(()) and certain(found) == frozenset()
+    assert isinstance(found, LeftJoin) and found.left == Conjunction(()) and certain_variables(found) == frozenset()
 
 
 def test_minus():
     found = body("?x <a> ?y MINUS { ?y <b> ?z }")
-    assert isinstance(found, Minus) and possible(found) == {"x", "y"} and not is_monotone(found)
+    assert isinstance(found, Minus) and possible_variables(found) == {"x", "y"} and not is_monotone(found)
 
 
 def test_exists_by_itself_is_a_semi_join():
@@ -253,7 +258,7 @@ def test_bind_and_values():
     assert isinstance(found, Join) and isinstance(found.parts[0], Extend)
     assert found.parts[1] == Values(("x", "w"), (("b", f'"1"{INTEGER}'), (None, '"c"@en'), (f'"1"{INTEGER}', None)))
     assert found.parts[2] == Values(("v",), ())
-    assert certain(found) == {"x", "y", "v"} and possible(found) == {"x", "y", "z", "w", "v"}
+    assert certain_variables(found) == {"x", "y", "v"} and possible_variables(found) == {"x", "y", "z", "w", "v"}
 
 
 def test_values_without_variables():
@@ -261,7 +266,7 @@ def test_values_without_variables():
 
 
 def test_a_constant_is_certainly_bound():
-    assert certain(body("?x <a> ?y BIND(1 AS ?z) BIND(?x AS ?w) BIND(STR(?x) AS ?v)")) == {"x", "y", "z", "w"}
+    assert certain_variables(body("?x <a> ?y BIND(1 AS ?z) BIND(?x AS ?w) BIND(STR(?x) AS ?v)")) == {"x", "y", "z", "w"}
 
 
 def test_operators_bind_as_the_grammar_has_it():
@@ -320,7 +325,7 @@ def test_groups():
     assert isinstance(having, Filter) and having.condition.arguments[0] == Variable(".1")
     group = having.inner
     assert isinstance(group, Group) and group.keys == ("g",) and group.aggregates == ((".1", count), (".2", mean))
-    assert certain(group) == {"g", ".1"} and not is_monotone(question.body)
+    assert certain_variables(group) == {"g", ".1"} and not is_monotone(question.body)
 
 
 def test_keys_that_are_formulas():
@@ -338,9 +343,9 @@ def test_an_aggregate_without_keys_has_one_group():
 
 def test_what_a_subselect_keeps_to_itself_has_a_name_of_its_own():
     found = body("?x <a> ?y { SELECT ?x (COUNT(?y) AS ?n) { ?x <b> ?y { SELECT ?y { ?y <c> ?x } } } GROUP BY ?x }")
-    assert isinstance(found, Join) and possible(found) == {"x", "y", "n"}
+    assert isinstance(found, Join) and possible_variables(found) == {"x", "y", "n"}
     group = found.parts[1].inner.inner
-    assert group.keys == ("x",) and possible(group.inner) == {"x", "y.1"}
+    assert group.keys == ("x",) and possible_variables(group.inner) == {"x", "y.1"}
     innermost = group.inner.parts[1]
     assert isinstance(innermost, Project) and innermost.columns == ("y.1",) and atoms(innermost.inner) == ["?y.1 c ?x.2"]
 
@@ -440,8 +445,8 @@ def test_a_time_window_in_the_unit_of_the_stream():
 def test_importing_the_package_loads_no_rdflib():
     import subprocess
 
-    imports = "import sys, rpq, rpq.sparql.algebra, rpq.sparql.aggregates, rpq.sparql.formula_values, rpq.sparql.reading"
-    code = f"{imports}; print('rdflib' in sys.modules)"
+    modules = "rpq.sparql.algebra, rpq.sparql.values.aggregates, rpq.sparql.values.formula_values, rpq.sparql.syntax.reading"
+    code = f"import sys, rpq, {modules}; print('rdflib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -8,13 +8,12 @@ from random import Random
 
 import pytest
 
-from rpq.sparql.algebra import Project
-from rpq.sparql.formula_values import judge, value_or_none
-from rpq.sparql.reading import read
-from rpq.sparql.regular_expressions import UnsupportedPattern, compiled, replaced
-from rpq.sparql.scope import children
-from rpq.sparql.terms import XSD, literal_text, read_literal, resolved
-from rpq.sparql.typed_values import NoValue
+from rpq.sparql.algebra import Project, children
+from rpq.sparql.syntax.reading import read
+from rpq.sparql.values.formula_values import judge, value_or_unbound
+from rpq.sparql.values.regular_expressions import UnsupportedPattern, compile_pattern, replace_matches
+from rpq.sparql.values.terms import XSD, literal_text, read_literal, resolve_iri
+from rpq.sparql.values.typed_values import NoValue
 
 pytest.importorskip("rdflib")
 
@@ -24,7 +23,7 @@ def value(expression: str, **binding: str) -> str | None:
     question = read(f"PREFIX xsd: <{XSD}> SELECT ({expression} AS ?result) {{}}")
     assert isinstance(question.body, Project)
     (extend,) = children(question.body)
-    return value_or_none(judge(extend.formula), binding)
+    return value_or_unbound(judge(extend.formula), binding)
 
 
 def short(term: str | None) -> str | None:
@@ -410,10 +409,10 @@ def test_patterns_match_what_they_match_in_python():
         text = "".join(random.choices("aabcBéÉ1_-.\n", k=random.randrange(9)))
         python = re.compile(pattern if "m" in flags else pattern.replace("$", r"\Z"), sum(map(flags_of.get, flags)))
         match = python.search(text) is not None
-        assert compiled(pattern, flags).matches(text) == match, (pattern, flags, text)
+        assert compile_pattern(pattern, flags).matches(text) == match, (pattern, flags, text)
         found[match] += 1
         if not python.search(""):
-            assert replaced(text, pattern, "<$0>", flags) == python.sub(r"<\g<0>>", text), (pattern, flags, text)
+            assert replace_matches(text, pattern, "<$0>", flags) == python.sub(r"<\g<0>>", text), (pattern, flags, text)
             found["replaced"] += 1
     assert min(found.values()) > 50
 
@@ -429,15 +428,15 @@ def test_patterns_match_what_they_match_in_python():
 )
 def test_what_would_take_minutes_or_gigabytes_is_an_error_value(pattern, text, replacement):
     with pytest.raises(NoValue, match="too long"):
-        replaced(text, pattern, replacement, "")
+        replace_matches(text, pattern, replacement, "")
 
 
 def test_that_a_pattern_is_none_is_remembered(monkeypatch):
     refused = "(\\p{L}{400}){2}"
     for _ in range(2):
         with pytest.raises(UnsupportedPattern, match="too large"):
-            compiled(refused, "")
-        monkeypatch.setattr("rpq.sparql.regular_expressions.require_engine", lambda: pytest.fail("compiled again"))
+            compile_pattern(refused, "")
+        monkeypatch.setattr("rpq.sparql.values.regular_expressions.require_engine", lambda: pytest.fail("compiled again"))
 
 
 @pytest.mark.parametrize("expression", VERTICES)
@@ -472,7 +471,7 @@ def test_an_iri_is_relative_to_the_base():
     }.items(),
 )  # fmt: skip
 def test_references_are_resolved_as_the_rfc_has_it(reference, iri):
-    assert resolved("http://a/b/c/d;p?q", reference) == iri
+    assert resolve_iri("http://a/b/c/d;p?q", reference) == iri
 
 
 @pytest.mark.parametrize("text", ['say "a\\b"', "tab\tline\nreturn\r", "\x00\x08\x0c\x1f\x7f", "é😀", ""])

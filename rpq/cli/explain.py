@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rpq import automata
     from rpq.patterns.explanation import Explanation
     from rpq.queries.query_file import QueryEntry
-    from rpq.sparql.explained_sparql import SparqlExplanation
+    from rpq.sparql.explanation import SparqlExplanation
 
 
 @click.command("explain", short_help="Show how a path expression or a graph pattern is understood.")
@@ -115,12 +115,12 @@ def _explain_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> Spa
     from dataclasses import replace
 
     from rpq.errors import QueryError
-    from rpq.sparql.explained_sparql import explained
-    from rpq.sparql.sparql_query import SparqlQuery
+    from rpq.sparql.explanation import explain_query
+    from rpq.sparql.query import SparqlQuery
     from rpq.stream.window import Window
 
     try:
-        explanation = explained(SparqlQuery(text, window=Window(size=1, slide=1), paths=paths), "")
+        explanation = explain_query(SparqlQuery(text, window=Window(size=1, slide=1), paths=paths), "")
     except QueryError as error:
         raise click.UsageError(str(error)) from error
     return replace(explanation, windows=tuple(one for one in explanation.windows if one[0] != "default"))

@@ -22,7 +22,7 @@ def explained(query: Query, running: object | None = None) -> Explained:
     """What a query means; `running` is what an engine explains of it, if one runs it and it is no path query."""
     if isinstance(query, SparqlQuery):
         if running is None:
-            from rpq.sparql.explained_sparql import explained as of_sparql
+            from rpq.sparql.explanation import explain_query as of_sparql
 
             running = of_sparql(query, "")
         return Explained(str(running), None)

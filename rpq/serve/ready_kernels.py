@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from rpq.cli.reporting import compile_kernels, kernels_of
 from rpq.queries.query import Query
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.query import SparqlQuery
 
 MOST_KNOWN = 10_000
 

@@ -1,8 +1,9 @@
-"""SPARQL 1.1 with the window clauses of RSP-QL, as a language: from a text to an algebra of its own, and the values in it.
+"""SPARQL 1.1 with the window clauses of RSP-QL.
 
-- `rpq.sparql.reading.read` makes a `SparqlQuestion` of a text, whose body is an operator of `rpq.sparql.algebra`
-- `rpq.sparql.rewriting` makes it cheaper, `rpq.sparql.algebra_text` writes it down, `rpq.sparql.scope` tells what it binds
-- `rpq.sparql.formula_values` gives formulas their values, `rpq.sparql.aggregates` those of groups, under inserts and deletes
+- `query.SparqlQuery` is a query as a user writes it, `running_query.RunningSparql` a registered one
+- `explanation` describes what a query means to the engine
+- `algebra` defines the operators and what they bind; `algebra_text` formats them, and `rewriting` makes them cheaper
+- `syntax` translates a text to the algebra, `values` evaluates terms and formulas, `network` maintains the answer
 
-A text is parsed by rdflib, and behind `rpq.sparql.reading` nothing knows of it.
+The algebra imports nothing of this package; `values`, `syntax` and `network` import the algebra; the query is on top.
 """

@@ -24,11 +24,14 @@ from rpq.sparql.algebra import (
     Union,
     Values,
     WindowAtom,
+    bodies_of,
+    certain_variables,
+    children,
+    formulas_of,
+    possible_variables,
 )
-from rpq.sparql.formula_reading import number_literal
-from rpq.sparql.scope import bodies_of, certain, children, formulas_of, possible
-from rpq.sparql.terms import XSD, is_blank, is_literal, read_literal
-from rpq.sparql.typed_values import FALSE, TRUE
+from rpq.sparql.values.terms import XSD, is_blank, is_literal, number_literal, read_literal
+from rpq.sparql.values.typed_values import FALSE, TRUE
 
 _INFIX = {"||": 0, "&&": 1, "=": 2, "!=": 2, "<": 2, ">": 2, "<=": 2, ">=": 2, "IN": 2, "NOT IN": 2, "+": 3, "-": 3}
 _INFIX |= {"*": 4, "/": 4}
@@ -38,9 +41,9 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?<!
 
 
 def algebra_text(operator: Operator) -> str:
-    """An operator with all below it, indented, with what it binds behind it.
+    """Return an operator and all operators below it, one indented line each, followed by the variables that it binds.
 
-    >>> from rpq.sparql.reading import read
+    >>> from rpq.sparql.syntax.reading import read
     >>> print(algebra_text(read("SELECT ?x { ?x <a2q> ?y OPTIONAL { ?y <c2q> ?z } FILTER(?y > 3) }").body))
     project ?x         binds x
       filter ?y > 3    binds x, y, perhaps z
@@ -56,7 +59,7 @@ def algebra_text(operator: Operator) -> str:
 
 
 def formula_text(formula: Formula) -> str:
-    """A formula as SPARQL writes it; of EXISTS the body is left out.
+    """Return a formula as SPARQL writes it; of EXISTS the body is left out.
 
     >>> print(formula_text(Call("&&", (Call("BOUND", (Variable("x"),)), Call("<", (Variable("x"), Constant("7")))))))
     BOUND(?x) && ?x < <7>
@@ -65,7 +68,7 @@ def formula_text(formula: Formula) -> str:
 
 
 def term_text(term: str) -> str:
-    """A term as SPARQL writes it, in short.
+    """Return a term as SPARQL writes it, in short.
 
     >>> print(term_text(f'"007"^^<{XSD}integer>'), term_text(f'"2024-01-01"^^<{XSD}date>'), term_text('"x"'), term_text("x"))
     007 "2024-01-01"^^xsd:date "x" <x>
@@ -123,8 +126,8 @@ def _head(operator: Operator) -> str:
 
 
 def _bound(operator: Operator) -> str:
-    sure = certain(operator)
-    perhaps = ", ".join(sorted(possible(operator) - sure))
+    sure = certain_variables(operator)
+    perhaps = ", ".join(sorted(possible_variables(operator) - sure))
     told = [", ".join(sorted(sure))] if sure else []
     return "binds " + (", ".join([*told, *([f"perhaps {perhaps}"] if perhaps else [])]) or "nothing")
 
@@ -138,7 +141,7 @@ def _variables(names: tuple[str, ...]) -> str:
 
 
 def _formula(formula: Formula, around: int) -> str:
-    """A formula inside one that binds its operands with at least `around`."""
+    """Return a formula inside one that binds its operands with at least `around`."""
     match formula:
         case Variable() | Blank():
             return str(formula)

@@ -23,10 +23,13 @@ from rpq.sparql.algebra import (
     Project,
     SemiJoin,
     Union,
-    joined,
-    united,
+    certain_variables,
+    has_exists,
+    make_join,
+    make_union,
+    possible_variables,
+    variables_of,
 )
-from rpq.sparql.scope import bodies_of, certain, possible, variables_of
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,13 @@ class FilteredConjunction:
     conditions: tuple[Formula, ...]
 
 
-def rewritten(operator: Operator) -> Operator:
-    """The operator with filters pushed down and conjunctions joined. O(size · depth).
+def rewrite(operator: Operator) -> Operator:
+    """Return the operator with filters pushed down and conjunctions joined. O(size · depth).
 
     >>> from rpq.sparql.algebra_text import algebra_text
-    >>> from rpq.sparql.reading import read
+    >>> from rpq.sparql.syntax.reading import read
     >>> body = read("SELECT ?x { { ?x <a> ?y FILTER(?y > 3) } { ?x <b> ?z OPTIONAL { ?z <c> ?w } } FILTER(?z < 5) }").body
-    >>> print(algebra_text(rewritten(body)))
+    >>> print(algebra_text(rewrite(body)))
     project ?x           binds x
       join               binds x, y, z, perhaps w
         filter ?y > 3    binds x, y
@@ -59,23 +62,23 @@ def rewritten(operator: Operator) -> Operator:
     """
     match operator:
         case Filter(inner, condition):
-            return _pushed(rewritten(inner), condition)
+            return _pushed(rewrite(inner), condition)
         case Join(parts):
-            return _joined([rewritten(part) for part in parts])
+            return _joined([rewrite(part) for part in parts])
         case Union(branches):
-            return united(*map(rewritten, branches))
+            return make_union(*map(rewrite, branches))
         case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
-            return replace(operator, left=rewritten(left), right=rewritten(right))
+            return replace(operator, left=rewrite(left), right=rewrite(right))
         case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
-            return replace(operator, inner=rewritten(inner))
+            return replace(operator, inner=rewrite(inner))
         case _:
             return operator
 
 
 def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
-    """The conjunction that an operator is, with filters on it or none; None for any other operator."""
+    """Return the conjunction that an operator is, with filters on it or none; None for any other operator."""
     conditions: list[Formula] = []
-    while isinstance(operator, Filter) and not _has_exists(operator.condition):
+    while isinstance(operator, Filter) and not has_exists(operator.condition):
         conditions.append(operator.condition)
         operator = operator.inner
     if not isinstance(operator, Conjunction):
@@ -84,7 +87,7 @@ def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
     others: list[Formula] = []
     for condition in reversed(conditions):
         names = variables_of(condition)
-        if len(names) == 1 and names <= possible(operator):
+        if len(names) == 1 and names <= possible_variables(operator):
             by_vertex.append((min(names), condition))
         else:
             others.append(condition)
@@ -92,39 +95,39 @@ def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
 
 
 def _joined(parts: list[Operator]) -> Operator:
-    """A join whose parts let go of filters on conjunctions, where that makes one conjunction of several."""
+    """Return a join; filters on its conjunctions are lifted above it if that merges several conjunctions into one."""
     conditions: list[Formula] = []
     found = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
     conjunctions = sum(filtered_conjunction(one) is not None for one in found)
     kept: list[Operator] = []
     for place, part in enumerate(found):
-        others = frozenset().union(*(possible(one) for other, one in enumerate(found) if other != place))
+        others = frozenset().union(*(possible_variables(one) for other, one in enumerate(found) if other != place))
         while conjunctions > 1 and filtered_conjunction(part) and isinstance(part, Filter):
             if not _sees_the_same(part.condition, part.inner, others):
                 break
             conditions.append(part.condition)
             part = part.inner
         kept.append(part)
-    operator = joined(*kept)
+    operator = make_join(*kept)
     for condition in conditions:
         operator = _pushed(operator, condition)
     return operator
 
 
 def _pushed(operator: Operator, condition: Formula) -> Operator:
-    """A filter over an operator whose own filters are in their places."""
-    if _has_exists(condition):  # it looks at all that is around its body
+    """Push a filter into an operator whose own filters are already pushed down."""
+    if has_exists(condition):  # it looks at all that is around its body
         return Filter(operator, condition)
     names = variables_of(condition)
     match operator:
         case Join(parts):
             for place, part in enumerate(parts):
-                others = frozenset().union(*(possible(one) for other, one in enumerate(parts) if other != place))
-                if names & possible(part) and _sees_the_same(condition, part, others):
-                    return joined(*parts[:place], _pushed(part, condition), *parts[place + 1 :])
+                others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
+                if names & possible_variables(part) and _sees_the_same(condition, part, others):
+                    return make_join(*parts[:place], _pushed(part, condition), *parts[place + 1 :])
         case Union(branches):
-            return united(*(_pushed(branch, condition) for branch in branches))
-        case LeftJoin(left, right) if _sees_the_same(condition, left, possible(right)):
+            return make_union(*(_pushed(branch, condition) for branch in branches))
+        case LeftJoin(left, right) if _sees_the_same(condition, left, possible_variables(right)):
             return replace(operator, left=_pushed(left, condition))
         case SemiJoin(left) | Minus(left):
             return replace(operator, left=_pushed(left, condition))
@@ -132,7 +135,7 @@ def _pushed(operator: Operator, condition: Formula) -> Operator:
             return replace(operator, inner=_pushed(inner, condition))
         case Distinct(inner):
             return Distinct(_pushed(inner, condition))
-        case Project(inner, columns) if names & possible(inner) <= frozenset(columns):
+        case Project(inner, columns) if names & possible_variables(inner) <= frozenset(columns):
             return replace(operator, inner=_pushed(inner, condition))
         case Filter(inner, other) if not isinstance(inner, Conjunction):
             return Filter(_pushed(inner, condition), other)
@@ -140,9 +143,5 @@ def _pushed(operator: Operator, condition: Formula) -> Operator:
 
 
 def _sees_the_same(condition: Formula, part: Operator, others: frozenset[str]) -> bool:
-    """Whether a condition sees in a part what it sees in the join with others: all that they may bind, the part binds."""
-    return variables_of(condition) & others <= certain(part)
-
-
-def _has_exists(formula: Formula) -> bool:
-    return any(True for _ in bodies_of(formula))
+    """Return whether a condition has the same value in a part and in its join with others: the part binds all it uses."""
+    return variables_of(condition) & others <= certain_variables(part)

@@ -1,27 +1,128 @@
-"""Formulas over rows of ids: judged once for each combination of the values that they look at.
+"""Formulas over rows of ids, evaluated once for each combination of the values that they use.
 
-A formula of one variable is judged once an id, whatever the number of rows and chunks, until the id is given to another
-term.
+A formula of one variable is evaluated once per id, for any number of rows and chunks, until the id denotes another term.
+Comparisons with small integers are evaluated for whole arrays: a kernel reads the integers from the names of vertices. What
+is no small integer (a decimal, a string, an IRI) is evaluated term by term.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
-from rpq.queries.pattern import Constant, Variable
-from rpq.sparql.algebra import Formula
-from rpq.sparql.formula_values import holds, judge, value_or_none
-from rpq.sparql.network.delta_bags import UNBOUND
-from rpq.sparql.network.small_integers import NO_SMALL_INTEGER, Judge, by_number, small_integers
-from rpq.sparql.network.summed_groups import LARGEST, NO_NUMBER
+from rpq.queries.pattern_text import Constant, Variable
+from rpq.sparql.algebra import Call, Formula, variables_of
+from rpq.sparql.network.bags import UNBOUND
+from rpq.sparql.network.group_sums import LARGEST, NO_NUMBER
 from rpq.sparql.network.term_ids import FIRST, TermIds
-from rpq.sparql.operators import number_of
-from rpq.sparql.scope import variables_of
-from rpq.sparql.typed_values import NoValue
+from rpq.sparql.values.formula_values import holds, judge, value_or_unbound
+from rpq.sparql.values.operators import number_of
+from rpq.sparql.values.terms import XSD
+from rpq.sparql.values.typed_values import NoValue
+
+NO_SMALL_INTEGER = 2**62
+"""Stands for what is none."""
+
+_LARGEST = 2**31
+_BEHIND = np.frombuffer(f'"^^<{XSD}integer>'.encode(), np.uint8)
+_MOST_DIGITS = 9
+_QUOTE, _MINUS, _ZERO, _NINE = (ord(character) for character in '"-09')
+
+Judge = Callable[[np.ndarray], np.ndarray]
+"""Gives for each of some numbers (int64) whether a condition holds."""
+
+_COMPARED: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "!=": np.not_equal,
+}
+_BOTH: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"&&": np.logical_and, "||": np.logical_or}
+
+
+def small_integers(names: pa.Array) -> np.ndarray:
+    """Return the integers (int64) of up to nine digits that names are, else `NO_SMALL_INTEGER`. O(total length)."""
+    if pa.types.is_integer(names.type):
+        numbers = names.to_numpy(zero_copy_only=False)
+        return np.where((numbers > -_LARGEST) & (numbers < _LARGEST), numbers, NO_SMALL_INTEGER)
+    if not pa.types.is_string(names.type):
+        return np.full(len(names), NO_SMALL_INTEGER)
+    _, offsets, data = names.buffers()
+    where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+    found = np.empty(len(names), np.int64)
+    if not len(found) or where[-1] == where[0]:
+        return np.full(len(names), NO_SMALL_INTEGER)
+    read_integers(where, np.frombuffer(data, np.uint8), _BEHIND, found)
+    return found
+
+
+def by_number(condition: Formula) -> Judge | None:
+    """Return a vectorized form of a condition on one variable, None unless it compares with integers alone."""
+    if not isinstance(condition, Call) or len(condition.arguments) != 2:
+        return None
+    first, second = condition.arguments
+    if condition.function in _BOTH:
+        one, other = by_number(first), by_number(second)
+        if one is None or other is None:
+            return None
+        joined = _BOTH[condition.function]
+        return lambda numbers: joined(one(numbers), other(numbers))
+    compared = _COMPARED.get(condition.function)
+    if compared is None:
+        return None
+    left, right = _integer(first), _integer(second)
+    if isinstance(first, Variable) and right is not None:
+        return lambda numbers: compared(numbers, right)
+    if isinstance(second, Variable) and left is not None:
+        return lambda numbers: compared(left, numbers)
+    return None
+
+
+def _integer(formula: Formula) -> np.ndarray | None:
+    """Return the number (0-dimensional) that a constant is, None if it is no small integer."""
+    if not isinstance(formula, Constant):
+        return None
+    number = small_integers(pa.array([formula.name], pa.string()))[0]
+    return None if number == NO_SMALL_INTEGER else np.array(number)
+
+
+@njit(cache=True, nogil=True)
+def read_integers(offsets, data, behind, found):
+    """Read names that are whole numbers, or literals that are, which have `behind` behind the digits."""
+    for i in range(len(found)):
+        found[i] = NO_SMALL_INTEGER
+        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        if begin == end:
+            continue
+        if data[begin] == _QUOTE:
+            begin += 1
+            end -= len(behind)
+            if end <= begin:
+                continue
+            place = np.int64(0)
+            while place < len(behind) and data[end + place] == behind[place]:
+                place += 1
+            if place < len(behind):
+                continue
+        is_negative = data[begin] == _MINUS
+        if is_negative:
+            begin += 1
+        if end <= begin or end - begin > _MOST_DIGITS:
+            continue
+        number = np.int64(0)
+        while begin < end and _ZERO <= data[begin] <= _NINE:
+            number = 10 * number + np.int64(data[begin]) - _ZERO
+            begin += 1
+        if begin == end:
+            found[i] = -number if is_negative else number
+
 
 UNFIT = NO_NUMBER + 1
 """Stands for a number that is no small integer."""
@@ -45,7 +146,7 @@ class _FormulaColumn(ABC, Generic[Result]):
         self._known: dict[int, Result] = {}  # of a formula of one variable, by the id
 
     def of(self, rows: np.ndarray) -> list[Result]:
-        """What it is for each row. O(rows), and judging the combinations that are new."""
+        """Return the result for each row. O(rows), plus the evaluation of new combinations."""
         if len(self._places) == 1:
             return self._of_ids(rows[:, self._places[0]])
         if not self._places:
@@ -82,10 +183,10 @@ class _FormulaColumn(ABC, Generic[Result]):
 
     @abstractmethod
     def _result(self, binding: dict[str, str]) -> Any:
-        """What the formula gives under a binding."""
+        """Return the result of the formula under a binding."""
 
     def forget(self, fresh: np.ndarray) -> None:
-        """These ids are given to other terms."""
+        """Discard what is cached for these ids, which now denote other terms."""
         if self._known:
             for identity in fresh.tolist():
                 self._known.pop(identity, None)
@@ -110,10 +211,10 @@ class _NumericColumn(_FormulaColumn[int]):
 
     @abstractmethod
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
-        """What judges small whole numbers all at once, if that can be."""
+        """Return a function that evaluates an array of small integers, None if there is none."""
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
-        """What it is for each row. O(rows), and judging what is new."""
+        """Return the result for each row. O(rows), plus the evaluation of new values."""
         if len(self._places) != 1 or not len(rows):
             return np.array(self.of(rows), self._type)
         found = np.empty(len(rows), self._type)
@@ -141,7 +242,7 @@ class _NumericColumn(_FormulaColumn[int]):
         return found
 
     def _judged(self, vertices: np.ndarray) -> np.ndarray:
-        """The results for vertices: small whole numbers all at once, what is left one by one."""
+        """Return the results for vertices: small integers are evaluated as an array, the others one by one."""
         results = np.empty(len(vertices), self._type)
         others = np.arange(len(vertices))
         if self._by_number is not None:
@@ -173,7 +274,7 @@ class Condition(_NumericColumn):
         return by_number(formula)
 
     def holding(self, rows: np.ndarray) -> np.ndarray:
-        """For each row whether it holds (bool)."""
+        """Return for each row whether the condition holds (bool)."""
         holding: np.ndarray = self.array_of(rows) == 1
         return holding
 
@@ -185,10 +286,10 @@ class ValueColumn(_FormulaColumn[str | None]):
     """A formula that gives a value: a term, None for an error."""
 
     def _result(self, binding: dict[str, str]) -> str | None:
-        return value_or_none(self._judge, binding)
+        return value_or_unbound(self._judge, binding)
 
     def are_bound(self, rows: np.ndarray) -> np.ndarray:
-        """Whether it has a value, for each row."""
+        """Return for each row whether the formula has a value."""
         if isinstance(self._formula, Variable) and self._places:
             bound: np.ndarray = rows[:, self._places[0]] != UNBOUND
             return bound
@@ -205,7 +306,7 @@ class NumberColumn(_NumericColumn):
         return (lambda numbers: numbers) if isinstance(formula, Variable) else None
 
     def _result(self, binding: dict[str, str]) -> int:
-        text = value_or_none(self._judge, binding)
+        text = value_or_unbound(self._judge, binding)
         try:
             number = None if text is None else number_of(text)
         except NoValue:
@@ -221,7 +322,7 @@ class IdColumn(ValueColumn):
     """A formula that gives a value, as an id."""
 
     def ids_of(self, rows: np.ndarray) -> np.ndarray:
-        """The id of its value for each row, `UNBOUND` for an error."""
+        """Return the id of the value for each row, `UNBOUND` for an error."""
         if isinstance(self._formula, Variable) and self._places:
             return rows[:, self._places[0]]
         if isinstance(self._formula, Constant):

@@ -1,17 +1,29 @@
-"""From the algebra of a question to the network of operators that keeps its answer.
+"""The plan of a query: from the algebra of a question to the network of operators that maintains its answer.
 
-Each operator of the algebra becomes one of the network, with the columns that somebody above needs. A conjunction becomes
-the leaves that its parts are. EXISTS inside a formula becomes a column that the formula looks at, and a body
-that looks at variables of outside is evaluated for all their values at once (`rpq.sparql.network.correlation`).
+Each operator of the algebra becomes one of the network, with the columns that operators above it need.
+
+A conjunction becomes leaves for the pattern kernels. With literals it has several meanings, whose solutions are added up
+(`rpq.patterns.meanings`). Each meaning is divided into parts without common variables; an atom without variables is a part
+without columns.
+
+EXISTS inside a formula becomes a column that the formula reads. It asks whether its body has a solution when the variables
+of the outer row are replaced by their values. Where that is equivalent to a join with the row (`is_join`), the body is
+evaluated by itself. Otherwise it is evaluated for all rows at once: the different values of the variables that it mentions
+are an input of the body (`given`), together with copies under other names that pass through all operators unchanged and say
+at the end to which outer row a solution of the body belongs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
-from rpq.queries.pattern import Variable
+from rpq.patterns.directed_atoms import DirectedAtom, PathRead, directed
+from rpq.patterns.meanings import Meaning, Named, meanings_of, variable
+from rpq.patterns.plan import plan_pattern
+from rpq.queries.pattern_text import Variable
 from rpq.sparql.algebra import (
     Aggregate,
     Call,
@@ -31,45 +43,189 @@ from rpq.sparql.algebra import (
     SparqlQuestion,
     Union,
     Values,
+    certain_variables,
+    has_exists,
+    mentioned_variables,
     name_of,
+    possible_variables,
+    variables_of,
 )
-from rpq.sparql.network.conjunction_parts import ConjunctionPart, parts_of
-from rpq.sparql.network.construct_node import ConstructNode
-from rpq.sparql.network.copy_node import CopyNode
-from rpq.sparql.network.correlation import copy_of, exists_in, has_exists, is_join, without_exists
-from rpq.sparql.network.distinct_node import DistinctNode
-from rpq.sparql.network.exists_node import ExistsNode
-from rpq.sparql.network.extend_node import ExtendNode
-from rpq.sparql.network.filter_node import FilterNode
-from rpq.sparql.network.group_node import GroupNode
-from rpq.sparql.network.join_node import JoinNode
-from rpq.sparql.network.leaf_node import LeafNode
-from rpq.sparql.network.left_join_node import LeftJoinNode
-from rpq.sparql.network.nodes import Node
-from rpq.sparql.network.product_node import ProductNode
-from rpq.sparql.network.project_node import ProjectNode
-from rpq.sparql.network.rows_node import RowsNode
+from rpq.sparql.network.groups import GroupNode
+from rpq.sparql.network.joins import ExistsNode, JoinNode, LeftJoinNode
+from rpq.sparql.network.nodes import (
+    ConstructNode,
+    CopyNode,
+    DistinctNode,
+    ExtendNode,
+    FilterNode,
+    LeafNode,
+    Node,
+    ProductNode,
+    ProjectNode,
+    RowsNode,
+    UnionNode,
+)
 from rpq.sparql.network.term_ids import TermIds
-from rpq.sparql.network.union_node import UnionNode
-from rpq.sparql.rewriting import rewritten
-from rpq.sparql.scope import mentioned, possible, variables_of
-from rpq.sparql.typed_values import FALSE, TRUE
+from rpq.sparql.rewriting import rewrite
+from rpq.sparql.values.typed_values import FALSE, TRUE
+
+
+class Read(NamedTuple):
+    """What an atom reads: edges of a label, or pairs of a path, in a window (None: the default graph)."""
+
+    window: str | None
+    of: str | PathRead
+
+    def __str__(self) -> str:
+        name = self.of if isinstance(self.of, str) else self.of.expression
+        return name if self.window is None else f"{name} in <{self.window}>"
+
+
+class ConjunctionPart(NamedTuple):
+    """Atoms that are connected by shared variables, or one without any; with the variables that are columns."""
+
+    meaning: Meaning
+    columns: tuple[str, ...]
+
+    @property
+    def reads(self) -> list[Read]:
+        """What its atoms read."""
+        return [read for _, read, _ in self.meaning.edges]  # type: ignore[misc]  # it is of these that meanings were made
+
+    @property
+    def select(self) -> list[str]:
+        """The columns, as plans have variables."""
+        return [variable(name) for name in self.columns]
+
+    def __str__(self) -> str:
+        def told(term: str | Named) -> str:
+            return f"<{term.name}>" if isinstance(term, Named) else term
+
+        return " . ".join(f"{told(source)} {read} {told(target)}" for source, read, target in self.meaning.edges)
+
+
+def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[ConjunctionPart]]:
+    """For each meaning its parts, whose columns are the variables that are `needed`. Raises `QueryError`. O(atoms³)."""
+    atoms = []
+    windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
+    for window in windows:
+        mine = [one.atom for one in conjunction.atoms if one.window == window]
+        atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in directed(mine)]  # type: ignore[arg-type]
+    return [_parts(meaning, needed) for meaning in meanings_of(atoms, isomorphism=False)]
+
+
+def _parts(meaning: Meaning, needed: frozenset[str]) -> list[ConjunctionPart]:
+    groups: list[tuple[set[str], list[int]]] = []
+    edges = [*dict.fromkeys(meaning.edges)]
+    for number, (source, _, target) in enumerate(edges):
+        names = {term for term in (source, target) if isinstance(term, str)}
+        numbers, apart = [number], []
+        for held in groups:
+            if held[0] & names:
+                names |= held[0]
+                numbers += held[1]
+            else:
+                apart.append(held)
+        groups = [*apart, (names, numbers)]
+    wanted = [variable(name) for name in sorted(needed)]
+    parts = []
+    for names, numbers in sorted(groups, key=lambda group: min(group[1])):
+        columns = tuple(name.removeprefix("?") for name in wanted if name in names)
+        part = ConjunctionPart(Meaning(tuple(edges[number] for number in sorted(numbers))), columns)
+        _see_that_it_can_be_planned(part)
+        parts.append(part)
+    return parts
+
+
+def _see_that_it_can_be_planned(part: ConjunctionPart) -> None:
+    """Raise `QueryError` for what no plan can be made of."""
+    numbers: dict[object, int] = {}
+
+    def number_of(thing: object) -> int:
+        return numbers.setdefault(thing, len(numbers))
+
+    plan_pattern(part.meaning.atoms(number_of, number_of), select=part.select)
+
+
+def all_reads(parts: Sequence[ConjunctionPart]) -> list[Read]:
+    """Return what some parts read, without duplicates."""
+    return [*dict.fromkeys(read for part in parts for read in part.reads)]
+
 
 Names = frozenset[str]
 
 
+def copy_of(name: str) -> str:
+    """Return the name of the column that carries an outer variable through a body; no text can contain it."""
+    return f".given {name}"
+
+
+def is_join(body: Operator, outer: Names) -> bool:
+    """Return whether a body in which outer variables are replaced equals its join with the row around it. O(size²).
+
+    >>> from rpq.sparql.syntax.reading import read
+    >>> bodies = [read(f"ASK {{ ?x <a> ?y FILTER EXISTS {{ {body} }} }}").body.right for body in (
+    ...     "?y <b> ?z FILTER(?z > ?y)", "?y <b> ?z FILTER(?z > ?x)")]
+    >>> [is_join(body, frozenset("xy")) for body in bodies]
+    [True, False]
+    """
+
+    def sees_its_own(names: Names, inner: Operator) -> bool:
+        """Return whether the values of names in an operator are its own, which must then agree with the outer ones."""
+        return names & outer <= certain_variables(inner)
+
+    match body:
+        case Conjunction() | Values() | Group():
+            return True  # the values of a grouped subselect are compared when it is done
+        case Join(parts) | Union(parts):
+            return all(is_join(part, outer) for part in parts)
+        case Filter(inner, condition):
+            return is_join(inner, outer) and not has_exists(condition) and sees_its_own(variables_of(condition), inner)
+        case Extend(inner, variable, formula):
+            is_its_own = variable not in outer and not has_exists(formula)
+            return is_its_own and is_join(inner, outer) and sees_its_own(variables_of(formula), inner)
+        case Project(inner) | Distinct(inner):
+            return is_join(inner, outer)
+        case LeftJoin(left, right, condition):
+            looked_at = mentioned_variables(right) | (frozenset() if condition is None else variables_of(condition))
+            are_joins = is_join(left, outer) and is_join(right, outer)
+            return are_joins and not has_exists(condition) and sees_its_own(looked_at, left)
+        case SemiJoin(left, right):
+            return is_join(left, outer) and sees_its_own(mentioned_variables(right), left)
+        case Minus(left, right):
+            return is_join(left, outer) and not mentioned_variables(right) & outer
+
+
+def exists_in(formula: Formula) -> list[Exists]:
+    """Every EXISTS that stands in a formula itself, each once."""
+    if isinstance(formula, Exists):
+        return [formula]
+    if isinstance(formula, Call):
+        return [*dict.fromkeys(one for argument in formula.arguments for one in exists_in(argument))]
+    return []
+
+
+def without_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
+    """Return a formula with a variable in place of each EXISTS, by the `names` that these have."""
+    if isinstance(formula, Exists):
+        return Variable(names[formula])
+    if isinstance(formula, Call):
+        return replace(formula, arguments=tuple(without_exists(one, names) for one in formula.arguments))
+    return formula
+
+
 @dataclass(frozen=True)
-class Planned:
+class NetworkPlan:
     """A network: the operator whose bag is the answer, and which part of a conjunction each leaf is."""
 
     top: Node
     leaves: tuple[tuple[LeafNode, ConjunctionPart], ...]
 
 
-def planned(question: SparqlQuestion, terms: TermIds) -> Planned:
-    """The network of a question. Raises `QueryError`. O(size · depth)."""
+def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
+    """Return the network of a question. Raises `QueryError`. O(size · depth)."""
     planner = _Planner(terms)
-    body = rewritten(question.body)
+    body = rewrite(question.body)
     match question.form:
         case "select":
             top: Node = _chosen(question.columns, planner.node(body, frozenset(question.columns)))
@@ -79,7 +235,7 @@ def planned(question: SparqlQuestion, terms: TermIds) -> Planned:
             names = {name_of(term) for source, _, target in question.template for term in (source, target)}
             inner = planner.node(body, frozenset(name for name in names if name is not None))
             top = DistinctNode(ConstructNode(question.template, inner, terms))  # type: ignore[arg-type]  # no blank nodes
-    return Planned(top, tuple(planner.leaves))
+    return NetworkPlan(top, tuple(planner.leaves))
 
 
 class _Planner:
@@ -95,23 +251,23 @@ class _Planner:
         return f".{what} {self._numbers}"
 
     def node(self, operator: Operator, needed: Names) -> Node:
-        """An operator, with those of the `needed` columns that it may bind, and perhaps others."""
+        """Return the node of an operator, with those of the `needed` columns that it may bind, and perhaps others."""
         match operator:
             case Conjunction(atoms):
                 return self._conjunction(operator, needed) if atoms else RowsNode((), [()])
             case Join(parts):
                 return self._join(parts, needed)
             case Union(branches):
-                columns = sorted(needed & possible(operator))
+                columns = sorted(needed & possible_variables(operator))
                 return UnionNode(columns, *(self.node(branch, needed) for branch in branches))
             case LeftJoin():
                 return self._left_join(operator, needed)
             case Filter(inner, condition):
                 return self.filtered(self.node(inner, needed | variables_of(condition)), condition)
             case SemiJoin(left, right, is_negated):
-                return self.exists(self.node(left, needed | mentioned(right)), right, is_negated=is_negated)
+                return self.exists(self.node(left, needed | mentioned_variables(right)), right, is_negated=is_negated)
             case Minus(left, right):
-                shared = sorted(possible(left) & possible(right))
+                shared = sorted(possible_variables(left) & possible_variables(right))
                 if not shared:
                     return self.node(left, needed)
                 other = ProjectNode(shared, self.node(right, frozenset(shared)))
@@ -129,7 +285,7 @@ class _Planner:
                 kept = [name for name in columns if name in needed]
                 return _chosen(kept, self.node(inner, frozenset(kept)))
             case Distinct(inner):
-                names = sorted(possible(inner))
+                names = sorted(possible_variables(inner))
                 return DistinctNode(ProjectNode(names, self.node(inner, frozenset(names))))
 
     # --- conjunctions and joins ------------------------------------------------------------------------------
@@ -138,10 +294,10 @@ class _Planner:
         meanings = [self._product([*map(self._leaf, parts)]) for parts in parts_of(conjunction, needed)]
         if len(meanings) == 1:
             return meanings[0]
-        return UnionNode(sorted(needed & possible(conjunction)), *meanings)
+        return UnionNode(sorted(needed & possible_variables(conjunction)), *meanings)
 
     def _product(self, parts: Sequence[Node]) -> Node:
-        """The product of parts of a conjunction."""
+        """Return the product of parts of a conjunction."""
         return ProductNode(*parts) if len(parts) > 2 else reduce(JoinNode, parts)
 
     def _leaf(self, part: ConjunctionPart) -> Node:
@@ -152,12 +308,12 @@ class _Planner:
     def _join(self, parts: Sequence[Operator], needed: Names) -> Node:
         nodes = []
         for place, part in enumerate(parts):
-            others = frozenset().union(*(possible(one) for other, one in enumerate(parts) if other != place))
+            others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
             nodes.append(self.node(part, needed | others))
         return self._joined(nodes)
 
     def _joined(self, nodes: Sequence[Node]) -> Node:
-        """The join of some operators, one after the other, those first that share columns with what is there."""
+        """Return the join of nodes, one after the other; the next is the one that shares most columns with those before."""
         made, *waiting = nodes
         while waiting:
             following = max(waiting, key=lambda node: len({*made.columns} & {*node.columns}))
@@ -167,8 +323,8 @@ class _Planner:
 
     def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
         looked_at = needed if operator.condition is None else needed | variables_of(operator.condition)
-        left = self.node(operator.left, looked_at | possible(operator.right))
-        right = self.node(operator.right, looked_at | possible(operator.left))
+        left = self.node(operator.left, looked_at | possible_variables(operator.right))
+        right = self.node(operator.right, looked_at | possible_variables(operator.left))
         return self._optional(left, right, operator.condition, same=())
 
     def _optional(self, left: Node, right: Node, condition: Formula | None, *, same: Sequence[str]) -> Node:
@@ -186,19 +342,19 @@ class _Planner:
     # --- formulas --------------------------------------------------------------------------------------------
 
     def filtered(self, inner: Node, condition: Formula) -> Node:
-        """The rows for which a condition holds."""
+        """Return a node with the rows for which a condition holds."""
         marked, plain = self._marked(inner, condition)
         made: Node = FilterNode(marked, plain, self._terms)
         return made if marked is inner else ProjectNode(inner.columns, made)
 
     def extended(self, inner: Node, variable: str, formula: Formula) -> Node:
-        """The rows with one more column."""
+        """Return a node with the rows of `inner` and one more column."""
         marked, plain = self._marked(inner, formula)
         made: Node = ExtendNode(marked, variable, plain, self._terms)
         return made if marked is inner else ProjectNode((*inner.columns, variable), made)
 
     def _marked(self, inner: Node, formula: Formula) -> tuple[Node, Formula]:
-        """An operator with a column for each EXISTS in a formula, and the formula that looks at these."""
+        """Return a node with a column for each EXISTS in a formula, and the formula over these columns."""
         names = {}
         for one in exists_in(formula):
             name = names[one] = self._fresh("exists")
@@ -208,12 +364,12 @@ class _Planner:
         return inner, without_exists(formula, names)
 
     def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
-        """The rows of an operator for which a body has a solution, or has none; or all, with a column that says which."""
+        """Return the rows for which a body has a solution, or none; with `mark` all rows, and a column that says which."""
         marks = None if mark is None else (mark, self._terms.intern(FALSE), self._terms.intern(TRUE))
-        looked_at = mentioned(body)
+        looked_at = mentioned_variables(body)
         names = [name for name in left.columns if name in looked_at]
         if is_join(body, frozenset(left.columns)):
-            shared = [name for name in names if name in possible(body)]
+            shared = [name for name in names if name in possible_variables(body)]
             right: Node = ProjectNode(shared, self.node(body, frozenset(shared)))
             return ExistsNode(left, right, is_negated=is_negated, mark=marks)
         given = CopyNode([(copy_of(name), name) for name in names], DistinctNode(ProjectNode(names, left)))
@@ -224,17 +380,17 @@ class _Planner:
     # --- bodies that are given values ------------------------------------------------------------------------
 
     def _given(self, operator: Operator, given: Node, outer: Names) -> Node:
-        """An operator evaluated for all that is given: with the columns of that, and its own."""
+        """Return an operator evaluated for all rows of `given`: with the columns of `given` and its own."""
         copies = [copy_of(name) for name in sorted(outer)]
 
         def inside(inner: Operator) -> Node:
             return self._given(inner, given, outer)
 
         def beside(inner: Operator) -> Node:
-            return self.node(inner, possible(inner)) if is_join(inner, outer) else inside(inner)
+            return self.node(inner, possible_variables(inner)) if is_join(inner, outer) else inside(inner)
 
         if is_join(operator, outer):
-            return JoinNode(given, self.node(operator, possible(operator)))
+            return JoinNode(given, self.node(operator, possible_variables(operator)))
         match operator:
             case Join(parts):
                 made = given
@@ -253,7 +409,7 @@ class _Planner:
                 return self._optional(inside(left), beside(right), condition, same=copies)
             case Minus(left, right):
                 of_left, of_right = inside(left), beside(right)
-                shared = sorted(possible(left) & possible(right))
+                shared = sorted(possible_variables(left) & possible_variables(right))
                 kept = [name for name in of_right.columns if name in shared or name in copies]
                 common = [(name, copy_of(name) if name in outer else None) for name in shared]
                 other = ProjectNode(kept, of_right)
@@ -282,7 +438,7 @@ class _Planner:
             if one.argument is not None:
                 needed |= variables_of(one.argument)
             elif one.is_distinct:
-                needed |= possible(group.inner)
+                needed |= possible_variables(group.inner)
         inner = self.node(group.inner, needed)
         aggregates = []
         for name, one in group.aggregates:
@@ -294,7 +450,7 @@ class _Planner:
 
 
 def _chosen(columns: Sequence[str], inner: Node) -> Node:
-    """Columns of an operator; what gives them other names below is left out."""
+    """Return a projection; nodes below that only rename its columns are skipped."""
     sources = [*columns]
     while isinstance(inner, ExtendNode):
         held, known = frozenset(inner.columns), inner.sources()
@@ -306,7 +462,7 @@ def _chosen(columns: Sequence[str], inner: Node) -> Node:
 
 
 def _with(formula: Formula, exists: Exists, other: Formula) -> Formula:
-    """A formula with another in place of an EXISTS."""
+    """Return a formula with another in place of an EXISTS."""
     if formula == exists:
         return other
     if isinstance(formula, Call):

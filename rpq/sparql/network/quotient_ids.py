@@ -16,8 +16,8 @@ from rpq.arrays.hashing import clear, first_candidate, id_at, mixed, new_table, 
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.sparql.terms import XSD
-from rpq.sparql.typed_values import DECIMAL_UNIT
+from rpq.sparql.values.terms import XSD
+from rpq.sparql.values.typed_values import DECIMAL_UNIT
 
 Quotient = tuple[int, int]
 """A whole number, with 0, or a quotient in lowest terms."""
@@ -74,7 +74,7 @@ class QuotientIds:
         return sum(array.nbytes for array in self._numbers)
 
     def ids(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """The places (int32) of quotients of int64 numbers, or of whole numbers where the divisor is 0."""
+        """Return the places (int32) of quotients of int64 numbers; a divisor of 0 stands for an integer."""
         found = np.empty(len(dividends), np.int32)
         numbers = self._numbers
         if len(self) + len(found) > len(numbers.divisors):
@@ -97,7 +97,7 @@ class QuotientIds:
         _fill_table(self._view)
 
     def keep(self, places: np.ndarray) -> np.ndarray:
-        """Forget all but these; the places that are free now. O(numbers)."""
+        """Remove all numbers but those at `places`; return the places that became free. O(numbers)."""
         if not len(self):
             return np.zeros(0, np.int64)
         if not len(places):
@@ -112,7 +112,7 @@ class QuotientIds:
         return gone
 
     def quotient(self, place: int) -> Quotient:
-        """The number of a place."""
+        """Return the number of a place."""
         return int(self._numbers.dividends[place]), int(self._numbers.divisors[place])
 
     def terms(self, places: np.ndarray) -> pa.Array:
@@ -143,7 +143,7 @@ _FEW = 16
 
 
 def quotient_text(quotient: Quotient) -> str:
-    """The term of a number: an integer where the divisor is 0, else a decimal, exact and rounded once to 18 digits.
+    """Return the term of a number: an integer where the divisor is 0, else a decimal, exact and rounded once to 18 digits.
 
     >>> print(quotient_text((7, 0)), quotient_text((-1, 3)))
     "7"^^<http://www.w3.org/2001/XMLSchema#integer> "-0.333333333333333333"^^<http://www.w3.org/2001/XMLSchema#decimal>
@@ -167,7 +167,7 @@ def _hash(dividend, divisor):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _common(one, other):
-    """The greatest common divisor of what is not negative, as far as a minus goes."""
+    """Return the greatest common divisor of |one| and `other`, which is not negative."""
     one = abs(one)
     while other != 0:
         one, other = other, one % other
@@ -176,7 +176,7 @@ def _common(one, other):
 
 @njit(cache=True, nogil=True)
 def _intern(numbers, dividends, divisors, found):
-    """The place of each number; there is room for all."""
+    """Write the place of each number to `found`; the arrays have room for all."""
     fields = numbers.fields
     for i in range(len(found)):
         dividend, divisor = dividends[i], divisors[i]
@@ -225,7 +225,7 @@ def _release(numbers, gone):
 
 @njit(cache=True, nogil=True)
 def _write(dividends, divisors, ends, offsets, data):
-    """Write the terms of numbers one behind the other; how many bytes they are. `ends` are what comes behind the digits.
+    """Write the terms of numbers one after the other and return their length in bytes; `ends` follow the digits.
 
     Of a quotient the digits come one after the other, as in a division on paper; the last is rounded to the nearest, to the
     even one of two.

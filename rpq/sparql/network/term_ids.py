@@ -1,9 +1,9 @@
-"""Ids for all terms that a query sees: those of vertices as they are, and ids of its own for terms that it makes.
+"""Ids for all terms that a query sees: vertices keep their ids, and other terms get ids of the query's own.
 
 A vertex has the id that the stream gave it. A term that is written in the query or computed gets an id from `FIRST` on,
-unless a vertex with that text is there: then it is that vertex, which is held for as long as the query may have it.
-A vertex that comes later with the text of such a term is told as that term (`told`). So equal terms have one id, and ids
-can be compared.
+unless a vertex with that text exists: then the term has the id of the vertex, which is pinned for as long as the query may
+use it. A vertex that appears later with the text of such a term is an alias of it (`replace_aliases`). So equal terms have
+one id, and ids can be compared.
 
 Where vertices are integers, the text of one is its decimal notation.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rpq.sparql.network.delta_bags import UNBOUND
+from rpq.sparql.network.bags import UNBOUND
 from rpq.sparql.network.quotient_ids import QuotientIds, quotient_text
 from rpq.stream.vertices import VertexDictionary
 
@@ -28,8 +28,8 @@ class TermIds:
     """The terms of one query.
 
     - Terms to ids: `intern`; ids to terms: `text`, `texts`
-    - Vertices: `meet` when there are new ones, `told` where they come in, `held` to be kept
-    - `keep` forgets terms that are nowhere any more
+    - Vertices: `add_vertices` for new ones, `replace_aliases` in rows of input, `pinned_vertices`
+    - `keep` removes terms that are no longer in use
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class TermIds:
         self._ids: dict[str, int] = {}
         self._free: list[int] = []
         self._pinned: set[int] = set()
-        self._aliases: dict[int, int] = {}  # of vertices: the terms that they are told as
+        self._aliases: dict[int, int] = {}  # of vertices: the terms of which they are aliases
         self._alias = np.zeros(0, np.int32)  # the same for every vertex, where there are some
         self._vertices: VertexDictionary | None = None
         self._cache: dict[int, str] = {}
@@ -53,8 +53,8 @@ class TermIds:
 
     # --- vertices --------------------------------------------------------------------------------------------
 
-    def meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
-        """Know the vertices; `fresh` ids are those of new names. O(fresh), where there are terms."""
+    def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+        """Set the dictionary of vertices; `fresh` are the ids of new names. O(fresh) if there are terms."""
         self._vertices = vertices
         if not len(fresh):
             return
@@ -79,21 +79,21 @@ class TermIds:
             self._alias = np.concatenate([self._alias, more])
         self._alias[vertex] = identity
 
-    def told(self, rows: np.ndarray) -> np.ndarray:
-        """Rows of vertices with the ids that the query has for them."""
+    def replace_aliases(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows in which vertices that are aliases of terms have the ids of these terms."""
         if not self._aliases or not rows.size:
             return rows
         known = rows < len(self._alias)
         return np.where(known, self._alias[np.where(known, rows, 0)], rows)
 
-    def held(self) -> np.ndarray:
-        """The vertices that nobody else may be given the ids of."""
+    def pinned_vertices(self) -> np.ndarray:
+        """Return the vertices whose ids must not be reused."""
         return np.fromiter(self._pinned, np.int32, len(self._pinned))
 
     # --- terms -----------------------------------------------------------------------------------------------
 
     def intern(self, text: str | None) -> int:
-        """The id of a term; None is unbound."""
+        """Return the id of a term; None is unbound."""
         if text is None:
             return UNBOUND
         identity = self._ids.get(text)
@@ -108,7 +108,7 @@ class TermIds:
         return identity
 
     def _new(self, text: str) -> int:
-        """A free id, for this."""
+        """Assign a free id to a term and return it."""
         if self._free:
             identity = self._free.pop()
             self._texts[identity - FIRST] = text
@@ -117,14 +117,14 @@ class TermIds:
         return FIRST + len(self._texts) - 1
 
     def quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """Ids (int32) of quotients, or of whole numbers where the divisor is 0: equal for equal ones.
+        """Return ids (int32) of quotients, or of integers where the divisor is 0; equal numbers have equal ids.
 
-        They are not those of the terms that they are. For rows that are told, and compared with one another alone.
+        They differ from the ids of the same numbers as terms: use them for output and compare them only with one another.
         """
         return FIRST_NUMBER + self._quotients.ids(dividends, divisors)
 
     def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """The same numbers, with the ids of the terms that they are."""
+        """Return the ids (int32) of the terms that these numbers are."""
         common = np.maximum(np.gcd(dividends, divisors), 1)
         made = np.where(divisors == 0, [dividends, divisors], [dividends // common, divisors // common])
         different, places = np.unique(made, axis=1, return_inverse=True)
@@ -132,7 +132,7 @@ class TermIds:
         return np.array(ids, np.int32)[places.reshape(-1)]
 
     def text(self, identity: int) -> str | None:
-        """The term of an id; None where it is unbound."""
+        """Return the term of an id; None where it is unbound."""
         if identity >= FIRST_NUMBER:
             return quotient_text(self._quotients.quotient(identity - FIRST_NUMBER))
         if identity >= FIRST:
@@ -148,7 +148,7 @@ class TermIds:
         return found
 
     def texts(self, ids: np.ndarray) -> list[str | None]:
-        """The terms of ids. O(ids)."""
+        """Return the terms of ids. O(ids)."""
         text = self.text
         if len(ids) < _FEW or self._vertices is None:
             return [text(identity) for identity in ids.tolist()]
@@ -164,12 +164,12 @@ class TermIds:
         return texts
 
     def names(self, vertices: np.ndarray) -> pa.Array:
-        """The names of vertices, as the stream has them."""
+        """Return the names of vertices, as the stream has them."""
         assert self._vertices is not None
         return self._vertices.names_of(vertices)
 
     def keep(self, used: np.ndarray) -> np.ndarray:
-        """Forget the terms that are none of these, and let go of vertices that are none; the ids that are free. O(terms)."""
+        """Remove terms and unpin vertices whose ids are not in `used`; return the ids that became free. O(terms)."""
         numbers = used[used >= FIRST_NUMBER] - FIRST_NUMBER
         gone = self._quotients.keep(numbers) + FIRST_NUMBER
         if not (self._ids or self._pinned or self._aliases):
@@ -197,7 +197,7 @@ _MOST_CACHED = 1 << 17
 
 
 def _as_vertex(text: str, vertices: VertexDictionary) -> int | str:
-    """A text as the name of a vertex of the stream: of integers, that which is written so."""
+    """Return a text as the name of a vertex; an int if vertices are integers and the text is its decimal notation."""
     if vertices.kind == "int64" and text.removeprefix("-").isdecimal() and str(int(text)) == text:
         return int(text)
     return text

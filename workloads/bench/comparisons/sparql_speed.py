@@ -292,7 +292,7 @@ def _engine_at(query: rpq.Query, stream: Stream, moment: int) -> rpq.Engine:
 
 def _operator_memory(engine: rpq.Engine, query: rpq.Query) -> Record:
     """Return the bindings that each operator of a query keeps, and their bytes; nothing where the kernels keep all."""
-    held = engine._evaluation.running.named(query.name).held()  # type: ignore[attr-defined]  # it is in SPARQL
+    held = engine._evaluation.running.named(query.name).operator_sizes()  # type: ignore[attr-defined]  # it is in SPARQL
     if not held:
         return {}
     bindings, size = (sum(one[place] for one in held) for place in (1, 2))

@@ -1,0 +1,85 @@
+"""What a query in SPARQL means to the engine: its algebra, and the operators that keep its answer."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rpq.sparql.algebra_text import algebra_text
+from rpq.sparql.query import SparqlQuery
+from rpq.sparql.rewriting import rewrite
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparqlExplanation:
+    """How a query in SPARQL is understood and evaluated. Its text is for people; `to_dict` has the same for programs.
+
+    `operators` are those of the network, each above those that it reads, with what it keeps and how many entries that are
+    now; empty where it does not run.
+
+    >>> from rpq import Query, Window
+    >>> from rpq.sparql.explanation import explain_query
+    >>> print(explain_query(Query("ASK { ?x <a> ?y }", window=Window(size=10, slide=1)), ""))
+    language     SPARQL: it begins with a keyword of it
+    form         ask
+    semantics    explicit
+    windows
+      default: Window(size=10, slide=1)
+    <BLANKLINE>
+    algebra
+      conjunction  binds x, y
+        ?x a ?y
+    """
+
+    text: str
+    form: str
+    columns: tuple[str, ...]
+    semantics: str
+    report: str
+    windows: tuple[tuple[str, str], ...]
+    algebra: str
+    operators: str
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        columns = [f"columns      {', '.join(self.columns)}"] if self.columns else []
+        report = [] if self.report == "change" else [f"report       {self.report}"]
+        lines = [
+            "language     SPARQL: it begins with a keyword of it",
+            f"form         {self.form}",
+            *columns,
+            f"semantics    {self.semantics}",
+            *report,
+            *(["windows", *(f"  {name}: {window}" for name, window in self.windows)] if self.windows else []),
+            *(f"warning      {warning}" for warning in self.warnings),
+            "",
+            "algebra",
+            *(f"  {line}" for line in self.algebra.splitlines()),
+        ]
+        if self.operators:
+            lines += ["", "operators, and what each keeps", *(f"  {line}" for line in self.operators.splitlines())]
+        return "\n".join(lines)
+
+
+def explain_query(query: SparqlQuery, operators: str) -> SparqlExplanation:
+    """Return the explanation of a query; `operators` describes the network of a running one and is empty otherwise."""
+    streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.parsed.windows if one.stream}
+    windows = [
+        ("default" if name is None else f"<{name}>", repr(window) + streams.get(name, ""))
+        for name, window in query.windows.items()
+    ]
+    return SparqlExplanation(
+        text=query.expression,
+        form=query.parsed.form,
+        columns=tuple(query.columns),
+        semantics=query.semantics,
+        report=query.report,
+        windows=tuple(windows),
+        algebra=algebra_text(rewrite(query.parsed.body)),
+        operators=operators,
+        warnings=query.warnings,
+    )

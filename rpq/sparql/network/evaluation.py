@@ -1,0 +1,137 @@
+"""A network while it runs: changes of its leaves go in, those of its answer come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from rpq.sparql.network.bags import DeltaBag, merge_bags, nothing
+from rpq.sparql.network.groups import GroupNode
+from rpq.sparql.network.nodes import ExtendNode, FilterNode, LeafNode, Node, ProjectNode
+from rpq.sparql.network.planning import NetworkPlan
+
+
+class Network:
+    """The operators of a question, each after those that it reads."""
+
+    def __init__(self, planned: NetworkPlan) -> None:
+        self.top = planned.top
+        self.nodes = [*_in_order(planned.top)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows of the kernels are its rows, net as they are: columns of one leaf."""
+        return all(not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.nodes) and (
+            sum(not node.inputs for node in self.nodes) == 1
+        )
+
+    @property
+    def is_net(self) -> bool:
+        """Whether what it tells is net of events: rows of groups, none of whose columns gets lost on the way."""
+        way = []
+        node = self.top
+        while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):
+            way.append(node)
+            (node,) = node.inputs
+        if not isinstance(node, GroupNode):
+            return False
+        shows = {name: name for name in node.columns}  # of columns: which one of the group they are
+        for one in reversed(way):
+            names = one.sources() if isinstance(one, ProjectNode | ExtendNode) else {name: name for name in one.columns}
+            shows = {name: shows[source] for name, source in names.items() if source in shows}
+        return {*shows.values()} == {*node.columns}
+
+    def isolate_groups(self) -> None:
+        """Tell a group operator that no join or union lies between it and the answer, if that is so."""
+        node = self.top
+        while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):
+            (node,) = node.inputs
+        if isinstance(node, GroupNode):
+            node.is_isolated = True
+
+    def begin(self, leaves: Mapping[int, DeltaBag]) -> DeltaBag:
+        """Initialize all operators from the bags of leaves, by the id of the leaf, as one event; return the answer."""
+        return self._run(leaves, is_first=True)
+
+    def change(self, leaves: Mapping[int, DeltaBag]) -> DeltaBag:
+        """Return the change of the answer that changes of leaves cause."""
+        return self._run(leaves, is_first=False)
+
+    def _run(self, leaves: Mapping[int, DeltaBag], *, is_first: bool) -> DeltaBag:
+        found: dict[int, DeltaBag] = {}
+        for node in self.nodes:
+            first = node.begin() if is_first else None
+            if isinstance(node, LeafNode):
+                inputs = [leaves.get(id(node), nothing(node.width))]
+            else:
+                inputs = [found[id(one)] for one in node.inputs]
+            made = node.change(*inputs) if any(map(len, inputs)) else nothing(node.width)
+            found[id(node)] = made if first is None else merge_bags([first, made])
+        return found[id(self.top)]
+
+    def forget(self, fresh: np.ndarray) -> None:
+        """Discard what is cached for these ids, which now denote other terms."""
+        if len(fresh):
+            for node in self.nodes:
+                node.forget(fresh)
+
+    def ids(self) -> np.ndarray:
+        """Return the ids in what operators store, with duplicates. O(entries)."""
+        held = [node.ids() for node in self.nodes]
+        return np.concatenate([ids if isinstance(ids, np.ndarray) else np.fromiter(ids, np.int32) for ids in held])
+
+    @property
+    def entries(self) -> int:
+        """What operators hold: rows, and values of groups."""
+        return sum(node.entries for node in self.nodes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that operators hold."""
+        return sum(node.nbytes for node in self.nodes)
+
+    def operator_sizes(self) -> list[tuple[str, int, int]]:
+        """Return (description, entries, bytes) of each operator that stores something."""
+        return [(node.describe(), node.entries, node.nbytes) for node in self.nodes if node.entries]
+
+    def describe(self) -> str:
+        """Return a text with a line for each operator, indented below its consumer, and what it stores."""
+        lines: list[tuple[str, str]] = []
+        seen: dict[int, int] = {}
+
+        def tell(node: Node, depth: int) -> None:
+            indent = "  " * depth
+            if id(node) in seen:
+                lines.append((f"{indent}the rows of {node.describe()}, as above", ""))
+                return
+            seen[id(node)] = len(lines)
+            keeps = node.describe_state()
+            lines.append((indent + node.describe(), f"keeps {keeps}: {node.entries:,} now" if keeps else ""))
+            for one in node.inputs:
+                tell(one, depth + 1)
+
+        tell(self.top, 0)
+        width = max((len(text) for text, told in lines if told), default=0) + 2
+        return "\n".join(f"{text:{width}}{told}" if told else text for text, told in lines)
+
+    def _check(self) -> None:
+        """Assert the invariants of every operator."""
+        for node in self.nodes:
+            check = getattr(node, "_check", None)
+            if check is not None:
+                check()
+
+
+def _in_order(top: Node) -> Iterator[Node]:
+    seen: set[int] = set()
+
+    def visit(node: Node) -> Iterator[Node]:
+        if id(node) in seen:
+            return
+        seen.add(id(node))
+        for one in node.inputs:
+            yield from visit(one)
+        yield node
+
+    return visit(top)

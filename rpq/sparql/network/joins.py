@@ -1,0 +1,500 @@
+"""Joins, OPTIONAL, MINUS and EXISTS: operators over rows of two bags that agree on their shared variables.
+
+Where the shared variables are bound in all rows, compiled kernels do the work (`rpq.sparql.network.bag_kernels`); otherwise
+the rows of one key are compared in Python. References are to sections of SPARQL 1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from rpq.sparql.algebra import Formula
+from rpq.sparql.network.bag_kernels import MatchedRows, Mode
+from rpq.sparql.network.bags import UNBOUND, Change, DeltaBag, KeyedRows, Row, bag_of, group_by_event, net_of, nothing
+from rpq.sparql.network.formula_columns import Condition
+from rpq.sparql.network.nodes import Node
+from rpq.sparql.network.term_ids import TermIds
+
+Key = Any
+"""Of a row: an id, or a tuple of ids."""
+
+
+class Agreement:
+    """How rows of a left and a right operator agree on their shared variables.
+
+    Variables that both sides bind in all rows are the key. `same` are columns that must be equal even where they are
+    unbound: they identify the outer row to which a row belongs. In the other shared columns (`optional_columns`) unbound
+    agrees with everything.
+    """
+
+    def __init__(self, left: Node, right: Node, *, same: Sequence[str] = ()) -> None:
+        shared = [name for name in left.columns if name in right.columns]
+        key = [name for name in shared if name in same or (name in left.sure and name in right.sure)]
+        optional = [name for name in shared if name not in key]
+        self.key = tuple(key)
+        self.optional_columns = tuple(optional)
+        self.key_of_left = _taker([left.columns.index(name) for name in key])
+        self.key_of_right = _taker([right.columns.index(name) for name in key])
+        self._optional_places = [(left.columns.index(name), right.columns.index(name)) for name in optional]
+        self._key_places = [left.columns.index(name) for name in key], [right.columns.index(name) for name in key]
+        self._widths = left.width, right.width
+        self._more = [place for place, name in enumerate(right.columns) if name not in shared]
+        self.columns = (*left.columns, *(right.columns[place] for place in self._more))
+        self.sure = left.sure | right.sure
+
+    def matched(self, mode: Mode) -> MatchedRows:
+        """Return the compiled matching of rows; only if the key alone decides which rows agree."""
+        assert not self._optional_places
+        left_keys, right_keys = self._key_places
+        left_width, right_width = self._widths
+        return MatchedRows(
+            mode,
+            left_width=left_width,
+            right_width=right_width,
+            left_keys=left_keys,
+            right_keys=right_keys,
+            more=self._more,
+        )
+
+    @property
+    def has_optional_columns(self) -> bool:
+        """Whether rows with one key may disagree."""
+        return bool(self._optional_places)
+
+    def agree(self, left: Row, right: Row) -> bool:
+        """Return whether rows with one key agree in the other columns."""
+        for mine, other in self._optional_places:
+            if left[mine] != right[other] and left[mine] != UNBOUND and right[other] != UNBOUND:
+                return False
+        return True
+
+    def joined(self, left: Row, right: Row) -> Row:
+        """Return the join of two rows that agree."""
+        row = left + tuple([right[place] for place in self._more])
+        if self._optional_places:
+            values = list(row)
+            for mine, other in self._optional_places:
+                if values[mine] == UNBOUND:
+                    values[mine] = right[other]
+            row = tuple(values)
+        return row
+
+    def alone(self, left: Row) -> Row:
+        """Return a row of the left with the columns of the right unbound."""
+        return left + (UNBOUND,) * len(self._more)
+
+
+def _taker(places: Sequence[int]) -> Callable[[Row], Key]:
+    if not places:
+        return lambda row: ()
+    return itemgetter(*places)
+
+
+class JoinNode(Node):
+    """Join: the rows of both sides that agree on their shared variables; `same` as in `Agreement`.
+
+    On bags: Join(Ω1, Ω2) = Ω1 ⋈ Ω2 = { μ1 ∪ μ2 | compatible }, with the product of their counts (§18.5). It is bilinear, so
+    a change of one side is joined with the current rows of the other: Δ(L ⋈ R) = ΔL ⋈ R + (L + ΔL) ⋈ ΔR. Both sides are
+    stored by key. A product is never stored multiplied out: its sides have one key.
+    """
+
+    def __init__(self, left: Node, right: Node, *, same: Sequence[str] = ()) -> None:
+        self._agreement = Agreement(left, right, same=same)
+        super().__init__(self._agreement.columns, self._agreement.sure, left, right)
+        self._matched = None if self._agreement.has_optional_columns else self._agreement.matched("join")
+        self._left = KeyedRows(self._agreement.key_of_left)
+        self._right = KeyedRows(self._agreement.key_of_right)
+
+    def begin(self) -> DeltaBag:
+        if self._matched is not None:
+            self._matched.clear()
+        self._left.clear()
+        self._right.clear()
+        return nothing(self.width)
+
+    def change(self, *changes: DeltaBag) -> DeltaBag:
+        if self._matched is not None:
+            return self._matched.change(*changes)
+        found: list[tuple[int, Row, int]] = []
+        for event, (lefts, rights) in group_by_event(*changes):
+            self._change_left(event, lefts, found)
+            self._change_right(event, rights, found)
+        return bag_of(found, self.width)
+
+    def _change_left(self, event: int, lefts: Iterable[Change], found: list[tuple[int, Row, int]]) -> None:
+        agreement = self._agreement
+        for row, weight in lefts:
+            key = agreement.key_of_left(row)
+            for other, count in self._right.of(key).items():
+                if not agreement.has_optional_columns or agreement.agree(row, other):
+                    found.append((event, agreement.joined(row, other), weight * count))
+            self._left.add(key, row, weight)
+
+    def _change_right(self, event: int, rights: Iterable[Change], found: list[tuple[int, Row, int]]) -> None:
+        agreement = self._agreement
+        for row, weight in rights:
+            key = agreement.key_of_right(row)
+            for other, count in self._left.of(key).items():
+                if not agreement.has_optional_columns or agreement.agree(other, row):
+                    found.append((event, agreement.joined(other, row), weight * count))
+            self._right.add(key, row, weight)
+
+    @property
+    def entries(self) -> int:
+        if self._matched is not None:
+            return self._matched.entries
+        return self._left.different + self._right.different
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes if self._matched is None else self._matched.nbytes
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        if self._matched is not None:
+            return self._matched.ids()
+        return chain(self._left.ids(), self._right.ids())
+
+    def describe(self) -> str:
+        key = ", ".join(f"?{name}" for name in (*self._agreement.key, *self._agreement.optional_columns))
+        return f"join on {key}" if key else "product"
+
+    def describe_state(self) -> str:
+        return "both sides"
+
+    def _check(self) -> None:
+        if self._matched is not None:
+            self._matched.check()
+        self._left.check("the left side")
+        self._right.check("the right side")
+
+
+class LeftJoinNode(Node):
+    """OPTIONAL: the rows of the left with each row of the right that agrees and meets the condition, alone if there is none.
+
+    On bags: LeftJoin(Ω1, Ω2, C) = Filter(C, Ω1 ⋈ Ω2) ∪ { μ1 | no μ2 is compatible with it and meets C } (§18.5). The first
+    part is a join; for the second the number of partners of each row of the left is stored: the row is alone while that is
+    0. The states before and after an event are compared once, so a partner that is replaced by another within an event
+    leaves no trace. Kernels do it without a condition (`MatchedRows`). `same` as in `Agreement`.
+    """
+
+    def __init__(
+        self, left: Node, right: Node, condition: Formula | None, terms: TermIds, *, same: Sequence[str] = ()
+    ) -> None:
+        self._agreement = Agreement(left, right, same=same)
+        super().__init__(self._agreement.columns, left.sure, left, right)
+        self._condition = None if condition is None else Condition(condition, self.columns, terms)
+        is_plain = condition is None and not self._agreement.has_optional_columns
+        self._matched = self._agreement.matched("left join") if is_plain else None
+        self._left = KeyedRows(self._agreement.key_of_left)
+        self._right = KeyedRows(self._agreement.key_of_right)
+        self._partners: dict[Row, int] = {}
+
+    def begin(self) -> DeltaBag:
+        if self._matched is not None:
+            self._matched.clear()
+        self._left.clear()
+        self._right.clear()
+        self._partners.clear()
+        return nothing(self.width)
+
+    def change(self, *changes: DeltaBag) -> DeltaBag:
+        if self._matched is not None:
+            return self._matched.change(*changes)
+        found: list[tuple[int, Row, int]] = []
+        for event, (lefts, rights) in group_by_event(*changes):
+            before: dict[Row, int] = {}  # of rows of the left that this event touches, how often they were there alone
+            for row, weight in net_of(rights):
+                self._change_right(event, row, weight, before, found)
+            for row, weight in net_of(lefts):
+                self._change_left(event, row, weight, before, found)
+            for row, count in before.items():
+                if (difference := self._alone(row) - count) != 0:
+                    found.append((event, self._agreement.alone(row), difference))
+        return bag_of(found, self.width)
+
+    def _alone(self, row: Row) -> int:
+        """Return how often a row of the left is in the output without a partner."""
+        return 0 if self._partners.get(row, 0) else self._left.count(row)
+
+    def _matches(self, left: Row, right: Row) -> Row | None:
+        """Return the join of two rows with one key, None if they disagree or the condition does not hold."""
+        if not self._agreement.agree(left, right):
+            return None
+        row = self._agreement.joined(left, right)
+        if self._condition is not None and not self._condition.holding(np.array([row], np.int32).reshape(1, -1))[0]:
+            return None
+        return row
+
+    def _change_right(
+        self, event: int, row: Row, weight: int, before: dict[Row, int], found: list[tuple[int, Row, int]]
+    ) -> None:
+        key = self._agreement.key_of_right(row)
+        for other, count in self._left.of(key).items():
+            made = self._matches(other, row)
+            if made is not None:
+                if other not in before:
+                    before[other] = self._alone(other)
+                self._add_partners(other, weight)
+                found.append((event, made, weight * count))
+        self._right.add(key, row, weight)
+
+    def _change_left(
+        self, event: int, row: Row, weight: int, before: dict[Row, int], found: list[tuple[int, Row, int]]
+    ) -> None:
+        if row not in before:
+            before[row] = self._alone(row)
+        key = self._agreement.key_of_left(row)
+        is_new = not self._left.count(row)
+        partners = 0
+        for other, count in self._right.of(key).items():
+            made = self._matches(row, other)
+            if made is not None:
+                partners += count
+                found.append((event, made, weight * count))
+        after = self._left.add(key, row, weight)
+        if is_new:
+            self._add_partners(row, partners)
+        elif not after:
+            self._partners.pop(row, None)
+
+    def _add_partners(self, row: Row, number: int) -> None:
+        after = self._partners.get(row, 0) + number
+        if after:
+            self._partners[row] = after
+        else:
+            self._partners.pop(row, None)
+
+    def forget(self, fresh: np.ndarray) -> None:
+        if self._condition is not None:
+            self._condition.forget(fresh)
+
+    @property
+    def entries(self) -> int:
+        if self._matched is not None:
+            return self._matched.entries
+        return self._left.different + self._right.different + len(self._partners)
+
+    @property
+    def nbytes(self) -> int:
+        of_condition = 0 if self._condition is None else self._condition.nbytes
+        return of_condition + (super().nbytes if self._matched is None else self._matched.nbytes)
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        if self._matched is not None:
+            return self._matched.ids()
+        return chain(self._left.ids(), self._right.ids())
+
+    def describe(self) -> str:
+        names = (*self._agreement.key, *self._agreement.optional_columns)
+        return f"optional on {', '.join(f'?{name}' for name in names) or 'nothing'}"
+
+    def describe_state(self) -> str:
+        return "both sides, and the partners of each row of the left"
+
+    def _check(self) -> None:
+        if self._matched is not None:
+            self._matched.check()
+        self._left.check("the left side")
+        self._right.check("the right side")
+        for row, _ in self._left.counted():
+            key = self._agreement.key_of_left(row)
+            partners = sum(count for other, count in self._right.of(key).items() if self._matches(row, other) is not None)
+            assert partners == self._partners.get(row, 0), (row, partners, self._partners.get(row, 0))
+        assert all(self._left.count(row) and count for row, count in self._partners.items()), self._partners
+
+
+class ExistsNode(Node):
+    """EXISTS, NOT EXISTS and MINUS: the rows of `left` with a row of `right` that agrees; without one where `is_negated`.
+
+    On bags, with the counts of the left (§18.5, §18.6): Filter(exists(P), Ω) = { μ in Ω | P has a solution where the values
+    of μ replace its variables }; Minus(Ω1, Ω2) = { μ in Ω1 | every μ' in Ω2 is not compatible with it, or shares no
+    variable with it }.
+
+    Of the right side only the presence of rows matters. The number of partners of each row of the left is stored; the row
+    passes, or not, while that is 0. Where the shared variables are always bound, rows of one key have their partners in
+    common, so only a key that gets its first partner or loses its last one changes the result (`MatchedRows`).
+
+    With `mark`, the name of a column and the ids for false and true in it, every row of the left passes, and the column
+    says whether it has a partner. `common` (MINUS) are columns of the left of which some must be bound on both sides for
+    rows to agree, each with the column that says that it is a value from an outer group and no variable, if there is one.
+    """
+
+    def __init__(
+        self,
+        left: Node,
+        right: Node,
+        *,
+        is_negated: bool = False,
+        mark: tuple[str, int, int] | None = None,
+        same: Sequence[str] = (),
+        common: Sequence[tuple[str, str | None]] | None = None,
+    ) -> None:
+        self._agreement = agreement = Agreement(left, right, same=same)
+        columns = left.columns if mark is None else (*left.columns, mark[0])
+        super().__init__(columns, (*left.sure, *columns[left.width :]), left, right)
+        self._is_negated = is_negated
+        self._marks = None if mark is None else mark[1:]
+        self._common: list[tuple[int, int, int]] | None = None
+        if common is not None and not any(name in agreement.key and outer is None for name, outer in common):
+            self._common = [
+                (left.columns.index(name), right.columns.index(name), -1 if outer is None else left.columns.index(outer))
+                for name, outer in common
+            ]
+        self._is_minus = common is not None
+        self._is_simple = not agreement.has_optional_columns and self._common is None
+        mode: Mode = "not exists" if is_negated else "exists"
+        self._matched = agreement.matched(mode) if self._is_simple and mark is None else None
+        self._left = KeyedRows(agreement.key_of_left)
+        self._right = KeyedRows(agreement.key_of_right)
+        self._partners: dict[Row, int] = {}  # of rows of the left, where rows of one key may disagree
+        self._counts: dict[Key, int] = {}  # of keys of the right, where they do not
+
+    def begin(self) -> DeltaBag:
+        if self._matched is not None:
+            self._matched.clear()
+        for held in (self._left, self._right, self._partners, self._counts):
+            held.clear()
+        return nothing(self.width)
+
+    def change(self, *changes: DeltaBag) -> DeltaBag:
+        if self._matched is not None:
+            return self._matched.change(*changes)
+        found: list[tuple[int, Row, int]] = []
+        change_right = self._change_keys if self._is_simple else self._change_right
+        for event, (lefts, rights) in group_by_event(*changes):
+            before: dict[Row, tuple[bool, int]] = {}  # rows of the left that this event touches: partners, how often
+            if rights:
+                change_right(rights, before)
+            for row, weight in lefts:
+                self._touch(row, before)
+                self._change_left(row, weight)
+            for row, (had, count) in before.items():
+                self._tell(event, row, (had, count), (self._has_partner(row), self._left.count(row)), found)
+        return bag_of(found, self.width)
+
+    def _tell(
+        self, event: int, row: Row, before: tuple[bool, int], after: tuple[bool, int], found: list[tuple[int, Row, int]]
+    ) -> None:
+        if before == after:
+            return
+        if self._marks is not None:
+            if before[0] == after[0]:
+                found.append((event, (*row, self._marks[after[0]]), after[1] - before[1]))
+            else:
+                found.append((event, (*row, self._marks[before[0]]), -before[1]))
+                found.append((event, (*row, self._marks[after[0]]), after[1]))
+            return
+        difference = (after[1] if after[0] != self._is_negated else 0) - (before[1] if before[0] != self._is_negated else 0)
+        if difference:
+            found.append((event, row, difference))
+
+    def _has_partner(self, row: Row) -> bool:
+        if self._is_simple:
+            return self._agreement.key_of_left(row) in self._counts
+        return row in self._partners
+
+    def _touch(self, row: Row, before: dict[Row, tuple[bool, int]]) -> None:
+        if row not in before:
+            before[row] = self._has_partner(row), self._left.count(row)
+
+    # --- where a key decides ---------------------------------------------------------------------------------
+
+    def _change_keys(self, rights: Iterable[Change], before: dict[Row, tuple[bool, int]]) -> None:
+        sums: dict[Key, int] = {}
+        for row, weight in rights:
+            key = self._agreement.key_of_right(row)
+            sums[key] = sums.get(key, 0) + weight
+        for key, weight in sums.items():
+            count = self._counts.get(key, 0)
+            after = count + weight
+            if bool(count) != bool(after):
+                for row in self._left.of(key):
+                    self._touch(row, before)
+            if after:
+                self._counts[key] = after
+            else:
+                self._counts.pop(key, None)
+
+    # --- where rows of one key may disagree ------------------------------------------------------------------
+
+    def _agrees(self, left: Row, right: Row) -> bool:
+        if not self._agreement.agree(left, right):
+            return False
+        if self._common is None:
+            return True
+        return any(
+            left[mine] != UNBOUND and right[other] != UNBOUND and (outer < 0 or left[outer] == UNBOUND)
+            for mine, other, outer in self._common
+        )
+
+    def _change_right(self, rights: Iterable[Change], before: dict[Row, tuple[bool, int]]) -> None:
+        for row, weight in net_of(rights):
+            key = self._agreement.key_of_right(row)
+            for other in self._left.of(key):
+                if self._agrees(other, row):
+                    self._touch(other, before)
+                    self._add_partners(other, weight)
+            self._right.add(key, row, weight)
+
+    def _change_left(self, row: Row, weight: int) -> None:
+        key = self._agreement.key_of_left(row)
+        is_new = not self._left.count(row)
+        after = self._left.add(key, row, weight)
+        if self._is_simple:
+            return
+        if is_new:
+            self._add_partners(row, sum(count for other, count in self._right.of(key).items() if self._agrees(row, other)))
+        elif not after:
+            self._partners.pop(row, None)
+
+    def _add_partners(self, row: Row, number: int) -> None:
+        after = self._partners.get(row, 0) + number
+        if after:
+            self._partners[row] = after
+        else:
+            self._partners.pop(row, None)
+
+    # --- what it holds ---------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> int:
+        if self._matched is not None:
+            return self._matched.entries
+        return self._left.different + self._right.different + len(self._partners) + len(self._counts)
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes if self._matched is None else self._matched.nbytes
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        if self._matched is not None:
+            return self._matched.ids()
+        keys = (key if isinstance(key, tuple) else (key,) for key in self._counts)
+        marks = self._marks or ()
+        return chain(marks, self._left.ids(), self._right.ids(), chain.from_iterable(keys))
+
+    def describe(self) -> str:
+        key = ", ".join(f"?{name}" for name in (*self._agreement.key, *self._agreement.optional_columns)) or "nothing"
+        what = "minus" if self._is_minus else "not exists" if self._is_negated else "exists"
+        return f"{what if self._marks is None else 'whether exists'} on {key}"
+
+    def describe_state(self) -> str:
+        return "the left side, and " + ("a count for each key of the right" if self._is_simple else "the right side")
+
+    def _check(self) -> None:
+        if self._matched is not None:
+            self._matched.check()
+        self._left.check("the left side")
+        self._right.check("the right side")
+        assert all(count > 0 for count in self._counts.values()), self._counts
+        if not self._is_simple:
+            for row, _ in self._left.counted():
+                key = self._agreement.key_of_left(row)
+                partners = sum(count for other, count in self._right.of(key).items() if self._agrees(row, other))
+                assert partners == self._partners.get(row, 0), (row, partners, self._partners.get(row, 0))
+            assert all(self._left.count(row) for row in self._partners), self._partners

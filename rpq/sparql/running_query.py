@@ -1,0 +1,451 @@
+"""A registered SPARQL query: its network of operators, the leaves of which are parts of the host of patterns.
+
+The conjunctions of the body are parts of `PatternHost`, whose relations and indexes it shares with patterns and other
+queries. What the kernels find of a chunk is numbered by event and goes through the network (`rpq.sparql.network`) once;
+what comes out is net of each event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.errors import ConflictBudgetError, RpqError
+from rpq.files.described import Damage, Described
+from rpq.paths.budget import aside_of, budget_error
+from rpq.patterns import tables
+from rpq.patterns.delivered import PartRows
+from rpq.patterns.directed_atoms import Neighbours, Roots
+from rpq.patterns.directed_atoms import PathRead as AskedPath
+from rpq.patterns.path_relations import STATIC_ALONE, Need, PathContent
+from rpq.patterns.pattern_host import PatternHost, Place
+from rpq.patterns.plan_shapes import shaped_parts
+from rpq.patterns.shared_relations import Content
+from rpq.patterns.windowed_reads import EdgeRead, PathRead, WindowedReads
+from rpq.queries import written_windows
+from rpq.queries.kinds import Kind
+from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Telling, Worker
+from rpq.results.changes import SetAside
+from rpq.results.delta import Delta, IdRows
+from rpq.sparql.algebra import Reporting
+from rpq.sparql.explanation import SparqlExplanation, explain_query
+from rpq.sparql.network.bags import DeltaBag, nothing
+from rpq.sparql.network.conversions import as_change, as_delta, net_changes, number_events
+from rpq.sparql.network.evaluation import Network
+from rpq.sparql.network.nodes import LeafNode
+from rpq.sparql.network.planning import ConjunctionPart, Read, all_reads, plan_network
+from rpq.sparql.network.term_ids import FIRST, TermIds
+from rpq.sparql.query import SparqlQuery
+from rpq.stream.chunk import Chunk
+from rpq.stream.durations import TIME_UNITS
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_labels import LabelName
+from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
+
+_TELLING: dict[Reporting, Telling] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
+_LARGEST_COUNT = 2**56
+
+
+class RunningSparql(RunningQuery):
+    """A registered query in SPARQL."""
+
+    question: SparqlQuery
+    workers: Sequence[Worker] = ()
+    has_witnesses = False
+    nets_events = True
+    holds_vertices = True
+
+    def __init__(self, question: SparqlQuery, resources: Resources) -> None:
+        self.question = question
+        self.report = question.report
+        registration = question.parsed.registration
+        self.telling = "changes" if registration is None else _TELLING[registration.reporting]
+        self.is_divided = True  # which vertices terms of its own are
+        self._host: PatternHost = resources.host
+        self._graph: SnapshotGraph | None = None
+        self._terms = TermIds()
+        plan = plan_network(question.parsed, self._terms)
+        self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
+        self._network = Network(plan)
+        if question.report == "change":
+            self._network.isolate_groups()
+        self._is_netted = not self._network.is_plain or any(window.kind == "count" for window in self.windows)
+        self._is_netted &= not self._network.is_net
+        self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
+        self._places = {name: place for place, name in enumerate(question.windows)}
+        self._parts: dict[int, tuple[dict[str, int], int, tuple[str, ...]]] = {}
+        """Of a leaf: the ids of its constants, the number that the host gave its part, and the columns of that."""
+        self._rows = np.zeros(2, np.int64)
+        self._order = tuple(range(len(question.columns)))
+        centre = None if self._host.division.is_whole else question.centre
+        self._deciding = 0 if centre is None else centre.column  # the column that tells which share has a row
+        self._origin = self._host.new_origin() if resources.is_late else 0
+        self._host.members[question.name] = self
+        self._host.constants.take(question.name, self._names)
+        try:
+            self._enter()
+        except BaseException:
+            self._host.release_constants(question.name, self._names)
+            del self._host.members[question.name]
+            raise
+        self.has_first_rows = bool(len(net_changes(self._network.begin({}))))  # of no edges
+
+    # --- relations and plans ---------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        """Acquire relations and install plans."""
+        reads = [self._windowed(read) for read in all_reads([part for _, part in self._leaves])]
+        default = [place for name, place in self._places.items() if name is None]
+        self._reads = WindowedReads(
+            self._host, self.question, self.question.readings, reads, origin=self._origin, static=default
+        )
+        self._reads.enter()
+        self._latency_before = self._host.latency_now()
+        self.resolve()
+
+    def leave(self) -> None:
+        """Release relations and plans."""
+        self._withdraw()
+        self._host.release_constants(self.question.name, self._names)
+        del self._host.members[self.question.name]
+
+    def _withdraw(self) -> None:
+        for leaf in [*self._parts]:
+            self._take_out(leaf)
+        self._reads.leave()
+
+    def _windowed(self, read: Read) -> EdgeRead | PathRead:
+        """Return what an atom reads as a request for relations."""
+        place = self._places.get(read.window)  # None: the static edges alone
+        if isinstance(read.of, PathRead):
+            return WindowedPath(read.of.expression, place, self._need(read.of.roots, place))
+        return WindowedEdge(read.of, place)
+
+    def _need(self, roots: Roots, place: int | None) -> Need | None:
+        if roots is None:
+            return None
+        if not isinstance(roots, Neighbours):
+            return Need(roots)
+        is_simple = self.question.paths == "simple"
+        if place is None:
+            content = Content(roots.label, UnboundedWindow(), None, self._origin, is_simple, STATIC_ALONE)
+            return Need(roots.names, content, roots.inward)
+        reading = self.question.readings[place]
+        counted_labels = reading.labels if reading.window.kind == "count" else None
+        without_static = self._places.get(None) != place
+        content = Content(
+            roots.label, reading.window, counted_labels, self._origin, is_simple, reading.stream, without_static
+        )
+        return Need(roots.names, content, roots.inward)
+
+    @property
+    def contents(self) -> set[Content | PathContent]:
+        """What its relations hold."""
+        return self._reads.contents
+
+    def leave_changed(self) -> None:
+        """Do nothing: parts know their constants as vertices, so changes of other queries do not affect them."""
+
+    def resolve(self, *, fresh: Container[str] = ()) -> None:
+        """Install the plans of parts all of whose constants are vertices now; remove those of others.
+
+        A part of which a constant has no id or another one has no rows: the vertex it was had no edge left.
+        """
+        for leaf, (_, part) in enumerate(self._leaves):
+            ids = {name: self._host.constants.id_of(name) for name in part.meaning.names}
+            known = {name: identity for name, identity in ids.items() if identity is not None}
+            held = self._parts.get(leaf)
+            if held is not None and held[0] != known:
+                self._take_out(leaf)
+                held = None
+            if held is None and len(known) == len(ids):
+                self._put_in(leaf, part, known)
+
+    def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
+        atoms = part.meaning.atoms(lambda read: self._reads.relation(self._windowed(read)), ids.__getitem__)  # type: ignore[arg-type]
+        ((made, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
+        number = self._host.add_part(made, explicit=True, is_reported=False, constants=constants)
+        self._host.join_part(number, self.question.name, Place(leaf, 0))
+        self._parts[leaf] = dict(ids), number, columns
+
+    def _take_out(self, leaf: int) -> None:
+        number = self._parts.pop(leaf)[1]
+        self._host.leave_part(number, self.question.name, Place(leaf, 0))
+        self._host.release_part(number)
+
+    # --- what it reads ---------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Ignore labels, which the host receives."""
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        return self._reads.reads(labels)
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        if self._graph is None and len(fresh):  # it has come in mid-stream, and its host knows these vertices already
+            self._host.look_up(vertices, self._names)
+            self.resolve()
+        self._graph = graph
+        self.vertex_room = self._host.vertex_room
+        self._terms.add_vertices(vertices, fresh)
+        self._network.forget(fresh)
+
+    def held_vertices(self) -> np.ndarray:
+        return self._terms.pinned_vertices()
+
+    def retain(self, waiting: np.ndarray) -> None:
+        """Forget terms that are in no operator, and not among those that wait for a report."""
+        if len(self._terms):
+            self._network.forget(self._terms.keep(np.concatenate([self._network.ids(), waiting])))
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        self._reads.count_from(numbers)
+
+    def load_static(self, chunk: Chunk) -> None:
+        self._reads.load_static(chunk)
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        self._host.advance(time)
+        self._host.forget_sizes()
+        if chunk is not None:
+            self._reads.fill(chunk, slides, is_checked=quiet)
+        answer = self._begin()
+        if quiet:
+            return []
+        return [self._to_delta(answer, np.array([1]), np.array([time]))]
+
+    def _begin(self) -> DeltaBag:
+        """Initialize the network from the current relations and return the answer."""
+        return net_changes(self._network.begin({id(leaf): bag for leaf, bag in self._bags_now()}))
+
+    def _bags_now(self) -> list[tuple[LeafNode, DeltaBag]]:
+        """Return the current rows of the leaves. O(edges), plus the cost of joining them."""
+        found = []
+        for number, (leaf, _) in enumerate(self._leaves):
+            if number in self._parts:
+                rows = self._host.rows_of_part(self._parts[number][1])
+                found.append((leaf, self._bag(leaf, number, rows, np.zeros(len(rows.runs), np.int64))))
+        return found
+
+    # --- what it tells ---------------------------------------------------------------------------------------
+
+    def _bag(self, leaf: LeafNode, number: int, rows: PartRows, events: np.ndarray) -> DeltaBag:
+        """Return the rows of runs as a change of a leaf; `events` are those of the runs."""
+        columns = self._parts[number][2]
+        bag = as_change(rows, [columns.index(f"?{name}") for name in leaf.columns], events)
+        return bag.with_rows(self._terms.replace_aliases(bag.rows))
+
+    def delta(self, found: dict[Place, PartRows]) -> Delta:
+        """Return the changes of the answer that changes of leaves cause."""
+        runs = np.empty((sum(len(rows.runs) for rows in found.values()), 2), np.int64)
+        begin = 0
+        for rows in found.values():
+            end = begin + len(rows.runs)
+            runs[begin:end, 0], runs[begin:end, 1] = rows.runs[:, tables.RUN_ORDER], rows.runs[:, tables.RUN_TIME]
+            begin = end
+        if self._host.first is not None:  # what several tuples do that are one event is one
+            is_tuple = runs[:, 0] % 2 == 1
+            runs[is_tuple, 0] = 2 * self._host.first[runs[is_tuple, 0] // 2] + 1
+        moments, numbers = number_events(runs)
+        leaves: dict[int, DeltaBag] = {}
+        begin = 0
+        for (number, _), rows in found.items():
+            leaf, _ = self._leaves[number]
+            end = begin + len(rows.runs)
+            leaves[id(leaf)] = self._bag(leaf, number, rows, numbers[begin:end])
+            begin = end
+        change = self._network.change(leaves)
+        if self._is_netted:
+            change = net_changes(change)
+        return self._to_delta(change, moments[:, 0], moments[:, 1])
+
+    def _to_delta(self, change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
+        """Return net changes of the answer as a delta; `orders` and `times` are those of events."""
+        if self.question.semantics == "implicit":
+            change = self._without_silent(change, orders)
+        if not self._host.division.is_whole:
+            change = change.where(self._are_own(change.rows))
+        delta = as_delta(change, orders, times)
+        self._rows += delta.counts()
+        return delta
+
+    def _without_silent(self, change: DeltaBag, orders: np.ndarray) -> DeltaBag:
+        """Return the changes without rows that leave by expiry or by eviction through an insert."""
+        if not len(change):
+            return change
+        order = orders[change.events]
+        is_silent = change.weights < 0
+        is_delete = np.zeros(len(change), bool)
+        is_tuple = order % 2 == 1
+        is_delete[is_tuple] = self._host.is_delete[order[is_tuple] // 2] != 0 if len(self._host.is_delete) else False
+        return change.where(~(is_silent & ~is_delete))
+
+    def _are_own(self, rows: np.ndarray) -> np.ndarray:
+        """Return which rows are this share's: one column decides, for the first share where that is no vertex."""
+        if not rows.shape[1]:
+            return np.full(len(rows), self._host.division.share[0] == 0)
+        deciding = rows[:, self._deciding]
+        is_vertex = (deciding >= 0) & (deciding < FIRST)
+        own = np.full(len(rows), self._host.division.share[0] == 0)
+        own[is_vertex] = self._host.is_own[deciding[is_vertex]]  # none of them may be known yet
+        return own
+
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        return self._reads.slides(edges)
+
+    def answers(self) -> list[IdRows]:
+        bag = self._answer()
+        return [IdRows(np.ascontiguousarray(bag.rows, np.int32), self._order)]
+
+    def _answer(self) -> DeltaBag:
+        """Compute the answer by a second network; each row occurs as often as it is in the bag."""
+        if self._graph is None or self._graph.time is None:
+            return nothing(len(self._order))  # rows that exist without edges are output with the first tuple
+        twin = plan_network(self.question.parsed, self._terms)
+        now = {id(leaf): bag for leaf, bag in self._bags_now()}
+        leaves = zip(twin.leaves, self._leaves, strict=True)
+        bag = net_changes(
+            Network(twin).begin({id(other): now[id(leaf)] for (other, _), (leaf, _) in leaves if id(leaf) in now})
+        )
+        if not self._host.division.is_whole:
+            bag = bag.where(self._are_own(bag.rows))
+        rows = np.repeat(bag.rows, bag.weights, axis=0)
+        return DeltaBag(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64))
+
+    def explain(self) -> SparqlExplanation:
+        return explain_query(self.question.original, self._network.describe())
+
+    def rows(self) -> np.ndarray:
+        return self._rows.copy()
+
+    def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
+        return np.array([self._terms.intern(text) for text in texts], np.int32)
+
+    def term_texts(self, ids: np.ndarray) -> list[str | None]:
+        """Return the terms of ids in its rows; None for what is unbound."""
+        return self._terms.texts(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes held beside what the host holds for all."""
+        return self._terms.nbytes + self._network.nbytes
+
+    def operator_sizes(self) -> list[tuple[str, int, int]]:
+        """Return (description, entries, bytes) of each operator that stores something."""
+        return self._network.operator_sizes()
+
+    def _latency(self) -> np.ndarray:
+        latency: np.ndarray = self._host.latency - self._latency_before
+        return latency
+
+    def figures(self) -> Figures:
+        added, removed = self._rows.tolist()
+        return Figures(
+            counts=tuple(self._reads.counts),
+            added=added,
+            removed=removed,
+            answers=len(self._answer()),
+            edges=self._reads.edges_live,
+            cells=self._reads.cells + self._network.entries,
+            nbytes=self._host.nbytes // len(self._host.members),
+            latency=self._latency(),
+        )
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
+
+    @property
+    def may_overrun(self) -> bool:
+        return any(relation.index.may_overrun for relation in self._reads.path_relations)
+
+    def take_overruns(self) -> list[Overrun]:
+        relations = self._reads.path_relations
+        return [overrun for relation in relations for overrun in relation.take_overruns(self.question.name)]
+
+    def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
+        return set_aside_error(self.question, report)
+
+    def set_aside(self) -> list[int]:
+        return sorted({root for relation in self._reads.path_relations for root in relation.index.aside})
+
+    # --- to go on later --------------------------------------------------------------------------------------
+
+    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+        relations = self._reads.path_relations
+        return {
+            "counters": dict(zip(COUNTS, self._reads.counts, strict=True)),
+            "rows": self._rows.tolist(),
+            "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
+            "origin": self._origin,
+            "set_aside": [[(name_of(root), size) for root, size in one.index.aside.items()] for one in relations],
+        }
+
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
+        rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
+        latency = np.zeros(LATENCY_BUCKETS, np.int64)
+        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
+            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
+        origin = saved["origin"].whole(0, _LARGEST_COUNT)
+        if origin != self._origin:
+            self._withdraw()
+            self._host.know_origin(origin)
+            self._origin = origin
+            self._enter()
+        relations = self._reads.path_relations
+        aside = [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len(relations))]
+        for relation, roots in zip(relations, aside, strict=True):
+            if not relation.is_loaded:
+                relation.index.set_aside(roots)
+        load()
+        if any(relation.index.aside.keys() != roots.keys() for relation, roots in zip(relations, aside, strict=True)):
+            raise Damage("a root is set aside that meets no conflict")
+        self._reads.set_counts(counts)
+        self._latency_before = self._host.latency - latency
+        self._rows[:] = rows
+
+    def _check(self) -> None:
+        """Assert that the network holds what it should. O(answers)."""
+        self._network._check()
+
+
+def describe_query(query: SparqlQuery) -> dict[str, Any]:
+    """Return a query as JSON values: its original windows, and the unit to which they were converted."""
+    original = query.original
+    window = original.window
+    is_duration = isinstance(window, Window) and window.unit is not None
+    return {
+        "sparql": query.expression,
+        "window": written_windows.described(window) if original.has_default else None,
+        "nanoseconds": is_duration,
+        "unit": query.unit,
+        "name": query.name,
+        "paths": query.paths,
+        "semantics": query.semantics,
+        "simple_budget": query.simple_budget,
+        "report": query.report,
+    }
+
+
+def parse_query(content: Described) -> SparqlQuery:
+    """Return the query that JSON values describe. Raises `Damage`."""
+    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
+    options["simple_budget"] = content["simple_budget"].whole(1)
+    if not content["window"].is_none:
+        options["window"] = written_windows.read(content["window"])
+        if content["nanoseconds"].flag():
+            length = {name: content["window"][name].whole(1, INT64_MAX) for name in ("size", "slide")}
+            options["window"] = Window(**length, unit="ns")
+    try:
+        query = SparqlQuery(content["sparql"].unicode(), **options)
+        return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))
+    except (RpqError, RecursionError) as problem:
+        raise Damage(f"a query is not understood: {problem}") from problem
+
+
+KIND = Kind(
+    name="sparql", question=SparqlQuery, start=RunningSparql, described=describe_query, read=parse_query, host=PatternHost
+)

@@ -1,0 +1,435 @@
+r"""The regular expressions of XPath (F&O 5.6.1, XML Schema appendix F), which REGEX and REPLACE take, matched by RE2.
+
+Patterns come from users and from data. RE2 never backtracks, so a match takes at most the size of the pattern times the
+length of the text, and that product is bounded (`MOST_STEPS`). What XPath has and RE2 has not (`\i`, `\c`, `[a-z-[aeiou]]`,
+a negated class inside another as in `[\I:]`) is translated to ranges of code points, of which classes are unions and
+complements; what needs backtracking raises `UnsupportedPattern`. What RE2 has and XPath has not (`\b`, `(?i)`, named
+groups) is an error. `\w` has `_` and letters with accents, as in other libraries of SPARQL.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+
+from rpq.errors import QueryError, install_command
+from rpq.sparql.values.typed_values import NoValue
+
+CharacterSet = tuple[tuple[int, int], ...]
+"""Ranges from a first to a last code point, in order, with gaps between them."""
+
+
+def union(*sets: Iterable[tuple[int, int]]) -> CharacterSet:
+    """Return the characters that are in any of some sets, of which each may have its ranges in any order.
+
+    >>> union([(97, 99)], [(100, 101), (48, 57)])
+    ((48, 57), (97, 101))
+    """
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(one for ranges in sets for one in ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def complement(characters: CharacterSet) -> CharacterSet:
+    """Return all other characters.
+
+    >>> complement(((0, 47), (58, sys.maxunicode)))
+    ((48, 57),)
+    """
+    firsts = [0, *(last + 1 for _, last in characters)]
+    lasts = [*(first - 1 for first, _ in characters), sys.maxunicode]
+    return tuple((first, last) for first, last in zip(firsts, lasts, strict=True) if first <= last)
+
+
+def difference(characters: CharacterSet, without: CharacterSet) -> CharacterSet:
+    """Return the characters of the first set that are not in the second."""
+    return complement(union(complement(characters), without))
+
+
+def characters_of(text: str) -> CharacterSet:
+    """Return the characters that a text is made of: `a-z` is a range, as in a class.
+
+    >>> characters_of("a-c_")
+    ((95, 95), (97, 99))
+    """
+    ranges = re.findall(r"(.)(?:-(.))?", text, re.DOTALL)
+    return union([(ord(first), ord(last or first)) for first, last in ranges])
+
+
+def with_other_case(characters: CharacterSet) -> CharacterSet:
+    """Return a set with the capital or small letters of its letters. O(letters in the set).
+
+    >>> with_other_case(((97, 98),))
+    ((65, 66), (97, 98))
+    """
+    letters, alike = _letters_alike()
+    more: list[tuple[int, int]] = []
+    for first, last in characters:
+        for letter in letters[bisect_left(letters, first) : bisect_right(letters, last)]:
+            more += [(other, other) for other in alike[letter]]
+    return union(characters, more)
+
+
+@lru_cache(maxsize=1)
+def _letters_alike() -> tuple[list[int], dict[int, list[int]]]:
+    """Return the letters with two cases, in order, and for each of them the letters that differ in case alone."""
+    together: dict[str, list[int]] = {}
+    for code in range(sys.maxunicode + 1):
+        letter = chr(code)
+        capital = letter.upper()
+        small = (capital if len(capital) == 1 else letter).lower()
+        if small != letter or capital != letter:
+            together.setdefault(small, []).append(code)
+    alike = {code: codes for codes in together.values() if len(codes) > 1 for code in codes}
+    return sorted(alike), alike
+
+
+@lru_cache(maxsize=64)
+def of_category(name: str) -> CharacterSet:
+    """Return the characters of a category of Unicode (`Lu`), or of a group of them (`L`)."""
+    return union(*(ranges for category, ranges in _categories().items() if category.startswith(name)))
+
+
+@lru_cache(maxsize=1)
+def word_characters() -> CharacterSet:
+    r"""Return what `\w` matches: letters, numbers and `_`."""
+    return union(of_category("L"), of_category("N"), characters_of("_"))
+
+
+@lru_cache(maxsize=1)
+def _categories() -> dict[str, list[tuple[int, int]]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for category, codes in groupby(range(sys.maxunicode + 1), lambda code: unicodedata.category(chr(code))):
+        first, *others = codes
+        found.setdefault(category, []).append((first, others[-1] if others else first))
+    return found
+
+
+MOST_STEPS = 1 << 26
+"""How often a character of a text may meet an instruction of a pattern in one call: at worst about a second."""
+
+_MOST_STEPS_OF_ALL_SEARCHES = 4 * MOST_STEPS
+"""The same of REPLACE, where the search for each match may look at all that follows."""
+_LONGEST_PATTERN = 5_000
+_LONGEST_TRANSLATION = 4_000_000
+_LONGEST_RESULT = 1 << 24
+"""Bytes of what REPLACE makes."""
+_BYTES_A_PIECE = 16
+"""What a group or a text of the replacement counts, beside its bytes, each time that it is written."""
+_MEMORY = 2 << 20
+"""Bytes of a pattern that is compiled."""
+
+_BLANKS = characters_of(" \t\n\r")
+_NAME_BEGINS = characters_of(
+    ":A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
+    "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_NAME_GOES_ON = union(_NAME_BEGINS, characters_of("-.0-9\u00b7\u0300-\u036f\u203f-\u2040"))
+_PLAIN_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"} | {sign: sign for sign in r"\|.?*+(){}-[]^$"}
+_QUANTIFIER = re.compile(r"[*+?]|\{[0-9]+(?:,[0-9]*)?\}")
+_CATEGORY = re.compile(r"\{(Is[A-Za-z0-9-]+|[LMNPZSC][a-z]?)\}")
+_PLAIN = re.compile(r"[^\\$]+")
+_AROUND = ("?=", "?!", "?<=", "?<!")
+
+
+class UnsupportedPattern(NoValue):
+    """A pattern that cannot be matched here; `construct` is a key of `rpq.sparql.syntax.source_text.REFUSED`."""
+
+    def __init__(self, construct: str) -> None:
+        super().__init__(construct)
+        self.construct = construct
+
+
+@dataclass(frozen=True)
+class RegularExpression:
+    """A pattern that is compiled: RE2's."""
+
+    program: Any
+
+    def steps_over(self, data: bytes) -> int:
+        """Return how many steps one search takes at most. Raises `NoValue` for a text that is too long for the pattern."""
+        steps: int = self.program.programsize * len(data)
+        if steps > MOST_STEPS:
+            raise NoValue(f"a text of {len(data):,} bytes is too long for its pattern")
+        return steps
+
+    def matches(self, text: str) -> bool:
+        """Return whether it matches somewhere. Raises `NoValue` for a text that is too long for it."""
+        data = _encoded(text)
+        self.steps_over(data)
+        return self.program.search(data) is not None
+
+
+def require_engine() -> Any:
+    """Return the package that compiles and matches. Raises `QueryError` where it is not installed."""
+    try:
+        import re2
+    except ImportError:
+        raise QueryError(f"REGEX and REPLACE need google-re2: {install_command('sparql')}") from None
+    return re2
+
+
+def compile_pattern(pattern: str, flags: str) -> RegularExpression:
+    """Return the expression that a pattern with flags (s, m, i, x, q) is. Raises `NoValue` for what is none.
+
+    >>> compile_pattern("^a.*[a-z-[aeiou]]$", "i").matches("ABC")
+    True
+    """
+    found = _compile_pattern(pattern, flags)
+    if isinstance(found, NoValue):
+        raise type(found)(*found.args)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _compile_pattern(pattern: str, flags: str) -> RegularExpression | NoValue:
+    """Return the compiled pattern, or the error as a value, so that it is cached as well."""
+    engine = require_engine()
+    try:
+        if unknown := set(flags) - {"s", "m", "i", "x", "q"}:
+            raise NoValue(f"there is no flag {min(unknown)} of regular expressions")
+        if len(pattern) > _LONGEST_PATTERN:
+            raise UnsupportedPattern("a regular expression that is too large")
+        translated = engine.escape(pattern) if "q" in flags else _Translation(pattern, flags).translated()
+        if len(translated) > _LONGEST_TRANSLATION:
+            raise UnsupportedPattern("a regular expression that is too large")
+        options = engine.Options()
+        options.log_errors = False  # RE2 would write them to the standard error
+        options.max_mem = _MEMORY
+        chosen = "".join(sorted(set(flags) & {"s", "m", "i"}))
+        return RegularExpression(engine.compile(f"(?{chosen})" * bool(chosen) + translated, options))
+    except NoValue as problem:
+        return problem
+    except UnicodeEncodeError:
+        return NoValue(f"{pattern!r} has half a surrogate pair")
+    except engine.error as problem:
+        said = str(problem)
+        if "repetition size" in said:
+            return UnsupportedPattern("a repetition of more than 1,000 in a regular expression")
+        if "too large" in said:
+            return UnsupportedPattern("a regular expression that is too large")
+        return NoValue(f"{pattern!r} is no regular expression")
+
+
+def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> str:
+    r"""Replace every match of a pattern in a text (F&O 5.6.4).
+
+    Raises `NoValue`, also where nothing at all is a match, and for what is too long.
+
+    >>> replace_matches("abracadabra", "a(.)", "a$1$1", "")
+    'abbraccaddabbra'
+    """
+    expression = compile_pattern(pattern, flags)
+    if expression.matches(""):
+        raise NoValue(f"{pattern!r} matches the empty string, which cannot be replaced")
+    pieces = [_encoded(replacement)] if "q" in flags else _pieces(replacement, expression.program.groups)
+    data = _encoded(text)
+    steps = expression.steps_over(data)
+    made: list[bytes] = []
+    length = end = 0
+    for found in expression.program.finditer(data):
+        instead = [piece if isinstance(piece, bytes) else (found[piece] or b"") for piece in pieces]
+        made += [data[end : found.start()], *instead]
+        length += found.start() - end + sum(map(len, instead)) + _BYTES_A_PIECE * len(instead)
+        end = found.end()
+        steps += expression.program.programsize * (len(data) - end)  # what the search for the next match may take
+        if steps > _MOST_STEPS_OF_ALL_SEARCHES or length > _LONGEST_RESULT:
+            raise NoValue(f"a text of {len(data):,} bytes is too long for so many replacements")
+    return b"".join([*made, data[end:]]).decode()
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise NoValue("a text has half a surrogate pair") from None
+
+
+def _pieces(replacement: str, groups: int) -> list[bytes | int]:
+    """Return the texts and groups that a replacement is made of."""
+    pieces: list[bytes | int] = []
+    place = 0
+    while place < len(replacement):
+        character, following = replacement[place], replacement[place + 1 : place + 2]
+        if character == "\\":
+            if following not in ("\\", "$"):
+                raise NoValue(f"a backslash in the replacement {replacement!r} stands before \\ or $")
+            pieces.append(following.encode())
+            place += 2
+        elif character == "$":
+            digits = re.match(r"[0-9]{1,9}", replacement[place + 1 :])
+            if digits is None:
+                raise NoValue(f"a $ in the replacement {replacement!r} stands before a number")
+            # As many digits as make the number of a group.
+            length = next((n for n in range(len(digits[0]), 1, -1) if int(digits[0][:n]) <= groups), 1)
+            number = int(digits[0][:length])
+            pieces.append(number if number <= groups else b"")
+            place += 1 + length
+        else:
+            plain = _PLAIN.match(replacement, place)
+            assert plain is not None  # neither of the two signs stands here
+            pieces.append(_encoded(plain[0]))
+            place = plain.end()
+    return pieces
+
+
+class _Translation:
+    """One pattern on its way to RE2."""
+
+    def __init__(self, pattern: str, flags: str) -> None:
+        self._pattern = pattern
+        self._free = "x" in flags
+        self._many_lines = "m" in flags
+        self._ignores_case = "i" in flags
+        self._place = 0
+
+    def translated(self) -> str:
+        made: list[str] = []
+        is_quantified = False
+        while self._place < len(self._pattern):
+            character = self._pattern[self._place]
+            if self._free and character in " \t\n\r":
+                self._place += 1
+                continue
+            quantifier = _QUANTIFIER.match(self._pattern, self._place)
+            if quantifier:
+                if is_quantified and quantifier[0] != "?":
+                    raise self._wrong()
+                made.append(quantifier[0])
+                self._place = quantifier.end()
+                is_quantified = True
+                if self._sees("?"):
+                    made.append("?")
+                    self._place += 1
+                continue
+            is_quantified = False
+            made.append(self._one(character))
+        return "".join(made)
+
+    def _one(self, character: str) -> str:
+        if character == "[":
+            return self._written(self._class())
+        if character == "\\":
+            escape = self._escape()
+            return f"\\x{{{ord(escape):x}}}" if isinstance(escape, str) else self._written(escape)
+        self._place += 1
+        if character in "{}]":
+            raise self._wrong()
+        if character == "(" and self._sees("?"):
+            if self._sees(*_AROUND):
+                raise UnsupportedPattern("look-around in a regular expression")
+            if not self._sees("?:"):
+                raise self._wrong()
+            self._place += 2
+            return "(?:"
+        return r"\z" if character == "$" and not self._many_lines else character
+
+    def _class(self) -> CharacterSet:
+        """Read a class in brackets, with the class that is subtracted from it, if any."""
+        self._place += 1
+        is_negated = self._sees("^")
+        self._place += is_negated
+        characters: list[tuple[int, int]] = []
+        others: list[CharacterSet] = []
+        without: CharacterSet = ()
+        while not (self._sees("]") and (characters or others)):
+            if self._sees("-[") and (characters or others):
+                self._place += 1
+                without = self._class()
+                if not self._sees("]"):
+                    raise self._wrong()
+                break
+            first = self._member()
+            is_range = self._sees("-") and not self._sees("-]", "-[", "--[")
+            if not isinstance(first, str):
+                if is_range:
+                    raise self._wrong()
+                others.append(first)
+                continue
+            last = first
+            if is_range:
+                self._place += 1
+                end = self._member()
+                if not isinstance(end, str) or end < first:
+                    raise self._wrong()
+                last = end
+            characters.append((ord(first), ord(last)))
+        self._place += 1
+        found = union(characters)
+        if self._ignores_case:  # which is about characters as they are written, and not about categories (F&O 5.6.1.1)
+            found = with_other_case(found)
+        found = union(found, *others)
+        return difference(complement(found) if is_negated else found, without)
+
+    def _member(self) -> str | CharacterSet:
+        """Read a character of a class, or the set that an escape stands for."""
+        character = self._pattern[self._place : self._place + 1]
+        if not character or character in "[]":
+            raise self._wrong()
+        if character == "\\":
+            return self._escape()
+        self._place += 1
+        return character
+
+    def _escape(self) -> str | CharacterSet:
+        """Read an escape: return the character that it is, or the set that it stands for."""
+        letter = self._pattern[self._place + 1 : self._place + 2]
+        self._place += 2
+        if not letter:
+            raise self._wrong()
+        if letter in _PLAIN_ESCAPES:
+            return _PLAIN_ESCAPES[letter]
+        if letter in "pP" and (category := _CATEGORY.match(self._pattern, self._place)):
+            self._place = category.end()
+            if category[1].startswith("Is"):
+                raise NoValue(f"blocks of Unicode such as {category[1]} are not known")
+            found = of_category(category[1])
+        elif letter in "123456789":
+            raise UnsupportedPattern("a back-reference in a regular expression")
+        elif letter.lower() in "sdwic":
+            found = _of_letter(letter.lower())
+        else:
+            raise self._wrong()
+        return complement(found) if letter.isupper() else found
+
+    def _written(self, characters: CharacterSet) -> str:
+        """Return a class of RE2 in which letters match only their own case."""
+        written = _as_ranges(characters)
+        return f"(?-i:{written})" if self._ignores_case else written
+
+    def _sees(self, *texts: str) -> bool:
+        return self._pattern.startswith(texts, self._place)
+
+    def _wrong(self) -> NoValue:
+        return NoValue(f"{self._pattern!r} is no regular expression")
+
+
+def _of_letter(letter: str) -> CharacterSet:
+    """Return the set that `\\s`, `\\d`, `\\w`, `\\i` or `\\c` stands for."""
+    match letter:
+        case "s":
+            return _BLANKS
+        case "d":
+            return of_category("Nd")
+        case "w":
+            return word_characters()
+    return _NAME_BEGINS if letter == "i" else _NAME_GOES_ON
+
+
+@lru_cache(maxsize=64)
+def _as_ranges(characters: CharacterSet) -> str:
+    if not characters:
+        return r"[^\x00-\x{10ffff}]"
+    ranges = (f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in characters)
+    return f"[{''.join(ranges)}]"
