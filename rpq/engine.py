@@ -32,8 +32,8 @@ from rpq.running.intake import EventClock, over_one_event
 from rpq.running.limits import default_limit
 from rpq.running.retention import keep_option, refuse_if_lost
 from rpq.running.statistics import Statistics, statistics_of
-from rpq.sparql import written_sparql
-from rpq.sparql.explained_sparql import SparqlExplanation
+from rpq.sparql import running_query
+from rpq.sparql.explanation import SparqlExplanation
 from rpq.state.engine_state import read_state, write_state
 from rpq.state.state_content import EventsState, KeptWindow
 from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event

@@ -22,8 +22,8 @@ from rpq.queries.query import PatternQuery, Query
 from rpq.queries.readings import LabelSet, Reading
 from rpq.results.blocks import place_rows
 from rpq.results.column_kernels import Names, Region, joined_lines, spread
-from rpq.sparql.scope import atoms_of
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.algebra import atoms_of
+from rpq.sparql.query import SparqlQuery
 from rpq.stream.chunk import Chunk
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary

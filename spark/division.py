@@ -25,7 +25,7 @@ from rpq.engine import Engine
 from rpq.queries.protocol import Division
 from rpq.queries.query import PatternQuery
 from rpq.running.limits import default_limit
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.query import SparqlQuery
 from rpq.stream.vertices import VertexDictionary
 
 _SEED = 42

@@ -19,7 +19,7 @@ from rpq.readers import RdfReading, open_reader
 from rpq.readers.rdf import canonical_lines, statements
 from rpq.readers.rdf import times as rdf_times
 from rpq.readers.rdf.canonical_lines import kinds_of, lines_of, rdf_term, vertex_text
-from rpq.sparql.terms import RDF, XSD, literal_text
+from rpq.sparql.values.terms import RDF, XSD, literal_text
 
 ox = pytest.importorskip("pyoxigraph")
 rdflib = pytest.importorskip("rdflib")

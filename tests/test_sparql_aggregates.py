@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from rpq.queries.pattern import Variable
-from rpq.sparql.aggregates import Extremum, accumulator
 from rpq.sparql.algebra import Aggregate
 from rpq.sparql.values.aggregates import Extremum, accumulator
 from rpq.sparql.values.operators import order_key

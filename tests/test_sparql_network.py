@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from rpq import automata
 from rpq.errors import SparqlError
 from rpq.patterns.meanings import NamedVertex, PathRead
-from rpq.sparql.network.conjunction_parts import ConjunctionPart
-from rpq.sparql.network.delta_bags import DeltaBag, bag_of, together
-from rpq.sparql.network.evaluating import Network
-from rpq.sparql.network.net_events import netted
-from rpq.sparql.network.planning import planned
+from rpq.sparql.network.bags import DeltaBag, bag_of, merge_bags
+from rpq.sparql.network.conversions import net_changes
+from rpq.sparql.network.evaluation import Network
+from rpq.sparql.network.planning import ConjunctionPart, plan_network
 from rpq.sparql.network.term_ids import TermIds
 from rpq.sparql.syntax.reading import read
 from tests.reference import evaluate

@@ -61,8 +61,8 @@ class QueryOptions:
         from rpq.stream.window import kind_of_text
 
         if text is not None and self.window is None and self.slide is None and is_sparql(text, self.language):
-            from rpq.sparql.reading import read
-            from rpq.sparql.scope import reads_default
+            from rpq.sparql.algebra import reads_default
+            from rpq.sparql.syntax.reading import read
 
             if has_static or not reads_default(read(text, paths=self.paths).body):
                 return
@@ -138,7 +138,7 @@ class QueryOptions:
         from rpq.errors import QueryError
         from rpq.queries.language import language_of, unsuitable_option
         from rpq.queries.pattern import Pattern
-        from rpq.sparql.reading import read
+        from rpq.sparql.syntax.reading import read
 
         language = self.language or language_of(text)
         try:
@@ -164,7 +164,7 @@ class QueryOptions:
 def convert_windows(query: Query, unit: str | None) -> Query:
     """Convert windows that a query's text declares as durations to the stream's unit.  Raises `QueryError`."""
     from rpq.errors import QueryError
-    from rpq.sparql.sparql_query import SparqlQuery
+    from rpq.sparql.query import SparqlQuery
 
     if not isinstance(query, SparqlQuery) or not query.declares_durations:
         return query

@@ -420,7 +420,7 @@ def columns_of_text(
 
 def _of_sparql() -> type[Query]:
     """Return the class of queries in SPARQL, which lives in a package above this one: it is imported by its name."""
-    found: type[Query] = import_module("rpq.sparql.sparql_query").SparqlQuery
+    found: type[Query] = import_module("rpq.sparql.query").SparqlQuery
     return found
 
 

@@ -7,7 +7,7 @@ the formats, and how an installed package adds one.  `edges`, `jsonl` and `rdf` 
     bytes (source) → records (text.quotes) → fields (text.detection, line_layout, parsing, jsonlines; fields) → columns
     (text.textfile, parquet, rdf) → rows that are wanted (where, predicate) → one stream (inputs) → a part of it (selection)
 
-Imports from the engine's layers below (`rpq.stream`, `rpq.arrays`, `rpq.sparql.terms`), never from the command line.
+Imports from the engine's layers below (`rpq.stream`, `rpq.arrays`, `rpq.sparql.values.terms`), never from the command line.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from rpq.queries.query import PatternQuery, Query
 from rpq.queries.query_file import Place, QueryEntry, query_entry
 from rpq.serve import models
 from rpq.serve.models import FieldsError, converted
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.query import SparqlQuery
 from rpq.stream.durations import DurationError, duration_text, parse_duration
 from rpq.stream.window import Window, kind_of_text, size_and_slide
 

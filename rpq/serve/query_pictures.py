@@ -9,7 +9,7 @@ from rpq.cli.explain import describe
 from rpq.queries.query import PatternQuery, Query
 from rpq.serve.drawn_graphs import Arrow, Node, drawn
 from rpq.serve.models import Explained
-from rpq.sparql.sparql_query import SparqlQuery
+from rpq.sparql.query import SparqlQuery
 
 if TYPE_CHECKING:
     from rpq.patterns.explanation import Explanation

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rpq.queries.pattern_text import Atom, Blank, Constant, Term, Variable
+from rpq.queries.pattern import Atom, Blank, Constant, Term, Variable
 from rpq.stream.durations import NANOSECONDS, duration_text
 from rpq.stream.window import Window
 

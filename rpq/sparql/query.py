@@ -10,12 +10,10 @@ from typing import Any, Literal, Self
 
 from rpq import automata
 from rpq.errors import QueryError
-from rpq.queries.centre import Centre, centre_at, stands_in_all
-from rpq.queries.label_set import LabelSet
-from rpq.queries.language import unfit
-from rpq.queries.pattern_text import Variable, never_simple
+from rpq.queries.language import unsuitable_option
+from rpq.queries.pattern import Centre, Variable, centre_at, never_simple, stands_in_all
 from rpq.queries.query import Query, compiled
-from rpq.queries.readings import Reading
+from rpq.queries.readings import LabelSet, Reading
 from rpq.results.typed_columns import ColumnKind, TypedColumns
 from rpq.sparql.algebra import (
     Aggregate,

@@ -14,19 +14,17 @@ import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, RpqError
-from rpq.files.described import Damage, Described
-from rpq.paths.budget import aside_of, budget_error
+from rpq.files.json_values import Damage, JsonValue
+from rpq.paths.path_query import read_aside_roots, set_aside_error
 from rpq.patterns import tables
-from rpq.patterns.delivered import PartRows
-from rpq.patterns.directed_atoms import Neighbours, Roots
-from rpq.patterns.directed_atoms import PathRead as AskedPath
-from rpq.patterns.path_relations import STATIC_ALONE, Need, PathContent
-from rpq.patterns.pattern_host import PatternHost, Place
-from rpq.patterns.plan_shapes import shaped_parts
-from rpq.patterns.shared_relations import Content
-from rpq.patterns.windowed_reads import EdgeRead, PathRead, WindowedReads
-from rpq.queries import written_windows
-from rpq.queries.kinds import Kind
+from rpq.patterns.joins.plan import shaped_parts
+from rpq.patterns.meanings import Neighbours, PathRead, Roots
+from rpq.patterns.pattern_host import PatternHost
+from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
+from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent
+from rpq.patterns.relations.shared_relations import Content
+from rpq.patterns.rows.delivered import PartRows, Place
+from rpq.queries.kinds import Kind, read_window, window_json
 from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Telling, Worker
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
@@ -118,7 +116,7 @@ class RunningSparql(RunningQuery):
             self._take_out(leaf)
         self._reads.leave()
 
-    def _windowed(self, read: Read) -> EdgeRead | PathRead:
+    def _windowed(self, read: Read) -> WindowedEdge | WindowedPath:
         """Return what an atom reads as a request for relations."""
         place = self._places.get(read.window)  # None: the static edges alone
         if isinstance(read.of, PathRead):
@@ -419,7 +417,7 @@ def describe_query(query: SparqlQuery) -> dict[str, Any]:
     is_duration = isinstance(window, Window) and window.unit is not None
     return {
         "sparql": query.expression,
-        "window": written_windows.described(window) if original.has_default else None,
+        "window": window_json(window) if original.has_default else None,
         "nanoseconds": is_duration,
         "unit": query.unit,
         "name": query.name,
@@ -430,12 +428,12 @@ def describe_query(query: SparqlQuery) -> dict[str, Any]:
     }
 
 
-def parse_query(content: Described) -> SparqlQuery:
+def parse_query(content: JsonValue) -> SparqlQuery:
     """Return the query that JSON values describe. Raises `Damage`."""
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
     options["simple_budget"] = content["simple_budget"].whole(1)
     if not content["window"].is_none:
-        options["window"] = written_windows.read(content["window"])
+        options["window"] = read_window(content["window"])
         if content["nanoseconds"].flag():
             length = {name: content["window"][name].whole(1, INT64_MAX) for name in ("size", "slide")}
             options["window"] = Window(**length, unit="ns")

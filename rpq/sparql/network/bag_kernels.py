@@ -1,8 +1,9 @@
 """Kernels that maintain bags of rows under changes: joins, left joins, EXISTS and NOT EXISTS by key, products, and DISTINCT.
 
 In `MatchedRows` the rows of the left, those of the right if they are joined, and the keys are entries of row bags
-(`rpq.patterns.row_bags`). The upper half of the count of a key is the number of rows of the right with that key, the lower
-half the number of entries in its two lists: the rows of each side with that key. A deleted row stays in its list until the
+(`rpq.patterns.rows.row_bags`).
+The upper half of the count of a key is the number of rows of the right with that key, the
+lower half the number of entries in its two lists: the rows of each side with that key. A deleted row stays in its list until the
 space is needed, since it often returns.
 
 An event changes entries, and rows are joined as they change. At the end of the event, keys that got their first partner or
@@ -19,7 +20,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.patterns.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, add_in_event, settle
+from rpq.patterns.rows.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, add_in_event, settle
 from rpq.sparql.network.bags import DeltaBag
 
 Mode = Literal["join", "left join", "exists", "not exists"]
@@ -374,7 +375,7 @@ class CountedRows:
         """Apply changes and return the rows that appeared or disappeared."""
         fields = self._bags.bags.fields
         if fields[USED] - fields[FREE] + len(bag) > fields[ROOM]:
-            self._bags.have_room(len(bag))
+            self._bags.make_room(len(bag))
         rows, weights, events, count = change_counted(
             self._bags.view, np.ascontiguousarray(bag.rows).reshape(-1), bag.weights, bag.events, self._width
         )

@@ -13,7 +13,7 @@ from rpq.arrays.hashing import clear, first_candidate, id_at, mixed, next_candid
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns import tables
-from rpq.patterns.delivered import PartRows
+from rpq.patterns.rows.delivered import PartRows
 from rpq.results.delta import Delta, IdRows
 from rpq.sparql.network.bags import DeltaBag
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
-from rpq.queries.pattern_text import Constant, Variable
+from rpq.queries.pattern import Constant, Variable
 from rpq.sparql.algebra import Call, Formula, variables_of
 from rpq.sparql.network.bags import UNBOUND
 from rpq.sparql.network.group_sums import LARGEST, NO_NUMBER

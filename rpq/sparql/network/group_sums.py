@@ -1,6 +1,7 @@
 """Groups whose aggregates are counts, sums and averages of whole numbers: a kernel.
 
-A group is an entry of row bags (`rpq.patterns.row_bags`) whose count is how many rows it has. Beside it, for each aggregate,
+A group is an entry of row bags (`rpq.patterns.rows.row_bags`) whose count is how many rows it has.
+Beside it, for each aggregate,
 are the sum of the numbers, how many there are, and how many values are no numbers or unbound. Numbers are below 2³¹, so that
 sums of all rows that fit into memory fit into 64 bits. What else there may be (decimals, larger numbers, strings as
 extrema) is not summed here: `rpq.sparql.network.groups` goes on with accumulators then, which it makes of the sums.

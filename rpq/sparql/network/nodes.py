@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from rpq.patterns.row_bags import FREE, ROOM, USED, RowBags
-from rpq.queries.pattern_text import Constant, Variable
+from rpq.patterns.rows.row_bags import FREE, ROOM, USED, RowBags
+from rpq.queries.pattern import Constant, Variable
 from rpq.sparql.algebra import Formula
 from rpq.sparql.algebra_text import formula_text
 from rpq.sparql.network.bag_kernels import CountedRows, change_product
@@ -376,7 +376,7 @@ class ProductNode(Node):
         ])  # fmt: skip
         fields = self._bags.bags.fields
         if fields[USED] - fields[FREE] + len(events) > fields[ROOM]:
-            self._bags.have_room(len(events))
+            self._bags.make_room(len(events))
         rows, weights, told_events, count = change_product(
             self._bags.view,
             np.concatenate([change.rows.reshape(-1) for change in changes]).astype(np.int32),

@@ -20,10 +20,9 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
 
-from rpq.patterns.directed_atoms import DirectedAtom, PathRead, directed
-from rpq.patterns.meanings import Meaning, Named, meanings_of, variable
-from rpq.patterns.plan import plan_pattern
-from rpq.queries.pattern_text import Variable
+from rpq.patterns.joins.plan import plan_pattern
+from rpq.patterns.meanings import DirectedAtom, Meaning, NamedVertex, PathRead, direct_atoms, meanings_of, variable
+from rpq.queries.pattern import Variable
 from rpq.sparql.algebra import (
     Aggregate,
     Call,
@@ -98,8 +97,8 @@ class ConjunctionPart(NamedTuple):
         return [variable(name) for name in self.columns]
 
     def __str__(self) -> str:
-        def told(term: str | Named) -> str:
-            return f"<{term.name}>" if isinstance(term, Named) else term
+        def told(term: str | NamedVertex) -> str:
+            return f"<{term.name}>" if isinstance(term, NamedVertex) else term
 
         return " . ".join(f"{told(source)} {read} {told(target)}" for source, read, target in self.meaning.edges)
 
@@ -110,7 +109,7 @@ def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[Conj
     windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
     for window in windows:
         mine = [one.atom for one in conjunction.atoms if one.window == window]
-        atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in directed(mine)]  # type: ignore[arg-type]
+        atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in direct_atoms(mine)]  # type: ignore[arg-type]
     return [_parts(meaning, needed) for meaning in meanings_of(atoms, isomorphism=False)]
 
 

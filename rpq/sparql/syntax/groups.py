@@ -26,7 +26,7 @@ from rpq.automata.expressions import (
     SizeError,
 )
 from rpq.automata.symbols import Symbol
-from rpq.queries.pattern_text import Atom, Blank, Term, Variable
+from rpq.queries.pattern import Atom, Blank, Term, Variable
 from rpq.sparql.algebra import (
     UNIT,
     Aggregate,
@@ -110,7 +110,7 @@ def atoms_of_path(
     """Return the atoms of a path between two terms: a conjunction, or unions of these; with `whole` a single atom.
 
     >>> from rpq.automata import parse
-    >>> from rpq.queries.pattern_text import Variable
+    >>> from rpq.queries.pattern import Variable
     >>> names = iter("123")
     >>> asked = atoms_of_path(
     ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, fresh=lambda: Blank(next(names)), whole=False
