@@ -1,10 +1,9 @@
 """Kernels that maintain bags of rows under changes: joins, left joins, EXISTS and NOT EXISTS by key, products, and DISTINCT.
 
 In `MatchedRows` the rows of the left, those of the right if they are joined, and the keys are entries of row bags
-(`rpq.patterns.rows.row_bags`).
-The upper half of the count of a key is the number of rows of the right with that key, the
-lower half the number of entries in its two lists: the rows of each side with that key. A deleted row stays in its list until the
-space is needed, since it often returns.
+(`rpq.patterns.rows.row_bags`). The upper half of the count of a key is the number of rows of the right with that key,
+the lower half the number of entries in its two lists: the rows of each side with that key. A deleted row stays in its
+list until the space is needed, since it often returns.
 
 An event changes entries, and rows are joined as they change. At the end of the event, keys that got their first partner or
 lost their last one add or remove all their rows of the left. Other changed rows of the left are added or removed alone,
