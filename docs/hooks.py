@@ -66,7 +66,7 @@ def _text(path: str) -> str:
 
 
 def _pages(config: MkDocsConfig) -> dict[str, str]:
-    """The page that shows a file of the repository, as a whole."""
+    """Return the whole page that shows a file of the repository."""
     shown: dict[str, str] = {}
     for page in Path(config.docs_dir).rglob("*.md"):
         name = page.relative_to(config.docs_dir).as_posix()
@@ -77,7 +77,7 @@ def _pages(config: MkDocsConfig) -> dict[str, str]:
 
 
 def _with_links(text: str, origin: str, *, page_of: dict[str, str], config: MkDocsConfig, files: Files) -> str:
-    """The text of a file with links that work on the site; pages are all in one folder."""
+    """Return the text of a file with links that work on the site; pages are all in one folder."""
 
     def link(found: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(origin), found[1]))
@@ -107,7 +107,7 @@ def _helps() -> Iterator[str]:
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    """A command and all below it, with the words that call them."""
+    """Return a command and all below it, with the words that call them."""
     yield name, command
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=name)

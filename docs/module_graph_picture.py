@@ -105,7 +105,7 @@ def _heading(graph: Graph) -> str:
 
 
 def _chips(modules: list[Module], floor: str, left: float, right: float) -> tuple[str, float]:
-    """The boxes of a floor's modules, a line and more for each folder in it, from y = 0; and the height that they take."""
+    """Return the boxes of the modules of a floor from y = 0, a line or more for each folder in it, and their height."""
     x, y, drawn = left, 10.0, []
     for folder, inside in groupby(sorted(modules, key=lambda module: _place(module, floor)), lambda m: _place(m, floor)[0]):
         if x > left:
@@ -131,7 +131,7 @@ def _chips(modules: list[Module], floor: str, left: float, right: float) -> tupl
 
 
 def _place(module: Module, floor: str) -> tuple[str, str]:
-    """The folder inside its floor that a module stands in, and its own name."""
+    """Return the folder inside its floor that a module stands in, and its own name."""
     inside = module.name.removeprefix(floor).lstrip(".").split(".")
     folders = inside if module.last_name == "__init__" else inside[:-1]
     return "/".join(filter(None, folders)), module.last_name

@@ -1,4 +1,4 @@
-"""Alerts while money moves: who, from accounts under suspicion, can now reach an exchange within a day?
+"""Alerts while money moves: tell who, from accounts under suspicion, can now reach an exchange within a day.
 
 Transfers come one at a time, with their times. An alert says by which path; when a transfer is called back, or a day has
 passed, the alert is withdrawn. Prints:
