@@ -24,8 +24,8 @@ ALLOWED = {
     "paths/direction.py",  # follows paths backwards where none is in doubt
     "patterns/chains.py",  # what is between two simple paths is no simple path
     "paths/sharing.py",  # trees of walks alone are shared
-    "sparql/running_sparql.py",  # as path_relations
-    "sparql/sparql_query.py",  # as query.py
+    "sparql/running_query.py",  # as path_relations
+    "sparql/query.py",  # as query.py
     "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need
 }
 
