@@ -25,9 +25,8 @@ from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
 from rpq.readers.rdf.rdf_format import RdfReading
-from rpq.serve.file_feed import FileFeed
-from rpq.serve.playback import Playback
-from rpq.serve.posted_tuples import read_posted
+from rpq.serve.feeds import FileFeed, Playback
+from rpq.serve.requests import read_posted
 from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, cut_splits, split_json
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError

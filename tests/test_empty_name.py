@@ -18,7 +18,7 @@ from pyarrow import parquet as pq
 import rpq
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, open_reader
-from rpq.serve.posted_tuples import ARROW, CSV, JSON_LINES, read_posted
+from rpq.serve.requests import ARROW, CSV, JSON_LINES, read_posted
 from tests.test_kafka_messages import Sent
 
 Row = dict[str, Any]

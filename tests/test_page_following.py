@@ -316,7 +316,7 @@ SHOWN = {
 
 
 def test_names_are_shown_whatever_is_invisible_in_them(windows: Windows):
-    from rpq.serve.drawn_graphs import Node, drawn
+    from rpq.serve.query_checks import Node, drawn
 
     with ScriptedServer(expression=f"<{OVERRIDE}knows>/b") as server:
         page = windows.open(server.address)

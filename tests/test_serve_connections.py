@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from rpq.serve.connections import Repetitions, room_for
-from rpq.serve.running_server import Tls, TlsError
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.models import ServeLimits
+from rpq.serve.serving import Tls, TlsError
 from tests.served import NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}

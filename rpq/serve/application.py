@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib.resources import files
@@ -21,25 +22,32 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rpq.cli.reporting import compile_kernels, kernels_of
 from rpq.errors import RpqError
 from rpq.queries.query import Query
-from rpq.serve import answer_formats, models
-from rpq.serve.asked_queries import language_told, query_told
-from rpq.serve.change_hub import EVENT_ID, Place
-from rpq.serve.engine_jobs import ServiceFailed
-from rpq.serve.followed_changes import FollowedChanges, event_text, left
-from rpq.serve.guards import Admission, Guarded
-from rpq.serve.json_values import json_text, json_value
-from rpq.serve.operations import TEXT, Operation, Operations
-from rpq.serve.playback import Playback
-from rpq.serve.posted_tuples import POSTED, TYPES, read_posted
-from rpq.serve.problems import Problem, problem_of, refused, told
+from rpq.serve import models
+from rpq.serve.changes import FollowedChanges, Place, event_text, left
+from rpq.serve.engine_thread import ServiceFailed
+from rpq.serve.feeds import Playback
+from rpq.serve.models import json_text, json_value
+from rpq.serve.operations import TEXT, Admission, Guarded, Operation, Operations
 from rpq.serve.query_checks import QueryChecks
-from rpq.serve.ready_kernels import ReadyKernels
-from rpq.serve.request_bodies import RequestBodies, content_type
+from rpq.serve.requests import (
+    POSTED,
+    TYPES,
+    Problem,
+    RequestBodies,
+    content_type,
+    language_told,
+    problem_of,
+    query_told,
+    read_posted,
+    refused,
+    told,
+)
+from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, vertex_of, witness_told
 from rpq.serve.service import Service
-from rpq.serve.serving_figures import ServingFigures
-from rpq.serve.told_witness import vertex_of, witness_told
+from rpq.sparql.query import SparqlQuery
 
 Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
@@ -229,12 +237,12 @@ class Application:
         },
     )
     async def get_answers(self, request: Request, name: str, wanted: models.AnswersWanted) -> Response:
-        format = answer_formats.FORMATS[wanted.format]
+        format = FORMATS[wanted.format]
 
-        def read() -> answer_formats.AnswersRead:
+        def read() -> AnswersRead:
             query = self.service.see_that_there_is(name)
             answers = self.service.engine.answers(name)
-            return answer_formats.AnswersRead(
+            return AnswersRead(
                 columns=tuple(query.columns),
                 answers=answers,
                 limit=wanted.limit,
@@ -307,7 +315,7 @@ class Application:
         "of an event, given back, goes on behind it.",
         parameters=models.ChangesWanted,
         more_parameters=(
-            {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{EVENT_ID}$"}},
+            {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{models.EVENT_ID}$"}},
         ),
         gives={"text/event-stream": TEXT},
         refusals=(404, 429),
@@ -428,3 +436,30 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     if path.startswith("/queries/") and status == 404:
         message += "; expected /queries/NAME, or answers, witness or explain behind it, with each / of the name as %2F"
     return refused(Problem(status, type_, f"{request.method}: {message}", None, getattr(error, "headers", None)))
+
+
+MOST_KNOWN = 10_000
+
+
+class ReadyKernels:
+    """Sees to it that the engine finds what a query needs; one query at a time."""
+
+    def __init__(self, *, threads: int = 1, state: bool = False) -> None:
+        self._threads = threads
+        self._state = state
+        self._lock = threading.Lock()
+        self._known: set[Hashable] = set()
+
+    def see_to(self, query: Query, *, integers: bool = False, witness: bool = False) -> None:
+        """Compile what is not compiled yet; seconds or more the first time ever, nothing the second time."""
+        kind = (kernels_of(query), integers, witness, query.expression if isinstance(query, SparqlQuery) else None)
+        if kind in self._known:
+            return
+        with self._lock:
+            if kind in self._known:
+                return
+            compile_kernels(
+                [query], integers=integers, threads=self._threads, witness=witness, state=self._state, quiet=True
+            )
+            if len(self._known) < MOST_KNOWN:
+                self._known.add(kind)

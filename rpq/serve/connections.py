@@ -22,7 +22,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.models import ServeLimits
 
 LOG = logging.getLogger("rpq.serve")
 

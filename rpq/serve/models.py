@@ -5,8 +5,11 @@ Responses are made of these models, requests are checked against them, and the d
 
 from __future__ import annotations
 
+import datetime
 import functools
+import math
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -14,8 +17,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rpq.errors import QueryError
 from rpq.readers.column_names import did_you_mean
-from rpq.serve.change_hub import EVENT_ID
-from rpq.serve.json_values import json_text
+
+EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"
+"""A position, the part of it where there are several, and the run of the server that it is of."""
 
 Json = dict[str, Any]
 
@@ -330,3 +334,59 @@ def _expected(schema: Json) -> str:
 def _shown(value: Any) -> str:
     text = json_text(value).decode()
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def json_value(value: Any) -> Any:
+    """A vertex, a value of SPARQL or a time as JSON: what JSON has no word for is text.
+
+    >>> [json_value(value) for value in (1, "x", None, float("nan"), datetime.date(2024, 5, 1))]
+    [1, 'x', None, 'NaN', '2024-05-01']
+    """
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "INF" if value > 0 else "-INF"
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value)
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=json_value)
+
+
+def json_text(value: Any) -> bytes:
+    """A model, or another value, as JSON in UTF-8, on one line without blanks.
+
+    >>> json_text({"name": "ü\\n"}).decode()
+    '{"name":"ü\\\\n"}'
+    """
+    return _ENCODER.encode(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeLimits:
+    """Limits of a server: `body_bytes` of one request, `queries` that are registered over HTTP, `followers` at once.
+
+    `lag_rows` is how many rows of changes may wait for a follower before it is dropped, `kept_rows` how many are kept for
+    those who come back, `waiting_bytes` how many bytes of bodies may wait for the engine, those under way included.
+
+    At most `connections` are open. The head of a request, and each further part of a body, has to come within
+    `request_seconds`; a connection without a request, or whose client does not read, is closed after `idle_seconds`.
+
+    The text of a query has at most `expression_bytes`; compiling and explaining it takes `check_seconds` at most.
+
+    >>> ServeLimits().queries
+    1000
+    """
+
+    body_bytes: int = 16 << 20
+    queries: int = 1000
+    followers: int = 1000
+    lag_rows: int = 100_000
+    kept_rows: int = 100_000
+    waiting_bytes: int = 256 << 20
+    connections: int = 2000
+    request_seconds: float = 20.0
+    idle_seconds: float = 75.0
+    expression_bytes: int = 64 << 10
+    check_seconds: float = 5.0

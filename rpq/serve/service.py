@@ -20,11 +20,11 @@ import pyarrow as pa
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.queries.kinds import single_thread_warning
 from rpq.running.statistics import LatencyCounts
-from rpq.serve.asked_queries import QueryDefaults
-from rpq.serve.change_hub import ChangeHub
-from rpq.serve.engine_jobs import (
+from rpq.serve.changes import ChangeHub, Published
+from rpq.serve.engine_thread import (
     Applied,
     Call,
+    EngineThread,
     NameTaken,
     NoSuchQuery,
     NotApplied,
@@ -33,12 +33,9 @@ from rpq.serve.engine_jobs import (
     StorageUnavailable,
     TooManyQueries,
 )
-from rpq.serve.engine_thread import EngineThread
-from rpq.serve.posted_tuples import can_be_joined, joined
-from rpq.serve.published import Published
-from rpq.serve.serve_limits import ServeLimits
-from rpq.serve.served_state import ServedState
-from rpq.serve.storage import EngineOptions, Loaded, Outage, Storage
+from rpq.serve.models import ServeLimits
+from rpq.serve.requests import QueryDefaults, can_be_joined, joined
+from rpq.serve.storage import EngineOptions, Loaded, Outage, ServedState, Storage
 
 if TYPE_CHECKING:
     from rpq.engine import Engine

@@ -1,12 +1,8 @@
-"""What a server has on disk: the checkpoint, the journal that goes on from it, and the lock that lets one server have them.
-
-A checkpoint says which journal goes on from it, so the next journal is made first, as `FILE.journal.new`; then the
-checkpoint that names it is put in place; then the journal gets its name.  Whatever ends the server in between, one
-checkpoint is there, and its journal.
-"""
+"""What a server's checkpoint says beside the engine's state."""
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -14,15 +10,15 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
+from rpq.files.json_values import Damage, JsonValue
 from rpq.kafka.checkpoint import RunLock
-from rpq.serve.asked_queries import QueryDefaults, query_asked
-from rpq.serve.served_state import ServedState, read_served_state, write_served_state
+from rpq.serve.requests import QueryDefaults, query_asked
 from rpq.serve.tuple_journal import (
     JournalContent,
     JournalError,
@@ -35,6 +31,59 @@ from rpq.serve.tuple_journal import (
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
+
+KEY = "rpq serve"
+VERSION = 2
+
+
+class ServedStateError(RpqError):
+    """A checkpoint that a server cannot go on from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedState:
+    """`run` tells whose the positions are; `progress` is how far an input had come, as the input tells it.
+
+    `journal` is the identity of the journal that goes on from here, and `generation` its number; a checkpoint of version 1
+    does not know it.
+    """
+
+    run: str
+    position: int
+    progress: Any = None
+    tuples: int = 0
+    late: int = 0
+    journal: str | None = None
+    generation: int = 0
+
+
+def write_served_state(engine: Engine, path: str, state: ServedState) -> None:
+    """Write the checkpoint, on disk when this returns; until then it is the one before."""
+    engine.save(path, extra={KEY: json.dumps({"version": VERSION, **asdict(state)})})
+
+
+def read_served_state(engine: Engine, path: str) -> ServedState:
+    """What stands in the checkpoint of which an engine was restored.  Raises `ServedStateError`."""
+    text = engine.extra.get(KEY)
+    if text is None:
+        raise ServedStateError(f"{path}: is no checkpoint of `rpq serve`; name another file, or move it away")
+    try:
+        content = JsonValue.parsed(text, KEY)
+        version = content["version"].whole()
+        if version not in (1, VERSION):
+            raise ServedStateError(f"{path}: is no checkpoint of this version of `rpq serve`; move it away to start anew")
+        return ServedState(
+            run=content["run"].text(),
+            position=content["position"].whole(0),
+            progress=content["progress"].value,
+            tuples=content["tuples"].whole(0),
+            late=content["late"].whole(0),
+            journal=None if version == 1 else content["journal"].text(),
+            generation=0 if version == 1 else content["generation"].whole(0),
+        )
+    except Damage as problem:
+        raise ServedStateError(f"{path}: is a damaged checkpoint: {problem}; move it away to start anew") from problem
+
 
 LOG = logging.getLogger("rpq.serve")
 

@@ -1,25 +1,143 @@
-"""What a server counts: for the page, for those who list queries, and for Prometheus."""
+"""Answers as responses: JSON, CSV, Arrow."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+from msgspec import Raw
 
 from rpq.cli.reporting import peak_memory_bytes
+from rpq.files.table_formats import csv_lines, json_arrays
+from rpq.paths.path import Path
+from rpq.patterns.witness import Step, Witness
+from rpq.results.answers import Answers
 from rpq.running.statistics import engine_families, latency_family
 from rpq.serve import models
-from rpq.serve.asked_queries import query_told
-from rpq.serve.json_values import json_value
+from rpq.serve.models import json_text, json_value
+from rpq.serve.requests import query_told
 
 if TYPE_CHECKING:
     from rpq.serve.connections import Connections
     from rpq.serve.service import Service
+
+@dataclass(frozen=True, kw_only=True)
+class AnswersRead:
+    """The answers of a query at a position, of which `limit` are wanted."""
+
+    columns: tuple[str, ...]
+    answers: Answers
+    limit: int
+    time: Any
+    position: int
+
+    @property
+    def table(self) -> pa.Table:
+        return self.answers.to_arrow().slice(0, self.limit)
+
+
+@dataclass(frozen=True)
+class AnswerFormat:
+    """How answers are written; O(limit)."""
+
+    media_type: str
+    write: Callable[[AnswersRead], bytes]
+
+
+def _as_json(found: AnswersRead) -> bytes:
+    if not found.columns:  # an ASK that holds
+        rows = [b"[]"] * min(len(found.answers), found.limit)
+    elif all(_is_plain(column.type) for column in found.table.columns):
+        rows = [buffer.to_pybytes().rstrip(b"\n").replace(b"\n", b",") for buffer in json_arrays(found.table)]
+    else:
+        values = zip(*(column.to_pylist() for column in found.table.columns), strict=True)
+        rows = [json_text([json_value(value) for value in row]) for row in values]
+    told = models.Answers(
+        columns=list(found.columns),
+        rows=[Raw(row) for row in rows],  # type: ignore[misc]
+        total=len(found.answers),
+        time=json_value(found.time),
+        position=found.position,
+    )
+    return json_text(told)
+
+
+def _as_csv(found: AnswersRead) -> bytes:
+    header = pa.table({str(number): [name] for number, name in enumerate(found.columns)})
+    table = found.table
+    texts = [column if _is_plain(column.type) else _as_text(column) for column in table.columns]
+    body = pa.table(texts, names=table.column_names) if texts else table
+    return b"".join(buffer.to_pybytes() for one in (header, body) for buffer in csv_lines(one))
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    return pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_large_string(type_)
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.Array:
+    values = (json_value(value) for value in column.to_pylist())
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _as_arrow(found: AnswersRead) -> bytes:
+    table = found.table.replace_schema_metadata({"rpq.total": str(len(found.answers)), "rpq.position": str(found.position)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+FORMATS = {
+    "json": AnswerFormat("application/json", _as_json),
+    "csv": AnswerFormat("text/csv; charset=utf-8", _as_csv),
+    "arrow": AnswerFormat("application/vnd.apache.arrow.stream", _as_arrow),
+}
+
+
+def witness_told(found: Path | Witness, *, time: Any, position: int) -> models.Witness:
+    """The edges in the order in which they are walked; of a pattern also the binding and the edges of each atom."""
+    about: dict[str, Any] = {"time": json_value(time), "position": position}
+    if isinstance(found, Path):
+        times = found.timestamps or (None,) * len(found.labels)
+        steps = zip(found.vertices, found.labels, found.vertices[1:], times, strict=False)
+        return models.Witness(edges=[_edge_walked(*step) for step in steps], **about)
+    atoms = [models.Atom(atom=atom.atom, edges=[_edge_of(step) for step in atom.steps]) for atom in found.atoms]
+    return models.Witness(
+        edges=[edge for atom in atoms for edge in atom.edges],
+        atoms=atoms,
+        binding={name: json_value(value) for name, value in found.binding},
+        **about,
+    )
+
+
+def _edge_walked(first: Any, label: str, last: Any, time: Any) -> models.Edge:
+    """An edge as it is in the graph: one that is walked against its direction is turned round."""
+    against = label.startswith("^")
+    source, target = (last, first) if against else (first, last)
+    return models.Edge(source=source, target=target, label=label[against:], timestamp=json_value(time))
+
+
+def _edge_of(step: Step) -> models.Edge:
+    return models.Edge(source=step.source, target=step.target, label=step.label, timestamp=json_value(step.timestamp))
+
+
+def vertex_of(text: str, *, is_integer: bool) -> int | str:
+    """The vertex that a text means, in a stream whose vertices are integers or texts.
+
+    >>> vertex_of("7", is_integer=True), vertex_of("7", is_integer=False)
+    (7, '7')
+    """
+    try:
+        return int(text) if is_integer else text
+    except ValueError:
+        return text
+
 
 FRESH_SECONDS = 0.5
 """Figures are taken at most so often: those of a large index take a while."""

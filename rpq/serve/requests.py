@@ -1,0 +1,401 @@
+"""Errors as responses tell them: a status, and what is wrong, where, and what would be right."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from json import loads
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rpq.automata.errors import ExpressionError
+from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RpqError, SparqlError
+from rpq.queries.query import PatternQuery, Query
+from rpq.queries.query_file import Place, QueryEntry, query_entry
+from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.edges import read_tuples
+from rpq.readers.fields import FieldError
+from rpq.readers.inputs import order_rows
+from rpq.serve import models
+from rpq.serve.engine_thread import NameTaken, NoSuchQuery, NotApplied, ServiceFailed, StorageUnavailable, TooManyQueries
+from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, converted, json_text, json_value
+from rpq.sparql.query import SparqlQuery
+from rpq.stream.columns import check_stream, columns_by_name
+from rpq.stream.durations import DurationError, duration_text, parse_duration
+from rpq.stream.plain_columns import plain_column
+from rpq.stream.window import Window, kind_of_text, size_and_slide
+
+_WORD = re.compile(r"[\w.:#-]+|\S")
+
+STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (ServiceFailed, 503),
+    (StorageUnavailable, 503),
+    (NameTaken, 409),
+    (NoSuchQuery, 404),
+    (TooManyQueries, 429),
+    (RegistrationError, 409),
+    (LimitError, 507),
+    (QueryError, 422),
+    (ExpressionError, 422),
+    (InputError, 422),
+)
+
+
+class Problem(RpqError):
+    """What a response with an error says; `more` are further fields of it, `headers` of the response."""
+
+    def __init__(
+        self,
+        status: int,
+        type: str,
+        message: str,
+        more: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.type = type
+        self.message = message
+        self.more = more
+        self.headers = headers
+
+    def content(self) -> Error:
+        """The response."""
+        more = {name: value for name, value in (self.more or {}).items() if value is not None}
+        return Error(error=ErrorContent(type=self.type, message=self.message, **more))
+
+
+def problem_of(error: Exception, text: str | None = None) -> Problem:
+    """What to tell of an error; `text` is the query that it may be about."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, NotApplied):
+        inner = problem_of(error.cause)
+        return Problem(
+            inner.status,
+            inner.type,
+            inner.message,
+            {**(inner.more or {}), "applied": error.applied, "position": error.position},
+            inner.headers,
+        )
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, (ExpressionError, SparqlError)):
+        cause = cause.__cause__
+    if isinstance(cause, (ExpressionError, SparqlError)):
+        return _of_text(cause, text)
+    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    if status == 500:
+        message = str(error) if isinstance(error, RpqError) else "the server failed; its log says more"
+        return Problem(500, type(error).__name__ if isinstance(error, RpqError) else "InternalError", message)
+    headers = {"Retry-After": "5"} if status == 503 else None
+    if isinstance(error, StorageUnavailable):
+        status, headers = 507 if error.is_full else 503, {"Retry-After": str(error.retry_after)}
+    return Problem(status, type(error).__name__, _of_server(str(error)), _more(error), headers)
+
+
+def _of_server(message: str) -> str:
+    """A message with what to do here in place of what to do in Python."""
+    return message.replace('rpq.Engine(…, time_unit="s")', "rpq serve --time-unit s")
+
+
+def _more(error: Exception) -> dict[str, Any]:
+    """What is known beside the message."""
+    more: dict[str, Any] = {}
+    if isinstance(error, InputError):
+        more |= {"line": error.line, "row": error.row, "field": error.column}
+    if isinstance(error, RegistrationError):
+        more["available_from"] = json_value(error.available_from)
+    if isinstance(error, LimitError):
+        more |= {"query": getattr(error, "query", None), "limit": getattr(error, "limit", None)}
+    field = getattr(error, "field", None)
+    if field is not None:
+        more["field"] = "expression" if field == "query" and not isinstance(error, FieldsError) else field
+    return more
+
+
+def _of_text(error: ExpressionError | SparqlError, text: str | None) -> Problem:
+    """Of a query that is not understood: where, by line and column, and how long that is."""
+    expected = error.expected
+    more: dict[str, Any] = {"field": "expression"}
+    if isinstance(error, SparqlError):
+        name, written, line, column = "SparqlError", error.text, error.line, error.column
+    else:
+        name, written = "ExpressionError", error.expression
+        before = written[: error.column - 1]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    if line is not None and column is not None:
+        lines = (text if text is not None else written).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        rest = lines[line - 1][column - 1 :] if line <= len(lines) else ""
+        found = _WORD.match(rest)
+        more |= {"line": line, "column": column, "length": len(found[0]) if found else 1}
+    if expected:
+        more["hint"] = f"expected {expected}"
+    return Problem(422, name, error.message, more)
+
+
+def told(content: Any, status: int = 200) -> Response:
+    """A response of JSON."""
+    return Response(json_text(content), status_code=status, media_type="application/json")
+
+
+def refused(problem: Problem) -> Response:
+    """A response that tells what is wrong."""
+    response = told(problem.content(), problem.status)
+    response.headers.update(problem.headers or {})
+    return response
+
+
+BODY_SECONDS = 120.0
+"""So long a body may be on its way."""
+
+
+class RequestBodies:
+    """Reads bodies, and counts those that wait."""
+
+    def __init__(self, limits: ServeLimits) -> None:
+        self._limits = limits
+        self.waiting_bytes = 0
+
+    @contextlib.asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[bytes]:
+        """The body of a request, which must not be too large, nor compressed; it counts as waiting as long as it is held."""
+        coding = request.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in ("", "identity"):
+            raise Problem(415, "CodingRefused", f"bodies are not read in the coding {coding}; send them as they are")
+        limits = self._limits
+        too_large = Problem(413, "BodyTooLarge", f"the body has more than {limits.body_bytes:,} bytes; send it in parts")
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limits.body_bytes:
+            raise too_large
+        parts: list[bytes] = []
+        size = 0
+        try:
+            try:
+                async with asyncio.timeout(BODY_SECONDS), asyncio.timeout(limits.request_seconds) as pause:
+                    async for part in request.stream():
+                        pause.reschedule(asyncio.get_running_loop().time() + limits.request_seconds)
+                        parts.append(part)
+                        size += len(part)
+                        self.waiting_bytes += len(part)
+                        if size > limits.body_bytes:
+                            raise too_large
+                        if self.waiting_bytes > limits.waiting_bytes:
+                            message = "more tuples wait for the engine than may; send these again"
+                            raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
+            except TimeoutError:
+                seconds = f"{BODY_SECONDS:.0f} seconds, or no part of it came in {limits.request_seconds:g}"
+                message = f"the body was not there after {seconds}"
+                raise Problem(408, "BodyTooSlow", message, None, {"Connection": "close"}) from None
+            yield b"".join(parts)
+        finally:
+            self.waiting_bytes -= size
+
+    async def json(self, request: Request) -> Any:
+        type_ = content_type(request)
+        if type_ != "application/json":
+            raise Problem(415, "TypeRefused", f"expected application/json, not {type_ or 'no content type'}")
+        async with self.read(request) as body:
+            try:
+                return loads(body, parse_constant=_refuse_constant)
+            except (ValueError, RecursionError) as error:
+                raise Problem(400, "NoJson", f"the body is no JSON: {error}") from error
+
+
+def content_type(request: Request) -> str:
+    """The media type of a body, without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+NAME = "the body"
+"""What messages call the body of a request."""
+
+JSON_LINES = ("application/x-ndjson", "application/jsonl")
+CSV = ("text/csv", "text/tab-separated-values")
+ARROW = ("application/vnd.apache.arrow.stream",)
+TYPES = (*JSON_LINES, *CSV, *ARROW)
+
+POSTED = {
+    JSON_LINES[0]: {
+        "type": "string",
+        "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
+        "examples": ['{"source":"x","target":"y","label":"a","timestamp":1}\n'],
+    },
+    CSV[0]: {
+        "type": "string",
+        "description": "Fields in that order, or with a header in any.",
+        "examples": ["source,target,label,timestamp\nx,y,a,1\n"],
+    },
+    ARROW[0]: {"description": "A stream of Arrow's IPC format, with these columns."},
+}
+"""Schemas of the bodies, by content type."""
+
+_NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
+
+
+class Posted(NamedTuple):
+    """The tuples of a body, None where there are none, and what may be meant otherwise than it is read."""
+
+    columns: pa.RecordBatch | None
+    warnings: list[str]
+
+
+def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> Posted:
+    """The tuples of a body of one of `TYPES`, in the order that they have in it.
+
+    `stream` is the one that all of them belong to.  Raises `InputError`, with the line where there are lines: then none of
+    them is to be taken.  O(bytes).
+    """
+    if stream is not None:
+        check_stream(stream)
+    if type_ in ARROW:
+        columns, warnings = _of_arrow(body)
+    else:
+        only_json = type_ in JSON_LINES
+        batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit)
+        columns = joined(batches)
+    if columns is None or stream is None:
+        return Posted(columns, warnings)
+    if "stream" in columns.schema.names:
+        raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
+    named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
+    return Posted(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Batches of one kind as one; None where they have no rows."""
+    held = [batch for batch in batches if batch.num_rows]
+    if len(held) < 2:
+        return held[0] if held else None
+    return order_rows(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
+
+
+def can_be_joined(first: pa.Schema, second: pa.Schema) -> bool:
+    """Whether tuples with these columns may be pushed as one."""
+    return first == second and "op" not in first.names
+
+
+def _of_arrow(body: bytes) -> Posted:
+    """The columns of a tuple in a stream of Arrow's IPC format."""
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)  # what comes from outside may point anywhere
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError, EOFError, MemoryError) as error:
+        raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
+    given, unknown = columns_by_name(table)
+    try:
+        ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
+    except FieldError as error:
+        place = "" if error.column is None else f"column '{error.column}' "
+        raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
+    warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
+    if not table.num_rows:
+        return Posted(None, warnings)
+    # Plain types from here on: what others post beside it goes to the engine as one with it.
+    columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
+    return Posted(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
+
+
+PLACE = Place(file="the query")
+SLIDES = 30
+"""Without a slide a window of time moves by this part of it."""
+
+FIELDS = tuple(name for name in models.AskedQuery.__struct_fields__ if name != "start")
+"""What a query is asked with; from where it starts is asked of the server."""
+
+UNREACHABLE = (".", "..")
+"""Names whose addresses browsers, and other clients, resolve to those of folders, however they are written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryDefaults:
+    """What a request need not say: fields by name, and the unit of the stream's timestamps."""
+
+    fields: Mapping[str, Any]
+    time_unit: str | None = None
+
+
+def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
+    """The query that an object of JSON asks for.  Raises `QueryError`, which has its place where one is known."""
+    expression = converted(fields, models.AskedQuery, kind="field of a query").expression
+    entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
+    if entry.get("name") == "":
+        del entry["name"]
+    asked = query_entry({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
+    query = query_of(asked, defaults.time_unit)
+    if query.name in UNREACHABLE:
+        message = f"name: a query named {query.name!r} has no address: clients leave it out of paths; give it another"
+        raise FieldsError(message, field="name")
+    return query
+
+
+def query_of(asked: QueryEntry, time_unit: str | None) -> Query:
+    """The query, with a slide where it has none and needs one."""
+    window = asked.window
+    if window is not None and asked.slide is None and kind_of_text(window) == "time":
+        asked = replace(asked, slide=_usual_slide(window, time_unit))
+    if window is not None and asked.slide is not None and _is_number(window) != _is_number(asked.slide):
+        return asked.query(unit=time_unit)  # one in the stream's unit, one in its own
+    return asked.query(unit=None, durations=True)
+
+
+def _is_number(length: int | str) -> bool:
+    return isinstance(length, int) or length.strip().isdigit()
+
+
+def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
+    if isinstance(window, int):
+        return max(1, window // SLIDES)
+    if window.strip().isdigit():
+        return max(1, int(window) // SLIDES)
+    unit = time_unit or "ns"
+    try:
+        return f"{max(1, parse_duration(window, unit=unit) // SLIDES)}{unit}"
+    except DurationError:
+        return None  # what is wrong with the window is told then
+
+
+def language_told(query: Query) -> models.Language:
+    """The notation of a query: path, pattern or sparql."""
+    if isinstance(query, SparqlQuery):
+        return "sparql"
+    return "pattern" if isinstance(query, PatternQuery) else "path"
+
+
+def window_told(query: Query) -> tuple[int | str | None, int | str | None]:
+    """Window and slide of a query as a request says them; None where a text in SPARQL declares all."""
+    if isinstance(query, SparqlQuery) and not query.has_default:
+        return None, None
+    window = query.window
+    if isinstance(window, Window) and window.unit is not None:
+        return duration_text(window.size), duration_text(window.slide)
+    return size_and_slide(window)
+
+
+def query_told(query: Query, *, answers: int) -> models.Query:
+    """A query as responses tell it."""
+    window, slide = window_told(query)
+    return models.Query(
+        name=query.name,
+        expression=query.expression,
+        language=language_told(query),
+        window=window,
+        slide=slide,
+        semantics=query.semantics,
+        paths=query.paths,
+        report=getattr(query, "report", "change"),
+        columns=list(query.columns),
+        answers=answers,
+    )
