@@ -27,14 +27,14 @@ PART_ROWS = 1000
 """Rows of one event, at most: those of a large push come in several."""
 
 FEW_ROWS = 64
-"""So few rows are written one by one; more of them column by column."""
+"""Up to so many rows are encoded one by one; more of them column by column."""
 
 Wanted = frozenset[str] | None
-"""Whose changes somebody wants: queries by name, or None for all."""
+"""The names of the queries whose changes a follower wants; None for all queries."""
 
 
 class Published:
-    """The changes of the push with this number; `time` is the stream time behind it, `run` whose numbers these are."""
+    """The changes of push `position`; `time` is the stream time after it, `run` the run of the server that numbered it."""
 
     def __init__(self, changes: Changes, *, position: int, time: Any, run: str) -> None:
         self.position = position
@@ -47,15 +47,15 @@ class Published:
         self._parts: dict[Wanted, list[bytes]] = {}
 
     def id_of(self, part: int, parts: int) -> str:
-        """What tells a part from others: a number with the part, the last one with the number alone."""
+        """Return the event id of a part: position, part and run; the last part has no part number."""
         return f"{self.position}-{self._run}" if part == parts else f"{self.position}.{part}-{self._run}"
 
     def is_encoded(self, wanted: Wanted) -> bool:
-        """Whether `parts` costs nothing."""
+        """Whether `parts` is cheap: already encoded, or a few rows."""
         return wanted in self._parts or self.rows <= FEW_ROWS
 
     def parts(self, wanted: Wanted) -> list[bytes]:
-        """The events of those who want these queries, as text of server-sent events; none where nothing is theirs.
+        """Return the server-sent events for followers of these queries; the list is empty if none of the rows are theirs.
 
         O(rows), the first time; may be called from any thread.
         """
@@ -87,7 +87,7 @@ class Published:
 
 
 def _lines_of(changes: Changes) -> tuple[list[bytes], np.ndarray | None, list[str]]:
-    """Each row as an object of JSON, in the order of time; of which query each is, by numbers of names (None: the first)."""
+    """Return the rows as JSON objects in the order of time, the number of each row's query (None: all 0), and the names."""
     if len(changes) <= FEW_ROWS:
         return _one_by_one(changes)
     tables = [table for table in changes.tables() if table.num_rows]
@@ -140,19 +140,19 @@ def _lines_of_table(table: pa.Table) -> Iterable[bytes]:
 
 
 def _cut(line: bytes) -> tuple[bytes, bytes, bytes]:
-    """The three values of `["name","+",7]`, whatever stands in the name."""
+    """Return the three values of `["name","+",7]`; the name may contain any characters."""
     rest, _, timestamp = line[1:-1].rpartition(b",")
     query, _, op = rest.rpartition(b",")
     return query, op, timestamp
 
 
 class Ended(RpqError):
-    """A follower gets nothing more; the message says why."""
+    """A follower receives nothing more; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """How far somebody has followed: all of a push by its number, or a part of it; `run` is whose numbers these are."""
+    """How far a client has followed: up to a push, or a part of it; `run` is the run of the server that numbered it."""
 
     position: int
     part: int | None = None
@@ -160,7 +160,7 @@ class Place:
 
     @classmethod
     def of(cls, text: str) -> Place | None:
-        """The place that the id of an event tells, or a number alone; None for what is none.
+        """Parse the id of an event, or a position alone; return None if the text is neither.
 
         >>> Place.of("17.2-5f3a"), Place.of("17"), Place.of("x")
         (Place(position=17, part=2, run='5f3a'), Place(position=17, part=None, run=None), None)
@@ -174,7 +174,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Gap:
-    """What somebody who comes back has missed for good: changes behind `after`, up to `position`."""
+    """The changes that a returning follower has lost: those after `after`, up to `position`."""
 
     after: int
     position: int
@@ -182,12 +182,12 @@ class Gap:
 
 
 class Follower:
-    """One who follows: what waits for it, and of which queries."""
+    """A follower of changes: the queries it wants, and the events that wait for it."""
 
     def __init__(self, wanted: Wanted, *, lag_rows: int) -> None:
         self.wanted = wanted
         self.live = set(wanted or ())
-        """Those of the queries that are still there."""
+        """Those of the queries that are still registered."""
         self.waiting: Waiting[Published | None] = Waiting(limit=lag_rows)
         """Events, and None for a comment that keeps the connection alive."""
         self.skipped_parts = 0
@@ -195,9 +195,9 @@ class Follower:
 
 
 class ChangeHub:
-    """The last changes, up to `kept_rows` rows, and the followers.
+    """The most recent changes, up to `kept_rows` rows, and their followers; only the thread of the event loop may use it.
 
-    `position` is the number of the last push; what came up to `complete_after` is kept no more.
+    `position` is the number of the last push; changes up to `complete_after` are no longer kept.
     """
 
     def __init__(self, *, run: str, position: int, kept_rows: int, lag_rows: int) -> None:
@@ -213,7 +213,7 @@ class ChangeHub:
         self._end: Ended | None = None
 
     def publish(self, events: Iterable[Published], *, position: int) -> None:
-        """Let all who follow have these; O(events · followers)."""
+        """Pass events to all followers; O(events · followers)."""
         for event in events:
             self._kept.append(event)
             self._rows += event.rows
@@ -228,7 +228,7 @@ class ChangeHub:
         self.position = position
 
     def follow(self, wanted: Wanted, after: Place | None) -> Follower:
-        """A new follower, from now on or behind a place; its `gap` says what cannot be given any more."""
+        """Return a new follower, from now on or from a place on; its `gap` says which changes are no longer available."""
         follower = Follower(wanted, lag_rows=self._lag_rows)
         if after is not None:
             self._go_on(follower, after)
@@ -254,15 +254,15 @@ class ChangeHub:
             if event.position > whole:
                 if event.position == after.position:
                     follower.skipped_parts = after.part or 0
-                # What is kept is no lag of this follower's.
+                # Kept events do not count as lag of this follower.
                 follower.waiting.put(event, 0)
 
     def leave(self, follower: Follower) -> None:
-        """Follow no more."""
+        """Remove a follower."""
         self.followers.discard(follower)
 
     def end_query(self, name: str) -> None:
-        """A query is there no more: who follows that alone is told."""
+        """Note that a query was dropped; end the followers that have no other query."""
         for follower in self.followers:
             if name in follower.live:
                 follower.live.discard(name)
@@ -270,7 +270,7 @@ class ChangeHub:
                     follower.waiting.end(Ended(f"the query {name!r} was dropped"))
 
     def end(self, reason: str) -> None:
-        """End all who follow, and who will."""
+        """End all present and future followers."""
         self._end = Ended(reason)
         for follower in self.followers:
             follower.waiting.end(self._end)
@@ -278,14 +278,14 @@ class ChangeHub:
 
 PING_SECONDS = 15.0
 GOODBYE_SECONDS = 5.0
-"""So long a follower that was dropped may take to read why."""
+"""How long a dropped follower may take to read the reason."""
 
 WRITTEN = 1 << 16
-"""Bytes that are written at once, about."""
+"""Approximate size of a chunk, in bytes."""
 
 
 def event_text(kind: str, content: object, *, id: str | None = None) -> bytes:
-    """An event as text.
+    """Return a server-sent event as bytes.
 
     >>> event_text("end", {"reason": "x"})
     b'event: end\\ndata: {"reason":"x"}\\n\\n'
@@ -295,10 +295,10 @@ def event_text(kind: str, content: object, *, id: str | None = None) -> bytes:
 
 
 class FollowedChanges:
-    """An application of ASGI that is one response, and has to be called: the changes that a follower of a hub is to have.
+    """The ASGI response that streams the changes of a hub to one follower.
 
-    What takes long to encode is encoded by `encoder`, once for all followers, which share the bytes of events; a response
-    that frames each event itself, as those of sse-starlette, has nothing to do here. `begin` is the first event.
+    Large events are encoded by `encoder`, once for all followers, which share the bytes; so a response that frames each
+    event itself, as those of sse-starlette do, is of no use here. `begin` is the first event.
     """
 
     def __init__(self, hub: ChangeHub, follower: Follower, encoder: Executor, begin: bytes) -> None:
@@ -325,7 +325,7 @@ class FollowedChanges:
             self._hub.leave(follower)
 
     async def _chunks(self, follower: Follower) -> AsyncIterator[bytes]:
-        """Yield events as they come, some of them at once; what was yielded is sent when the next chunk is asked for."""
+        """Yield chunks of one or more events as they arrive; a chunk has been sent when the next one is requested."""
         gap = follower.gap
         if gap is None:
             yield self._begin
@@ -342,7 +342,7 @@ class FollowedChanges:
             size = rows = 0
             for event, counted in items:
                 if isinstance(follower.waiting.ended, FollowerTooSlow):
-                    break  # what is left it is not to have
+                    break  # the rest is discarded
                 for part in await self._parts(event, follower):
                     buffer.append(part)
                     size += len(part)
@@ -359,7 +359,7 @@ class FollowedChanges:
                 follower.waiting.taken(rows)
 
     async def _ping(self, follower: Follower) -> None:
-        """Send comments, which keep a connection alive; a timeout for each wait would cost more than what is waited for."""
+        """Send comments, which keep the connection alive; a timeout for each wait would cost more than the events."""
         while True:
             await asyncio.sleep(PING_SECONDS)
             if follower.waiting.is_idle:

@@ -1,4 +1,4 @@
-"""Errors as responses tell them: a status, and what is wrong, where, and what would be right."""
+"""Reading requests: bodies, posted tuples and queries, and the problems that responses report about them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 class Problem(RpqError):
-    """What a response with an error says; `more` are further fields of it, `headers` of the response."""
+    """The content of an error response; `more` has further fields of it, `headers` those of the response."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class Problem(RpqError):
         self.headers = headers
 
     def content(self) -> Error:
-        """The response."""
+        """Return the body of the response."""
         more = {name: value for name, value in (self.more or {}).items() if value is not None}
         return Error(error=ErrorContent(type=self.type, message=self.message, **more))
 
 
 def problem_of(error: Exception, text: str | None = None) -> Problem:
-    """What to tell of an error; `text` is the query that it may be about."""
+    """Return the problem that reports an error; `text` is the query that the error may refer to."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, NotApplied):
@@ -102,12 +102,12 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
 
 
 def _of_server(message: str) -> str:
-    """A message with what to do here in place of what to do in Python."""
+    """Return a message in which advice for Python is replaced by advice for the command."""
     return message.replace('rpq.Engine(…, time_unit="s")', "rpq serve --time-unit s")
 
 
 def _more(error: Exception) -> dict[str, Any]:
-    """What is known beside the message."""
+    """Return the fields of an error besides its message."""
     more: dict[str, Any] = {}
     if isinstance(error, InputError):
         more |= {"line": error.line, "row": error.row, "field": error.column}
@@ -122,7 +122,7 @@ def _more(error: Exception) -> dict[str, Any]:
 
 
 def _of_text(error: ExpressionError | SparqlError, text: str | None) -> Problem:
-    """Of a query that is not understood: where, by line and column, and how long that is."""
+    """Return the problem of a query that cannot be parsed, with line, column and length of the faulty part."""
     expected = error.expected
     more: dict[str, Any] = {"field": "expression"}
     if isinstance(error, SparqlError):
@@ -142,23 +142,23 @@ def _of_text(error: ExpressionError | SparqlError, text: str | None) -> Problem:
 
 
 def told(content: Any, status: int = 200) -> Response:
-    """A response of JSON."""
+    """Return a JSON response."""
     return Response(json_text(content), status_code=status, media_type="application/json")
 
 
 def refused(problem: Problem) -> Response:
-    """A response that tells what is wrong."""
+    """Return the response that reports a problem."""
     response = told(problem.content(), problem.status)
     response.headers.update(problem.headers or {})
     return response
 
 
 BODY_SECONDS = 120.0
-"""So long a body may be on its way."""
+"""How long the transfer of a body may take."""
 
 
 class RequestBodies:
-    """Reads bodies, and counts those that wait."""
+    """A reader of request bodies that counts the bytes of those in progress."""
 
     def __init__(self, limits: ServeLimits) -> None:
         self._limits = limits
@@ -166,7 +166,7 @@ class RequestBodies:
 
     @contextlib.asynccontextmanager
     async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """The body of a request, which must not be too large, nor compressed; it counts as waiting as long as it is held."""
+        """Read the body of a request, neither too large nor compressed; it counts as waiting within the context."""
         coding = request.headers.get("content-encoding", "identity").strip().lower()
         if coding not in ("", "identity"):
             raise Problem(415, "CodingRefused", f"bodies are not read in the coding {coding}; send them as they are")
@@ -210,7 +210,7 @@ class RequestBodies:
 
 
 def content_type(request: Request) -> str:
-    """The media type of a body, without its parameters."""
+    """Return the media type of a body, without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -219,7 +219,7 @@ def _refuse_constant(text: str) -> Any:
 
 
 NAME = "the body"
-"""What messages call the body of a request."""
+"""The name of a request body in messages."""
 
 JSON_LINES = ("application/x-ndjson", "application/jsonl")
 CSV = ("text/csv", "text/tab-separated-values")
@@ -245,17 +245,17 @@ _NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
 
 
 class Posted(NamedTuple):
-    """The tuples of a body, None where there are none, and what may be meant otherwise than it is read."""
+    """The tuples of a body, None if there are none, and warnings about ambiguous content."""
 
     columns: pa.RecordBatch | None
     warnings: list[str]
 
 
 def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> Posted:
-    """The tuples of a body of one of `TYPES`, in the order that they have in it.
+    """Read the tuples of a body whose content type is one of `TYPES`, in their order.
 
-    `stream` is the one that all of them belong to.  Raises `InputError`, with the line where there are lines: then none of
-    them is to be taken.  O(bytes).
+    All of them belong to `stream`, unless it is None.  Raises `InputError`, with a line number for formats that have lines;
+    then none of the tuples may be applied.  JSON lines and CSV are read as files are.  O(bytes).
     """
     if stream is not None:
         check_stream(stream)
@@ -274,7 +274,7 @@ def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str |
 
 
 def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """Batches of one kind as one; None where they have no rows."""
+    """Concatenate batches with the same columns; return None if they have no rows."""
     held = [batch for batch in batches if batch.num_rows]
     if len(held) < 2:
         return held[0] if held else None
@@ -287,7 +287,7 @@ def can_be_joined(first: pa.Schema, second: pa.Schema) -> bool:
 
 
 def _of_arrow(body: bytes) -> Posted:
-    """The columns of a tuple in a stream of Arrow's IPC format."""
+    """Read tuples from a stream in Arrow's IPC format."""
     try:
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
             table = reader.read_all()
@@ -303,32 +303,32 @@ def _of_arrow(body: bytes) -> Posted:
     warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
     if not table.num_rows:
         return Posted(None, warnings)
-    # Plain types from here on: what others post beside it goes to the engine as one with it.
+    # Plain types from here on: the engine gets it together with what others post.
     columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
     return Posted(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
 
 
 PLACE = Place(file="the query")
 SLIDES = 30
-"""Without a slide a window of time moves by this part of it."""
+"""The default slide of a time window is its size divided by this."""
 
 FIELDS = tuple(name for name in models.AskedQuery.__struct_fields__ if name != "start")
-"""What a query is asked with; from where it starts is asked of the server."""
+"""The fields that define a query; `start` is a field of its registration."""
 
 UNREACHABLE = (".", "..")
-"""Names whose addresses browsers, and other clients, resolve to those of folders, however they are written."""
+"""Names that browsers and other clients resolve as relative paths in an address, however they are written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryDefaults:
-    """What a request need not say: fields by name, and the unit of the stream's timestamps."""
+    """Defaults for the fields of a query, by name, and the unit of the stream's timestamps."""
 
     fields: Mapping[str, Any]
     time_unit: str | None = None
 
 
 def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
-    """The query that an object of JSON asks for.  Raises `QueryError`, which has its place where one is known."""
+    """Return the query that a JSON object describes.  Raises `QueryError`, with its place in the text if it is known."""
     expression = converted(fields, models.AskedQuery, kind="field of a query").expression
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
@@ -342,7 +342,7 @@ def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
 
 
 def query_of(asked: QueryEntry, time_unit: str | None) -> Query:
-    """The query, with a slide where it has none and needs one."""
+    """Return the query of an entry, with a default slide if it needs one and has none."""
     window = asked.window
     if window is not None and asked.slide is None and kind_of_text(window) == "time":
         asked = replace(asked, slide=_usual_slide(window, time_unit))
@@ -364,18 +364,18 @@ def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
     try:
         return f"{max(1, parse_duration(window, unit=unit) // SLIDES)}{unit}"
     except DurationError:
-        return None  # what is wrong with the window is told then
+        return None  # the error in the window is reported later
 
 
 def language_told(query: Query) -> models.Language:
-    """The notation of a query: path, pattern or sparql."""
+    """Return the language of a query: path, pattern or sparql."""
     if isinstance(query, SparqlQuery):
         return "sparql"
     return "pattern" if isinstance(query, PatternQuery) else "path"
 
 
 def window_told(query: Query) -> tuple[int | str | None, int | str | None]:
-    """Window and slide of a query as a request says them; None where a text in SPARQL declares all."""
+    """Return window and slide of a query as in a request; both are None if a SPARQL text declares all windows."""
     if isinstance(query, SparqlQuery) and not query.has_default:
         return None, None
     window = query.window
@@ -385,7 +385,7 @@ def window_told(query: Query) -> tuple[int | str | None, int | str | None]:
 
 
 def query_told(query: Query, *, answers: int) -> models.Query:
-    """A query as responses tell it."""
+    """Return the description of a query in responses."""
     window, slide = window_told(query)
     return models.Query(
         name=query.name,
