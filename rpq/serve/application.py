@@ -1,4 +1,4 @@
-"""The application: requests to jobs, what comes of them to responses."""
+"""The web application: its handlers turn requests into jobs of the engine, and their results into responses."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
 
 SMALL_BODY = 1 << 12
-"""Bytes of a body that is read right away; larger ones in another thread."""
+"""Bodies up to so many bytes are parsed at once, larger ones in another thread."""
 
 OPERATIONS = Operations()
 operation = OPERATIONS.add
 
 
 class Application:
-    """The routes over a service; `playback` where there is a file that is played."""
+    """The routes of a service; `playback` is None unless the input is files."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Application:
         self.asgi: ASGIApp = Guarded(self._routed, admission)
 
     def close(self) -> None:
-        """Let its threads end."""
+        """Shut down the threads of the application."""
         self._readers.shutdown(wait=False)
         self._encoder.shutdown(wait=False)
         self._compiler.shutdown(wait=False, cancel_futures=True)
@@ -100,11 +100,11 @@ class Application:
 
     @cached_property
     def _document(self) -> bytes:
-        """What `/openapi.json` tells."""
+        """The content of `/openapi.json`."""
         return json_text(OPERATIONS.document(self.service.limits))
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find the route of a path as it was sent: a name may have a slash, written as %2F."""
+        """Route by the path as it was sent, since a name may contain a slash, written as %2F."""
         if scope["type"] == "http" and scope.get("raw_path"):
             scope = {**scope, "path": scope["raw_path"].partition(b"?")[0].decode("latin-1")}
         await self._starlette(scope, receive, send)
@@ -205,7 +205,7 @@ class Application:
         return told(query_told(query, answers=answers), 201)
 
     async def _see_to_kernels(self, query: Query, *, witness: bool = False) -> None:
-        """Let the engine find what it needs for a query: others should not wait until that is compiled."""
+        """Compile the kernels of a query outside the engine's thread, so that other requests do not wait."""
         integers = self.service.has_integers
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(
@@ -414,7 +414,7 @@ class Application:
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what work gives; cancel it, and raise `ClientDisconnect`, when the client goes away."""
+    """Return the result of `work`; if the client disconnects, cancel it and raise `ClientDisconnect`."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(left(request.receive))
     try:
@@ -429,7 +429,7 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Re
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """What the routes do not know."""
+    """Return the response to a request that no route accepts."""
     status, path = getattr(error, "status_code", 500), unquote(request.scope["path"])
     kinds = {404: ("NoSuchPath", f"there is nothing at {path}"), 405: ("MethodRefused", "not with this method")}
     type_, message = kinds.get(status, ("HttpError", getattr(error, "detail", "")))
@@ -442,7 +442,7 @@ MOST_KNOWN = 10_000
 
 
 class ReadyKernels:
-    """Sees to it that the engine finds what a query needs; one query at a time."""
+    """A compiler of the kernels that queries need, for one query at a time."""
 
     def __init__(self, *, threads: int = 1, state: bool = False) -> None:
         self._threads = threads
@@ -451,7 +451,7 @@ class ReadyKernels:
         self._known: set[Hashable] = set()
 
     def see_to(self, query: Query, *, integers: bool = False, witness: bool = False) -> None:
-        """Compile what is not compiled yet; seconds or more the first time ever, nothing the second time."""
+        """Compile the missing kernels of a query: seconds or more for new kinds of queries, no time for known ones."""
         kind = (kernels_of(query), integers, witness, query.expression if isinstance(query, SparqlQuery) else None)
         if kind in self._known:
             return

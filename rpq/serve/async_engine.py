@@ -205,7 +205,7 @@ class AsyncEngine:
             follower.end(reason)
 
     async def _change(self, call: Callable[[], Changes]) -> Changes:
-        """Call a function and pass its changes to followers, also those before an error, and even if the caller is cancelled."""
+        """Call a function and pass its changes to followers, also after an error or if the caller is cancelled."""
         loop = asyncio.get_running_loop()
 
         def called() -> Changes:

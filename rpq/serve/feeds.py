@@ -1,4 +1,7 @@
-"""Tuples of files at a chosen speed: so many seconds of the stream a second, or as fast as they are taken."""
+"""The inputs of a server: files, played at a chosen speed, and topics of Kafka, each read in a thread of its own.
+
+Files are played at a number of seconds of the stream per second, or as fast as the engine takes them.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,15 @@ from rpq.serve.service import Service
 from rpq.stream.durations import NANOSECONDS
 
 LONGEST_WAIT = 0.05
-"""Seconds after which it is looked again whether something is due."""
+"""Maximum seconds between two checks whether tuples are due."""
 
 State = Literal["playing", "paused", "ended"]
 
 
 class Playback:
-    """Tells how many tuples are due; used by the thread that reads them, and changed by others.
+    """The clock that tells the reading thread how many tuples are due; other threads change its state and speed.
 
-    `speed` is in seconds of the stream a second, or in its units where `time_unit` is None; None for full speed.
+    `speed` is in seconds of the stream per second, or in its units if `time_unit` is None; None means full speed.
 
     >>> playback = Playback(speed=None, time_unit="s")
     >>> playback.change({"speed": 60})
@@ -59,7 +62,7 @@ class Playback:
         self._since = 0.0
 
     def told(self) -> models.Playback:
-        """What responses tell; `time` is how far the stream is played."""
+        """Return the state for a response; `time` is how far the stream was played."""
         with self._changed:
             now = self._now()
             return models.Playback(state=self.state, speed=self.speed, time=None if now is None else math.floor(now))
@@ -78,25 +81,28 @@ class Playback:
             self._changed.notify_all()
 
     def _now(self) -> float | None:
-        """The time of the stream that is due; full speed has none."""
+        """Return the stream time up to which tuples are due; at full speed, that of the last tuples."""
         if self._time is None or self.speed is None or self.state != "playing":
             return self._time
         return self._time + (time.monotonic() - self._since) * self.speed * self._units
 
     def end(self) -> None:
-        """There is nothing more to play."""
+        """Set the state to ended."""
         with self._changed:
             self._time, self._since = self._now(), time.monotonic()
             self.state = "ended"
 
     def stop(self) -> None:
-        """Let nobody wait any more."""
+        """Wake up the waiting thread for good."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
 
     def due(self, times: np.ndarray) -> int:
-        """Wait until the first of some tuples is due; how many are, by the largest time up to each; 0 once it is stopped."""
+        """Wait until the first of some tuples is due, and return how many are; 0 after `stop`.
+
+        A tuple is due at the largest of the times up to its own.
+        """
         highest = np.maximum.accumulate(times)
         with self._changed:
             while not self._is_stopped:
@@ -124,15 +130,15 @@ PART_ROWS = 4096
 """Tuples that are posted at once."""
 
 AHEAD = 1
-"""Parts that wait for the engine beside the one that it works on, at most."""
+"""Maximum number of parts that wait for the engine besides the one that it processes."""
 
 
 Progress = Callable[[int], Any] | None
-"""How far an input has come behind so many tuples of a part."""
+"""A function from a number of tuples of a part to the progress of the input after them."""
 
 
 def push_without_bad(service: Service, columns: pa.RecordBatch, progress: Progress) -> int:
-    """Let tuples be pushed, without those that the engine does not take; how many these are."""
+    """Push tuples without those that the engine rejects; return the number of rejected ones."""
     rejected = start = 0
     while start < columns.num_rows:
         waiter: Future[Any] = Future()
@@ -155,10 +161,10 @@ def _behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
 
 
 class FileFeed:
-    """Reads inputs in a thread of its own, and posts what they hold.
+    """A thread that reads files and submits their tuples.
 
-    Where the inputs are files, and the state that the server goes on from had come so far, they are gone on with behind the
-    tuples that it has.
+    If the inputs are regular files, and the state that the server resumes contains some of their tuples, reading continues
+    after these.
     """
 
     def __init__(self, service: Service, opened: RunInput, playback: Playback, *, on_error: str) -> None:
@@ -197,7 +203,7 @@ class FileFeed:
         except RpqError as error:
             self.error = str(error)
             LOG.error("the input is not taken any more: %s", error)
-        except BaseException as error:  # nothing ends a thread without a word
+        except BaseException as error:  # a thread must not end silently
             self.error = repr(error)
             LOG.exception("the input ended")
         finally:
@@ -230,7 +236,7 @@ class FileFeed:
         LOG.info("the input has ended: %s tuples", f"{done:,}")
 
     def _played(self, times: np.ndarray) -> np.ndarray:
-        """When tuples are due: one that will be refused, as too far ahead of the stream's time, at the time before it."""
+        """Return when tuples are due; one too far ahead of the stream time, which will be refused, at the time before it."""
         limit = self._service.engine._ahead_limit()
         if limit is None:
             return times
@@ -243,12 +249,12 @@ class FileFeed:
         return times
 
     def _progress(self, before: int) -> Progress:
-        """How far the input is behind so many tuples of a part; nothing where it cannot be gone on with."""
+        """Return the function that gives the progress after tuples of a part; None if reading cannot be resumed."""
         places = self._places
         return None if places is None else lambda rows: {"files": places, "tuples": before + rows}
 
     def _parts(self) -> Iterator[pa.RecordBatch]:
-        """What the inputs hold, in parts, behind what is there already."""
+        """Yield the tuples of the inputs in parts, without those that the state contains already."""
         left = self._skipped
         warned = 0
         for batch in self._opened.reader:
@@ -271,15 +277,15 @@ MOST_ROUND = 4096
 QUIET_SECONDS = 0.1
 
 PARTITIONS_SECONDS = 30.0
-"""How often new partitions are looked for."""
+"""Interval at which new partitions are looked up."""
 
 
 class _Stopped(Exception):
-    """The server ends."""
+    """The server is stopping."""
 
 
 def topic_feed(service: Service, settings: RunSettings) -> TopicFeed:
-    """The topics that options name; an error of click's where they cannot be read."""
+    """Return the feed of the topics that the options name.  Raises errors of click if they cannot be read."""
     try:
         client()
     except RpqError as error:
@@ -299,9 +305,9 @@ def topic_feed(service: Service, settings: RunSettings) -> TopicFeed:
 
 
 class TopicFeed:
-    """Reads topics in a thread of its own, and posts what they hold.
+    """A thread that reads topics and submits their tuples.
 
-    Raises `KafkaError` and `InputError` where it begins with topics that cannot be read.
+    Raises `KafkaError` and `InputError` if it starts with topics that cannot be read.
     """
 
     def __init__(self, service: Service, source: TopicInput, clients: ClientSettings) -> None:
@@ -341,7 +347,7 @@ class TopicFeed:
         except (KafkaError, InputError, WhereError, RpqError, OSError) as error:
             self.error = str(error)
             LOG.error("the topics are read no more: %s", error)
-        except BaseException as error:  # nothing ends a thread without a word
+        except BaseException as error:  # a thread must not end silently
             self.error = repr(error)
             LOG.exception("the topics are read no more")
         finally:
@@ -394,7 +400,7 @@ class TopicFeed:
             reader.join(place)
 
     def _take(self, reader: TopicReader, released: MergedTuples) -> None:
-        """Post a round, and wait for it; bad messages end it or are left out."""
+        """Submit merged tuples and wait until they are applied; bad messages raise an error or are skipped."""
         if released.columns is not None:
             ends, fronts, layouts = dict(self._ends), dict(self._fronts), reader.layouts
 

@@ -1,6 +1,7 @@
-"""What can be asked of the server: each operation with its handler, its parameters, its body and its responses.
+"""The operations of the server and who may call them.
 
-Decorators of the handlers fill one table; the routes and the OpenAPI document are made of it.
+Decorators of the handlers fill one table with parameters, bodies and responses of each operation; the routes and the OpenAPI
+document are derived from it.  `Guarded` checks host, origin and token of a request before it reaches a route.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from rpq.serve.requests import Problem, refused
 Handler = Callable[..., Awaitable[ASGIApp]]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 Content = dict[str, type[Struct] | Json]
-"""Models, or schemas of what is none, by content type."""
+"""Models, or schemas of contents that have no model, by content type."""
 
 SCHEMAS = "#/components/schemas"
 TEXT: Json = {"type": "string"}
@@ -67,9 +68,9 @@ _NAME: Json = {
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """Something that can be asked; `gives` is what comes with `status`, `refusals` are those beside the usual ones.
+    """An operation: `gives` is the content of its `status`, `refusals` are its error statuses besides the usual ones.
 
-    One that `is_open` needs no token, and nobody looks at its parameters.
+    An operation that `is_open` needs no token, and its parameters are not checked.
     """
 
     method: str
@@ -87,7 +88,7 @@ class Operation:
     is_open: bool = False
 
     def arguments(self, request: Request) -> list[Any]:
-        """What the handler takes: the request, the name of a query, the parameters where it has some.  Raises `Problem`."""
+        """Return the arguments of the handler: request, name of a query, parameters if it has some.  Raises `Problem`."""
         found: list[Any] = [request]
         if "name" in request.path_params:
             try:
@@ -107,7 +108,7 @@ class Operation:
         return [*found, parameters] if properties else found
 
     def document(self, limits: ServeLimits) -> Json:
-        """The operation in the words of OpenAPI."""
+        """Return the description of the operation in OpenAPI."""
         good: Json = {"description": self.summary}
         if self.gives is not None:
             good["content"] = _document(self.gives)
@@ -141,7 +142,7 @@ class Operations:
         self._all: list[Operation] = []
 
     def add(self, address: str, summary: str, **about: Any) -> Callable[[AnyHandler], AnyHandler]:
-        """A decorator for the handler of what is asked at an address such as `GET /queries`."""
+        """Return a decorator for the handler of an address such as `GET /queries`."""
         method, path = address.split()
 
         def keep(handler: AnyHandler) -> AnyHandler:
@@ -157,7 +158,7 @@ class Operations:
         return found
 
     def routes(self, answer: Callable[[Operation, Request], Awaitable[ASGIApp]]) -> list[Route]:
-        """A route for each path, whose requests `answer` answers."""
+        """Return a route for each path; `answer` handles its requests."""
 
         def route(path: str, operations: dict[str, Operation]) -> Route:
             async def endpoint(request: Request) -> ASGIApp:
@@ -168,7 +169,7 @@ class Operations:
         return [route(path, operations) for path, operations in self._by_path().items()]
 
     def document(self, limits: ServeLimits) -> Json:
-        """All operations of a server with these limits, in the words of OpenAPI."""
+        """Return the OpenAPI document of a server with these limits."""
         contents = [_content(one) for operation in self._all for one in (operation.takes, operation.gives) if one]
         used = [models.Error, *(one for content in contents for one in content.values() if isinstance(one, type))]
         paths: Json = {}
@@ -196,7 +197,7 @@ class Operations:
 
 
 def _content(content: type[Struct] | Content) -> Content:
-    """What a model alone stands for: JSON."""
+    """Return content by content type; a model alone means JSON."""
     return content if isinstance(content, dict) else {"application/json": content}
 
 
@@ -208,17 +209,17 @@ def _document(content: type[Struct] | Content) -> Json:
 
 
 def _parameters(model: type[models.RequestFields]) -> Iterable[Json]:
-    """The parameters of an address, each of which is text, or several."""
+    """Yield the parameters of an address in OpenAPI; a list is given by repeating its parameter."""
     for name, schema in models.properties_of(model).items():
         found = {"name": name, "in": "query", "schema": schema}
         yield {**found, "style": "form", "explode": True} if schema.get("type") == "array" else found
 
 
 OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
-"""What may be read without a token: it says nothing of the stream."""
+"""Paths that need no token: their contents reveal nothing of the stream."""
 
 BLANKS = b" \t"
-"""What may stand around the value of a header."""
+"""Bytes that may surround the value of a header."""
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
@@ -236,14 +237,14 @@ HEADERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Admission:
-    """Who is let in: hosts by their names, beside addresses and localhost; origins beside the server's own; a token."""
+    """The rules of access: host names besides addresses and localhost, origins besides the server's own, and a token."""
 
     hosts: Collection[str] = ()
     origins: Collection[str] = ()
     token: str | None = None
 
     def refusal(self, path: str, headers: Headers) -> Problem | None:
-        """Why a request is refused; None where it is not."""
+        """Return the problem for which a request is refused; None if it is admitted."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_host(hosts[0]):
             return Problem(
@@ -275,7 +276,7 @@ class Admission:
         return None
 
     def _is_host(self, host: str) -> bool:
-        """Whether it is an address, which no other site can claim to be, or a name that is known."""
+        """Whether a host is an address, which no other site can claim to be, or a known name."""
         try:
             name = urlsplit(f"//{host}").hostname
         except ValueError:
@@ -289,7 +290,7 @@ class Admission:
         return True
 
     def _is_token(self, given: bytes) -> bool:
-        """Whether bytes of a header are the token: in UTF-8, as programs send it, or as browsers do, in Latin-1."""
+        """Whether the bytes of a header are the token, in UTF-8, as programs send it, or in Latin-1, as browsers do."""
         assert self.token is not None
         wanted = [self.token.encode(errors="surrogateescape")]
         with contextlib.suppress(UnicodeEncodeError):
@@ -304,7 +305,7 @@ class Admission:
 
 
 class Guarded:
-    """An application behind an admission, whose responses have the headers that keep browsers careful."""
+    """An ASGI application behind an admission, whose responses get the security headers of browsers."""
 
     def __init__(self, app: ASGIApp, admission: Admission) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Answers as responses: JSON, CSV, Arrow."""
+"""The contents of responses: answers in JSON, CSV and Arrow, witnesses, statistics and metrics."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from rpq.serve.connections import Connections
     from rpq.serve.service import Service
 
+
 @dataclass(frozen=True, kw_only=True)
 class AnswersRead:
-    """The answers of a query at a position, of which `limit` are wanted."""
+    """The answers of a query at a position; a response has the first `limit` of them."""
 
     columns: tuple[str, ...]
     answers: Answers
@@ -44,7 +45,7 @@ class AnswersRead:
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """How answers are written; O(limit)."""
+    """A content type of answers and the function that encodes them; O(limit)."""
 
     media_type: str
     write: Callable[[AnswersRead], bytes]
@@ -101,7 +102,7 @@ FORMATS = {
 
 
 def witness_told(found: Path | Witness, *, time: Any, position: int) -> models.Witness:
-    """The edges in the order in which they are walked; of a pattern also the binding and the edges of each atom."""
+    """Return a witness: its edges in the order of the walk and, for a pattern, the binding and the edges of each atom."""
     about: dict[str, Any] = {"time": json_value(time), "position": position}
     if isinstance(found, Path):
         times = found.timestamps or (None,) * len(found.labels)
@@ -117,7 +118,7 @@ def witness_told(found: Path | Witness, *, time: Any, position: int) -> models.W
 
 
 def _edge_walked(first: Any, label: str, last: Any, time: Any) -> models.Edge:
-    """An edge as it is in the graph: one that is walked against its direction is turned round."""
+    """Return an edge in its direction in the graph; a label ^a means that it was walked against it."""
     against = label.startswith("^")
     source, target = (last, first) if against else (first, last)
     return models.Edge(source=source, target=target, label=label[against:], timestamp=json_value(time))
@@ -128,7 +129,7 @@ def _edge_of(step: Step) -> models.Edge:
 
 
 def vertex_of(text: str, *, is_integer: bool) -> int | str:
-    """The vertex that a text means, in a stream whose vertices are integers or texts.
+    """Return the vertex that a text denotes, in a stream whose vertices are integers or texts.
 
     >>> vertex_of("7", is_integer=True), vertex_of("7", is_integer=False)
     (7, '7')
@@ -140,14 +141,14 @@ def vertex_of(text: str, *, is_integer: bool) -> int | str:
 
 
 FRESH_SECONDS = 0.5
-"""Figures are taken at most so often: those of a large index take a while."""
+"""Minimum age of figures before they are computed again; those of a large index take a while."""
 
 RATE_SECONDS = 5.0
-"""Over how long tuples a second are counted."""
+"""Period over which tuples per second are averaged."""
 
 
 class ServingFigures:
-    """The figures of a service, taken in the engine's thread when somebody asks for them."""
+    """The statistics and metrics of a service, computed in the engine's thread on request."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -158,7 +159,7 @@ class ServingFigures:
         self._counted: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     async def _fresh(self) -> None:
-        """See that the figures are not old."""
+        """Compute the figures anew if they are too old."""
         if time.monotonic() - self._taken > FRESH_SECONDS:
             self._of_engine, self._of_queries = await self._service.call(self._take, even_if_failed=True)
             self._taken = time.monotonic()
@@ -170,7 +171,7 @@ class ServingFigures:
         return of_engine, {query.name: asdict(engine.statistics(query.name)) for query in engine.queries}
 
     async def queries(self) -> models.Queries:
-        """All queries, as responses tell them."""
+        """Return the descriptions of all queries."""
 
         def told() -> list[models.Query]:
             engine = self._service.engine
@@ -184,7 +185,7 @@ class ServingFigures:
         return models.Queries(queries=await self._service.call(told, even_if_failed=True))
 
     async def statistics(self) -> models.Statistics:
-        """What the page shows."""
+        """Return the statistics that the page shows."""
         await self._fresh()
         service, engine = self._service, self._of_engine
         now = time.monotonic()
@@ -227,7 +228,7 @@ class ServingFigures:
         )
 
     async def metrics(self) -> tuple[bytes, str]:
-        """The figures for Prometheus, and their content type."""
+        """Return the metrics in the format of Prometheus, and their content type."""
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
         from prometheus_client.registry import Collector
@@ -270,7 +271,7 @@ class ServingFigures:
 
 
 def resident_bytes() -> int:
-    """The memory that this process has resident now; the most it ever had, where the system does not say."""
+    """Return the resident memory of this process; its peak where the system does not tell the present value."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
