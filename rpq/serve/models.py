@@ -1,6 +1,7 @@
-"""What requests and responses of the server hold: their shape, what is refused, and the schemas of the OpenAPI document.
+"""The models of requests and responses, their validation and JSON, and the limits of a server.
 
-Responses are made of these models, requests are checked against them, and the document has their schemas: the three agree.
+Responses are built from these models, requests are validated against them, and the OpenAPI document has their schemas, so
+that the three agree.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rpq.errors import QueryError
 from rpq.readers.column_names import did_you_mean
 
 EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"
-"""A position, the part of it where there are several, and the run of the server that it is of."""
+"""The pattern of an event id: a position, the number of a part if there are several, and the run of the server."""
 
 Json = dict[str, Any]
 
@@ -40,14 +41,14 @@ Report = Literal["change", "slide", "time"]
 
 
 class RequestFields(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request, in which a field that nobody knows is a mistake."""
+    """The fields of a request; unknown fields are errors."""
 
 
 # --- queries ---------------------------------------------------------------------------------------------------------
 
 
 class AskedQuery(RequestFields, frozen=True):
-    """A query as a client asks for it; null is as if a field were not there."""
+    """A query in a request; null means that a field is missing."""
 
     expression: Annotated[
         str,
@@ -259,7 +260,7 @@ Model = TypeVar("Model", bound=Struct)
 
 
 class FieldsError(QueryError):
-    """Fields of a request that are not as they must be; `field` is the one that is wrong."""
+    """Invalid fields of a request; `field` is the name of the invalid one."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -278,9 +279,9 @@ def properties_of(model: type[Struct]) -> Json:
 
 
 def converted(fields: Any, model: type[Model], *, kind: str = "field", are_texts: bool = False) -> Model:
-    """Return the model that an object of JSON makes; where `are_texts`, from texts as addresses have them.
+    """Convert a JSON object to a model; with `are_texts`, its values are texts, as in an address.
 
-    Raises `FieldsError`, in which a field is called `kind`.
+    Raises `FieldsError`, whose message calls a field `kind`.
 
     >>> converted({"state": "pause"}, ChangedPlayback)
     Traceback (most recent call last):
@@ -311,12 +312,12 @@ def converted(fields: Any, model: type[Model], *, kind: str = "field", are_texts
 
 
 def _kinds(schema: Json) -> list[Json]:
-    """The schemas of which a value has one; that null is as if nothing were said goes without saying."""
+    """Return the alternatives of a schema, without null."""
     return [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
 
 
 def _expected(schema: Json) -> str:
-    """What a schema takes, in words."""
+    """Return a description of the values that a schema accepts."""
     if "enum" in schema:
         return " or ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:
@@ -337,7 +338,7 @@ def _shown(value: Any) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """A vertex, a value of SPARQL or a time as JSON: what JSON has no word for is text.
+    """Return a vertex, a value of SPARQL or a time as a value of JSON; other types become texts.
 
     >>> [json_value(value) for value in (1, "x", None, float("nan"), datetime.date(2024, 5, 1))]
     [1, 'x', None, 'NaN', '2024-05-01']
@@ -355,7 +356,7 @@ _ENCODER = msgspec.json.Encoder(enc_hook=json_value)
 
 
 def json_text(value: Any) -> bytes:
-    """A model, or another value, as JSON in UTF-8, on one line without blanks.
+    """Encode a model, or another value, as JSON in UTF-8, on one line without blanks.
 
     >>> json_text({"name": "ü\\n"}).decode()
     '{"name":"ü\\\\n"}'
@@ -365,15 +366,15 @@ def json_text(value: Any) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeLimits:
-    """Limits of a server: `body_bytes` of one request, `queries` that are registered over HTTP, `followers` at once.
+    """Limits of a server: `body_bytes` of one request, `queries` registered over HTTP, `followers` at the same time.
 
     `lag_rows` is how many rows of changes may wait for a follower before it is dropped, `kept_rows` how many are kept for
-    those who come back, `waiting_bytes` how many bytes of bodies may wait for the engine, those under way included.
+    returning followers, `waiting_bytes` how many bytes of bodies may wait for the engine, including those being received.
 
-    At most `connections` are open. The head of a request, and each further part of a body, has to come within
+    At most `connections` are open. The head of a request, and each further part of a body, must arrive within
     `request_seconds`; a connection without a request, or whose client does not read, is closed after `idle_seconds`.
 
-    The text of a query has at most `expression_bytes`; compiling and explaining it takes `check_seconds` at most.
+    The text of a query has at most `expression_bytes`; compiling and explaining it may take `check_seconds`.
 
     >>> ServeLimits().queries
     1000

@@ -1,7 +1,10 @@
-"""Queries of clients, compiled and explained in a process of its own: however hard one is, the server goes on.
+"""Compilation and explanation of clients' queries in a separate process, so that no query can block the server.
 
-The time of a query has a limit, and its work ends when its client goes away: then the process is killed, and the next query
-gets a new one. Another thread could be ended by neither, and would keep the interpreter meanwhile.
+The time for a query is limited, and its work ends when its client disconnects: then the process is killed, and the next
+query gets a new one. A thread could not be ended, and would occupy the interpreter meanwhile.
+
+Explanations have pictures of automata and patterns: SVG that a page can include, in the page's colour, without styles and
+scripts.
 """
 
 from __future__ import annotations
@@ -44,13 +47,13 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("rpq.serve")
 
 MOST_WAITING = 16
-"""Queries that wait for the one that is compiled, at most."""
+"""Maximum number of queries that wait for the one in progress."""
 
 START_SECONDS = 120.0
-"""So long the process may take to start."""
+"""How long the process may take to start."""
 
 MEMORY = 2 << 30
-"""Bytes that the process may use beside what it begins with."""
+"""Bytes that the process may allocate after its start."""
 
 _LENGTH = struct.Struct("!Q")
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rpq.serve.query_checks import work; work()"
@@ -58,7 +61,7 @@ _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rpq.serv
 
 @dataclass(eq=False)
 class _Job:
-    """Something for the process to do."""
+    """A request to the process."""
 
     message: bytes
     seconds: float
@@ -67,10 +70,10 @@ class _Job:
 
 
 class QueryChecks:
-    """Compiles and explains queries of clients, one after the other.
+    """A service that compiles and explains clients' queries, one after the other.
 
-    All raise `Problem`: for what is wrong with a query, and for one that takes too long. A task that waits for one of
-    them and is cancelled ends the work.
+    All methods raise `Problem` for errors in a query, and for one that takes too long. Cancelling the waiting task ends
+    the work.
     """
 
     def __init__(self) -> None:
@@ -81,19 +84,19 @@ class QueryChecks:
         self._waiting = 0
 
     async def compiled(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> Query:
-        """The query that an object of JSON asks for."""
+        """Return the query that a JSON object describes."""
         return await self._done("compile", (_not_too_long(fields, limits), defaults), limits)
 
     async def checked(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> Understood:
-        """What there is to tell of the query that an object of JSON asks for."""
+        """Return explanation, columns and warnings of the query that a JSON object describes."""
         return await self._done("check", (_not_too_long(fields, limits), defaults), limits)
 
     async def explained(self, query: Query, running: str | None, limits: ServeLimits) -> Explained:
-        """What a query means; `running` is what an engine explains of it."""
+        """Return the explanation of a query; `running` is that of the engine that runs it."""
         return await self._done("explain", (query, running), limits)
 
     def close(self) -> None:
-        """End what is under way, and the process."""
+        """End the work in progress, and the process."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             if self._running is not None:
@@ -120,7 +123,7 @@ class QueryChecks:
         return content
 
     def _run(self, job: _Job) -> tuple[str, Any]:
-        """Let the process do a job; in the thread."""
+        """Execute a job in the process; runs in the thread."""
         with self._lock:
             if job.is_stopped:
                 return "stopped", None
@@ -137,7 +140,7 @@ class QueryChecks:
             if job.is_too_slow:
                 message = f"to compile and explain the query takes more than {job.seconds:g} seconds; expected a smaller one"
                 return "problem", _told(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
-            if isinstance(error, EOFError):  # it was ended from outside, or its stack was too small
+            if isinstance(error, EOFError):  # it was killed, or its stack overflowed
                 message = "the process that compiles queries ended over this one; expected a smaller one"
                 return "problem", _told(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
             message = f"no process can be started to compile the query: {error.strerror or error}"
@@ -147,7 +150,7 @@ class QueryChecks:
                 self._running = None
 
     def _started(self, job: _Job) -> subprocess.Popen[bytes]:
-        """The process, which has said that it is ready."""
+        """Return the process, after it has reported that it is ready."""
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 return self._process
@@ -162,7 +165,7 @@ class QueryChecks:
 
     @contextlib.contextmanager
     def _limited(self, job: _Job, seconds: float) -> Any:
-        """End the process after so many seconds."""
+        """Kill the process if the context takes more than so many seconds."""
 
         def stop() -> None:
             job.is_too_slow = True
@@ -177,7 +180,7 @@ class QueryChecks:
             timer.cancel()
 
     def _stop(self, job: _Job, *, is_stopped: bool = True) -> None:
-        """See that a job is not begun, or ends."""
+        """Prevent a job from starting, or end it."""
         with self._lock:
             job.is_stopped = job.is_stopped or is_stopped
             if self._running is job and self._process is not None:
@@ -212,7 +215,7 @@ def _told(problem: Problem) -> dict[str, Any]:
     }
 
 
-# --- messages between the two ----------------------------------------------------------------------------------------
+# --- messages between the processes ----------------------------------------------------------------------------------
 
 
 def _exchanged(process: subprocess.Popen[bytes], message: bytes) -> tuple[str, Any]:
@@ -244,12 +247,12 @@ def _exactly(stream: IO[bytes], length: int) -> bytes:
 
 
 def work() -> None:
-    """Do what comes over standard input until it ends; the main function of the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, with which this one ends
+    """Execute the requests on standard input until it ends; the main function of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends this process
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is printed is no message
+    os.dup2(2, 1)  # printed text must not mix with messages
     _limit_memory()
-    for text in ("a/b*", "?x a ?y", "SELECT * { ?x <a> ?y }"):  # so that all is imported that a query needs
+    for text in ("a/b*", "?x a ?y", "SELECT * { ?x <a> ?y }"):  # to import everything that a query needs
         _answer("check", ({"expression": text, "window": 1}, QueryDefaults(fields={})))
     _send(sink, b"")
     with contextlib.suppress(EOFError, BrokenPipeError):
@@ -292,11 +295,11 @@ def _limit_memory() -> None:
 
 
 MOST_ARROWS = 200
-"""Arrows of a picture, at most: it takes the square of their number, and shows nothing."""
+"""Maximum number of arrows in a picture: time is quadratic in it, and larger pictures are illegible."""
 
 
 def explained(query: Query, running: object | None = None) -> Explained:
-    """What a query means; `running` is what an engine explains of it, if one runs it and it is no path query."""
+    """Return the explanation of a query; `running` is that of an engine, unless none runs it or it is a path query."""
     if isinstance(query, SparqlQuery):
         if running is None:
             from rpq.sparql.explanation import explain_query as of_sparql
@@ -312,7 +315,7 @@ def explained(query: Query, running: object | None = None) -> Explained:
 
 
 def automaton_picture(dfa: automata.DFA) -> str | None:
-    """The states of an automaton, from the first to the right, and its steps; None where nobody could read it."""
+    """Draw the states of an automaton, from left to right, and its transitions; return None if there are too many."""
     from rpq.cli.explain import edge_labels, state_positions
 
     arrows = [Arrow(start, end, label) for (start, end), label in edge_labels(dfa).items()]
@@ -327,7 +330,10 @@ def automaton_picture(dfa: automata.DFA) -> str | None:
 
 
 def pattern_picture(explanation: Explanation) -> str | None:
-    """The terms of a pattern on a circle, in the order of the text, and its atoms, dashed for paths; None for too many."""
+    """Draw the terms of a pattern on a circle, in the order of the text, and its atoms, with dashed arrows for paths.
+
+    Returns None if there are too many atoms.
+    """
     from rpq.cli.explain import circle_positions
 
     if len(explanation.atoms) > MOST_ARROWS:
@@ -345,25 +351,25 @@ def pattern_picture(explanation: Explanation) -> str | None:
 
 
 SCALE = 80.0
-"""Pixels of one unit of places."""
+"""Pixels per unit of the coordinates."""
 
 RADIUS, HEIGHT, LETTER, FONT = 18.0, 30.0, 8.0, 14
 MARGIN = 24.0
 LONGEST = 40
-"""Letters of a label, at most."""
+"""Maximum number of characters of a label."""
 
 UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs"})
-"""Controls, among them those that change the direction of writing, and separators of lines."""
+"""Control characters, among them those that change the direction of writing, and line separators."""
 
 UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f"
     "\uffa0\ufff0-\ufff8\ufffe\uffff\U000e0000-\U000e0fff]"
 )
-"""What is drawn as nothing in spite of its category: fillers, selectors, the blank of Braille, and what XML refuses."""
+"""Invisible characters of other categories: fillers, selectors, the Braille blank, and what XML refuses."""
 
 
 class Part(NamedTuple):
-    """A piece of a text as it is drawn: as it is, or an escape for one letter that could not be seen."""
+    """A piece of a drawn text: as it is, or the escape of one invisible character."""
 
     text: str
     is_escape: bool
@@ -371,7 +377,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Node:
-    """A node at a place; the second number grows upwards."""
+    """A node at a place; `y` grows upwards."""
 
     text: str
     x: float
@@ -385,7 +391,7 @@ class Node:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Half of its width and of its height."""
+        """Half of the width and half of the height."""
         if self.shape in ("circle", "double"):
             return RADIUS, RADIUS
         return max(RADIUS, _length(self.shown) * LETTER / 2 + 8), HEIGHT / 2
@@ -397,7 +403,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Arrow:
-    """An arrow between two nodes by their numbers."""
+    """An arrow between two nodes, given by their numbers."""
 
     start: int
     end: int
@@ -406,13 +412,13 @@ class Arrow:
 
 
 def drawn(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) -> str:
-    """The picture; what nodes and arrows say is text in it, whatever it looks like.
+    """Return the picture of a graph as SVG; the texts of nodes and arrows are escaped.
 
     >>> picture = drawn([Node("<b>", 0, 0, "box")], [], title="one")
     >>> "&lt;b&gt;" in picture, "<b>" in picture
     (True, False)
 
-    Nothing in a name is invisible, or changes the direction of what is beside it:
+    Characters that are invisible, or change the direction of text, are shown as escapes:
 
     >>> "‹U+202E›" in drawn([Node("\u202ebob", 0, 0, "box")], [], title="one")
     True
@@ -456,7 +462,7 @@ def drawn(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) -> str:
 
 
 def _parts(text: str) -> list[Part]:
-    """A name with escapes for what could not be seen in it, as the page writes names; cut where it is long."""
+    """Return a name with escapes for invisible characters, as the page writes names, truncated to `LONGEST`."""
     if not text:
         return [Part("‹empty›", True)]
     parts = [
@@ -467,7 +473,7 @@ def _parts(text: str) -> list[Part]:
 
 
 def _is_unseen(text: str, at: int) -> bool:
-    """Whether a letter is drawn as nothing; a blank is at the ends of a text and beside another one."""
+    """Whether a character is invisible; a blank is so at the ends of a text and after another blank."""
     letter = text[at]
     if letter == " ":
         return at in (0, len(text) - 1) or text[at - 1] == " "
@@ -511,7 +517,7 @@ def _node(node: Node, title: str) -> list[str]:
 
 
 def _bend(arrow: Arrow, nodes: Sequence[Node], number: int, together: int) -> float:
-    """How far an arrow leaves the straight line: where several join two nodes, or others lie between."""
+    """Return the bend of an arrow, which is 0 unless several arrows join two nodes, or a node lies between them."""
     start, end = nodes[arrow.start], nodes[arrow.end]
     sign = 1 if arrow.start < arrow.end else -1
     if together > 1:
@@ -525,7 +531,7 @@ def _bend(arrow: Arrow, nodes: Sequence[Node], number: int, together: int) -> fl
 
 
 def _curve(start: Node, end: Node, bend: float) -> tuple[str, tuple[float, float]]:
-    """The path of an arrow from rim to rim, and where its label stands."""
+    """Return the SVG path of an arrow from rim to rim, and the place of its label."""
     (x1, y1), (x2, y2) = start.place, end.place
     length = math.dist((x1, y1), (x2, y2)) or 1.0
     across = ((y2 - y1) / length, -(x2 - x1) / length)
@@ -537,7 +543,7 @@ def _curve(start: Node, end: Node, bend: float) -> tuple[str, tuple[float, float
 
 
 def _rim(node: Node, towards: tuple[float, float]) -> tuple[float, float]:
-    """Where the line to a point leaves a node."""
+    """Return the point at which the line to another point leaves a node."""
     x, y = node.place
     dx, dy = towards[0] - x, towards[1] - y
     length = math.hypot(dx, dy) or 1.0
@@ -551,7 +557,7 @@ def _rim(node: Node, towards: tuple[float, float]) -> tuple[float, float]:
 
 
 def _loop(node: Node, number: int) -> tuple[str, tuple[float, float]]:
-    """An arrow from a node to itself, above it."""
+    """Return the SVG path of an arrow from a node to itself, above it, and the place of its label."""
     x, y = node.place
     _, high = node.reach
     rise = 46 + 20 * number

@@ -75,7 +75,7 @@ def serve_with(
     check_timeout: float,
     **options: Any,
 ) -> int:
-    """Serve until a signal asks for the end; the exit status.  Usage errors are click's exceptions."""
+    """Serve until a signal ends the server; return the exit status.  Usage errors are exceptions of click."""
     paths, streams = named_inputs(inputs)
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     limits = ServeLimits(
@@ -113,7 +113,7 @@ def serve_with(
         kernels = ReadyKernels(threads=settings.threads, state=checkpoint is not None)
         application = Application(service, admission=admission, playback=playback, kernels=kernels)
         sys.setswitchinterval(SWITCH_SECONDS)
-        # What is there by now stays: the collector need not go through it each time.
+        # Objects created so far live on: the garbage collector need not visit them each time.
         gc.collect()
         gc.freeze()
 
@@ -123,7 +123,7 @@ def serve_with(
             if limits.connections < most_connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
                 click.echo(f"warning: {fewer}, not {most_connections:,} (--most-connections)", err=True)
-            # Of queries that are registered the service tells.
+            # The service warns about queries that are registered.
             if service.resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
             resumed = f", goes on at position {service.position:,}" if service.resumed else ""
@@ -150,7 +150,7 @@ def _defaults(settings: RunSettings) -> QueryDefaults:
 
 
 def _asked(expressions: Sequence[str], settings: RunSettings, defaults: QueryDefaults) -> list[dict[str, Any]]:
-    """The fields of the queries that the command line asks for."""
+    """Return the fields of the queries on the command line."""
     if settings.queries_file is not None:
         if expressions:
             raise click.UsageError("--queries has all queries; put the others into it")
@@ -172,7 +172,7 @@ def _fields_of(entry: QueryEntry) -> dict[str, Any]:
 
 
 def _refuse_strangers(host: str, port: int, token: str | None, *, is_open: bool) -> None:
-    """Refuse to serve others than the programs of this machine without a token, unless that is what is wanted."""
+    """Refuse to serve other machines without a token, unless `is_open`."""
     if token is not None and not token.strip():
         raise click.UsageError("--token: is empty; expected what nobody guesses")
     if token is not None and is_open:
@@ -219,7 +219,7 @@ def _tell_on_stderr(quiet: bool) -> None:
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING if quiet or not name.startswith("rpq.") else logging.INFO)
         handler = logging.StreamHandler(sys.stderr)
-        if not name.startswith("rpq."):  # what these say is said of every request of a client that sends nonsense
+        if not name.startswith("rpq."):  # these log every bad request of a client
             handler.addFilter(Repetitions())
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
         logger.addHandler(handler)
@@ -260,7 +260,7 @@ def _service(
 
 
 def _kept(settings: RunSettings) -> rpq.Window | None:
-    """The window all edges of which are kept."""
+    """Return the window whose edges are all kept; None without --keep."""
     if settings.keep is None:
         return None
     try:
@@ -274,7 +274,7 @@ def _kept(settings: RunSettings) -> rpq.Window | None:
 
 
 def _register(service: Service, asked: Sequence[dict[str, Any]], queries: Sequence[rpq.Query]) -> None:
-    """Register what the command line asks for, but for what runs already."""
+    """Register the queries of the command line, except those that the restored engine has already."""
     running = {query.name: query for query in service.engine.queries}
     try:
         for fields, query in zip(asked, queries, strict=True):
@@ -306,11 +306,11 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
 
 
 GRACE_SECONDS = 8.0
-"""So long responses that are under way may take at the end."""
+"""How long responses in progress may take when the server ends."""
 
 
 class Feed(Protocol):
-    """A source of tuples beside those that are posted."""
+    """A source of tuples besides posts."""
 
     def start(self) -> None: ...
 
@@ -321,19 +321,19 @@ DAY = 86_400
 
 
 class TlsError(RpqError):
-    """A certificate or key that nothing can be served with."""
+    """A certificate or key that cannot be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tls:
-    """A certificate, with those that it depends on, and its key: two files in PEM."""
+    """A certificate chain and its key: two files in PEM."""
 
     certificate: str
     key: str
 
     @cached_property
     def context(self) -> ssl.SSLContext:
-        """What connections are made with. Raises `TlsError`."""
+        """The context for connections. Raises `TlsError`."""
         for path in (self.certificate, self.key):
             try:
                 with open(path, "rb"):
@@ -358,7 +358,7 @@ class Tls:
 
 
 class _Server(uvicorn.Server):
-    """One that leaves signals to whoever runs it, and accepting to `Connections`."""
+    """A uvicorn server that leaves signals to its caller, and accepting to `Connections`."""
 
     def __init__(self, config: uvicorn.Config, limits: ServeLimits, tls: Tls | None) -> None:
         super().__init__(config)
@@ -388,9 +388,9 @@ async def run_server(
     tls: Tls | None = None,
     ready: Callable[[Callable[[signal.Signals], None]], None] = lambda end: None,
 ) -> signal.Signals | None:
-    """Serve until a signal asks for the end; then tell followers, finish what was begun, and write the checkpoint.
+    """Serve until a signal ends the server; then end followers, finish requests in progress and write the checkpoint.
 
-    Returns the signal.  `ready` is called when it serves, with a function that asks for the end as a signal does.
+    Returns the signal.  `ready` is called when the server accepts requests, with a function that ends it as a signal does.
     """
     loop = asyncio.get_running_loop()
     config = uvicorn.Config(
@@ -401,7 +401,7 @@ async def run_server(
         ws="none",
         server_header=False,
         http="h11",
-        timeout_keep_alive=DAY,  # that, and more, is looked at by `Connections`
+        timeout_keep_alive=DAY,  # `Connections` applies the limits of time
         timeout_graceful_shutdown=int(GRACE_SECONDS),
     )
     server = _Server(config, service.limits, tls)
@@ -441,13 +441,13 @@ async def run_server(
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at an address.  Raises `OSError`."""
+    """Return a socket that listens at an address.  Raises `OSError`."""
     family, address = _resolved(host, port)
     return socket.create_server(address, family=family, backlog=2048, reuse_port=False)
 
 
 def is_of_this_machine(host: str) -> bool:
-    """Whether only programs of this machine reach an address.  Raises `OSError`.
+    """Return whether only programs of this machine reach an address.  Raises `OSError`.
 
     >>> is_of_this_machine("127.0.0.1"), is_of_this_machine("::1"), is_of_this_machine("0.0.0.0"), is_of_this_machine("::")
     (True, True, False, False)
@@ -457,13 +457,13 @@ def is_of_this_machine(host: str) -> bool:
 
 
 def _resolved(host: str, port: int) -> tuple[int, tuple[str, int]]:
-    """The family and address that a name, or a text of an address, stands for."""
+    """Return family and address of a host name or an address in text."""
     family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     return family, (str(address[0]), int(address[1]))
 
 
 def address_of(listener: socket.socket, tls: Tls | None = None) -> str:
-    """Where a socket listens, as a browser wants it."""
+    """Return the URL at which a socket listens."""
     found: Any = listener.getsockname()
     host, port = found[0], found[1]
     scheme = "http" if tls is None else "https"
