@@ -13,7 +13,7 @@ import pytest
 
 import rpq
 from rpq.serve import changes
-from rpq.serve.async_engine import Waiting
+from rpq.serve.async_engine import FollowerQueue
 from rpq.serve.changes import FEW_ROWS, PART_ROWS, Published
 from rpq.serve.models import ServeLimits
 from tests.served import Served, arrow
@@ -209,11 +209,11 @@ def test_one_who_waits_for_long_gets_comments_and_then_the_changes(monkeypatch):
 
 
 def test_comments_wait_for_none_who_is_behind():
-    waiting: Waiting[str] = Waiting(limit=10)
+    waiting: FollowerQueue[str] = FollowerQueue(limit=10)
     assert waiting.is_idle
     waiting.put("all at once", 11)
     assert asyncio.run(waiting.get()) == [("all at once", 11)] and not waiting.is_idle  # it is on its way
-    waiting.taken(11)
+    waiting.note_sent(11)
     assert waiting.is_idle and waiting.ended is None
 
 

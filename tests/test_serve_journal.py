@@ -720,7 +720,7 @@ def test_posts_that_cannot_be_joined_are_pushed_one_by_one(monkeypatch):
             raise pa.ArrowInvalid("they cannot")
         return batches[0]
 
-    monkeypatch.setattr("rpq.serve.service.joined", joined)
+    monkeypatch.setattr("rpq.serve.service.concatenate", joined)
     with Served(PATH) as served:
         jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(5)]
         gate = threading.Event()

@@ -39,7 +39,7 @@ class FollowerTooSlow(RpqError):
         self.limit = limit
 
 
-class Waiting(Generic[Item]):
+class FollowerQueue(Generic[Item]):
     """A queue of items for one follower; only the thread of its event loop may use it.
 
     An item that arrives while more than `limit` rows are waiting ends the queue: waiting items are discarded, and `get`
@@ -98,7 +98,7 @@ class Waiting(Generic[Item]):
         self._items.clear()
         return items
 
-    def taken(self, rows: int) -> None:
+    def note_sent(self, rows: int) -> None:
         """Note that so many rows of the items that `get` returned were sent."""
         self.rows -= rows
 
@@ -154,7 +154,7 @@ class AsyncEngine:
             raise RpqError("an AsyncEngine is given an engine, or what makes one, not both: register queries afterwards")
         self._engine = Engine(*queries, **options) if engine is None else engine
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpq-engine")
-        self._followers: set[Waiting[Changes]] = set()
+        self._followers: set[FollowerQueue[Changes]] = set()
         self._is_closed = False
         self._failure: str | None = None
 
@@ -381,7 +381,7 @@ class AsyncEngine:
         >>> asyncio.run(main())
         [Change(query='a+', source='x', target='y', timestamp=1, op='+')]
         """
-        waiting: Waiting[Changes] = Waiting(limit=most_waiting)
+        waiting: FollowerQueue[Changes] = FollowerQueue(limit=most_waiting)
         self._followers.add(waiting)
         if self._failure is not None:
             waiting.end(EngineFailed(self._failure))
@@ -393,7 +393,7 @@ class AsyncEngine:
 class _Following:
     """The iterator of `follow`; it collects changes from its creation on, not from the first `async for` on."""
 
-    def __init__(self, waiting: Waiting[Changes], followers: set[Waiting[Changes]]) -> None:
+    def __init__(self, waiting: FollowerQueue[Changes], followers: set[FollowerQueue[Changes]]) -> None:
         self._waiting = waiting
         self._followers = followers
         self._ready: list[tuple[Changes, int]] = []
@@ -409,7 +409,7 @@ class _Following:
                 self._followers.discard(self._waiting)
                 raise
         changes, rows = self._ready.pop()
-        self._waiting.taken(rows)
+        self._waiting.note_sent(rows)
         return changes
 
     async def aclose(self) -> None:

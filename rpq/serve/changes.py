@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from rpq.errors import RpqError
 from rpq.files.table_formats import json_arrays
 from rpq.results.changes import Changes
-from rpq.serve.async_engine import FollowerTooSlow, Waiting
+from rpq.serve.async_engine import FollowerQueue, FollowerTooSlow
 from rpq.serve.models import EVENT_ID, json_text, json_value
 
 PART_ROWS = 1000
@@ -188,7 +188,7 @@ class Follower:
         self.wanted = wanted
         self.live = set(wanted or ())
         """Those of the queries that are still registered."""
-        self.waiting: Waiting[Published | None] = Waiting(limit=lag_rows)
+        self.queue: FollowerQueue[Published | None] = FollowerQueue(limit=lag_rows)
         """Events, and None for a comment that keeps the connection alive."""
         self.skipped_parts = 0
         self.gap: Gap | None = None
@@ -222,9 +222,9 @@ class ChangeHub:
                 self._rows -= old.rows
                 self.complete_after = old.position
             for follower in self.followers:
-                is_live = follower.waiting.ended is None
-                follower.waiting.put(event, event.rows)
-                self.dropped += is_live and follower.waiting.ended is not None
+                is_live = follower.queue.ended is None
+                follower.queue.put(event, event.rows)
+                self.dropped += is_live and follower.queue.ended is not None
         self.position = position
 
     def follow(self, wanted: Wanted, after: Place | None) -> Follower:
@@ -233,7 +233,7 @@ class ChangeHub:
         if after is not None:
             self._go_on(follower, after)
         if self._end is not None:
-            follower.waiting.end(self._end)
+            follower.queue.end(self._end)
         self.followers.add(follower)
         return follower
 
@@ -255,7 +255,7 @@ class ChangeHub:
                 if event.position == after.position:
                     follower.skipped_parts = after.part or 0
                 # Kept events do not count as lag of this follower.
-                follower.waiting.put(event, 0)
+                follower.queue.put(event, 0)
 
     def leave(self, follower: Follower) -> None:
         """Remove a follower."""
@@ -267,13 +267,13 @@ class ChangeHub:
             if name in follower.live:
                 follower.live.discard(name)
                 if not follower.live:
-                    follower.waiting.end(Ended(f"the query {name!r} was dropped"))
+                    follower.queue.end(Ended(f"the query {name!r} was dropped"))
 
     def end(self, reason: str) -> None:
         """End all present and future followers."""
         self._end = Ended(reason)
         for follower in self.followers:
-            follower.waiting.end(self._end)
+            follower.queue.end(self._end)
 
 
 PING_SECONDS = 15.0
@@ -315,7 +315,7 @@ class FollowedChanges:
         ping = loop.create_task(self._ping(follower))
         try:
             async with asyncio.timeout(None) as patience:
-                follower.waiting.when_ended(lambda: patience.reschedule(loop.time() + GOODBYE_SECONDS))
+                follower.queue.when_ended(lambda: patience.reschedule(loop.time() + GOODBYE_SECONDS))
                 await response(scope, receive, send)
         except TimeoutError:
             if not patience.expired():
@@ -334,14 +334,14 @@ class FollowedChanges:
             yield self._begin + event_text("gap", content, id=f"{gap.position}-{self._hub.run}")
         while True:
             try:
-                items = await follower.waiting.get()
+                items = await follower.queue.get()
             except Exception as ended:
                 yield event_text("end", {"reason": str(ended)})
                 return
             buffer: list[bytes] = []
             size = rows = 0
             for event, counted in items:
-                if isinstance(follower.waiting.ended, FollowerTooSlow):
+                if isinstance(follower.queue.ended, FollowerTooSlow):
                     break  # the rest is discarded
                 for part in await self._parts(event, follower):
                     buffer.append(part)
@@ -351,19 +351,19 @@ class FollowedChanges:
                         buffer, size = [], 0
                 rows += counted
                 if not buffer:
-                    follower.waiting.taken(rows)
+                    follower.queue.note_sent(rows)
                     rows = 0
             else:
                 if buffer:
                     yield b"".join(buffer)
-                follower.waiting.taken(rows)
+                follower.queue.note_sent(rows)
 
     async def _ping(self, follower: Follower) -> None:
         """Send comments, which keep the connection alive; a timeout for each wait would cost more than the events."""
         while True:
             await asyncio.sleep(PING_SECONDS)
-            if follower.waiting.is_idle:
-                follower.waiting.put(None, 0)
+            if follower.queue.is_idle:
+                follower.queue.put(None, 0)
 
     async def _parts(self, event: Published | None, follower: Follower) -> list[bytes]:
         if event is None:
@@ -378,7 +378,7 @@ class FollowedChanges:
         return parts
 
 
-async def left(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

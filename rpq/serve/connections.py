@@ -186,7 +186,7 @@ class Connections:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
                 if error.errno in _USED_UP:
-                    self._see_that_descriptors_are_used_up(listener, error)
+                    self._refuse_waiting_clients(listener, error)
                     await asyncio.sleep(PAUSE_SECONDS)
                 else:  # that connection is closed already
                     await asyncio.sleep(0)
@@ -249,7 +249,7 @@ class Connections:
         with contextlib.suppress(OSError):
             self._reserve = os.open(os.devnull, os.O_RDONLY)
 
-    def _see_that_descriptors_are_used_up(self, listener: socket.socket, error: OSError) -> None:
+    def _refuse_waiting_clients(self, listener: socket.socket, error: OSError) -> None:
         """Refuse the waiting clients, which otherwise would not learn the reason."""
         self._log(
             f"no connection can be accepted: {error.strerror}; {self.open:,} are open, and whoever comes is turned "
@@ -315,10 +315,10 @@ class Repetitions(logging.Filter):
         return self._seen[key] <= self._most
 
 
-def room_for(connections: int) -> int:
+def raise_file_limit(connections: int) -> int:
     """Raise the limit on open files as far as possible; return how many connections it allows.
 
-    >>> room_for(1)
+    >>> raise_file_limit(1)
     1
     """
     if sys.platform == "win32":

@@ -31,7 +31,7 @@ from rpq.kafka.topic_reader import TopicInput, TopicReader
 from rpq.readers import WhereError
 from rpq.serve import models
 from rpq.serve.engine_thread import NotApplied, Push
-from rpq.serve.models import FieldsError, converted
+from rpq.serve.models import FieldsError, to_model
 from rpq.serve.service import Service
 from rpq.stream.durations import NANOSECONDS
 
@@ -48,7 +48,7 @@ class Playback:
 
     >>> playback = Playback(speed=None, time_unit="s")
     >>> playback.change({"speed": 60})
-    >>> playback.told()
+    >>> playback.model()
     Playback(state='playing', speed=60.0, time=None)
     """
 
@@ -61,7 +61,7 @@ class Playback:
         self._time: float | None = None  # of the stream, at the moment `_since`
         self._since = 0.0
 
-    def told(self) -> models.Playback:
+    def model(self) -> models.Playback:
         """Return the state for a response; `time` is how far the stream was played."""
         with self._changed:
             now = self._now()
@@ -69,7 +69,7 @@ class Playback:
 
     def change(self, fields: Any) -> None:
         """Change state and speed as a request asks.  Raises `FieldsError`."""
-        asked = converted(fields, models.ChangedPlayback)
+        asked = to_model(fields, models.ChangedPlayback)
         if not fields:
             raise FieldsError('expected "state" or "speed", or both')
         with self._changed:

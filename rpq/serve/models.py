@@ -278,12 +278,12 @@ def properties_of(model: type[Struct]) -> Json:
     return found
 
 
-def converted(fields: Any, model: type[Model], *, kind: str = "field", are_texts: bool = False) -> Model:
+def to_model(fields: Any, model: type[Model], *, kind: str = "field", are_texts: bool = False) -> Model:
     """Convert a JSON object to a model; with `are_texts`, its values are texts, as in an address.
 
     Raises `FieldsError`, whose message calls a field `kind`.
 
-    >>> converted({"state": "pause"}, ChangedPlayback)
+    >>> to_model({"state": "pause"}, ChangedPlayback)
     Traceback (most recent call last):
     rpq.serve.models.FieldsError: state: expected 'paused' or 'playing', not "pause"; did you mean 'paused'?
     """

@@ -26,7 +26,7 @@ from rpq import __version__
 from rpq.serve import models
 from rpq.serve.engine_thread import NoSuchQuery
 from rpq.serve.models import Json, ServeLimits
-from rpq.serve.requests import Problem, refused
+from rpq.serve.requests import Problem, problem_response
 
 Handler = Callable[..., Awaitable[ASGIApp]]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
@@ -102,7 +102,7 @@ class Operation:
             name: given.getlist(name) if properties.get(name, {}).get("type") == "array" else given[name] for name in given
         }
         try:
-            parameters = models.converted(texts, self.parameters, kind="parameter", are_texts=True)
+            parameters = models.to_model(texts, self.parameters, kind="parameter", are_texts=True)
         except models.FieldsError as error:
             raise Problem(422, "BadParameter", str(error), {"field": error.field}) from error
         return [*found, parameters] if properties else found
@@ -342,6 +342,6 @@ class Guarded:
             return
         problem = self._admission.refusal(scope["path"], headers)
         if problem is not None:
-            await refused(problem)(scope, receive, send_guarded)
+            await problem_response(problem)(scope, receive, send_guarded)
             return
         await self._app(scope, receive, send_guarded)

@@ -38,7 +38,7 @@ from rpq.cli.explain import describe
 from rpq.errors import RpqError
 from rpq.queries.query import PatternQuery, Query
 from rpq.serve.models import Explained, ServeLimits, Understood
-from rpq.serve.requests import Problem, QueryDefaults, language_told, problem_of, query_asked
+from rpq.serve.requests import Problem, QueryDefaults, language_of, parse_query, problem_of
 from rpq.sparql.query import SparqlQuery
 
 if TYPE_CHECKING:
@@ -83,17 +83,17 @@ class QueryChecks:
         self._running: _Job | None = None
         self._waiting = 0
 
-    async def compiled(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> Query:
+    async def compile(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> Query:
         """Return the query that a JSON object describes."""
-        return await self._done("compile", (_not_too_long(fields, limits), defaults), limits)
+        return await self._request("compile", (_check_length(fields, limits), defaults), limits)
 
-    async def checked(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> Understood:
+    async def check(self, fields: Any, defaults: QueryDefaults, limits: ServeLimits) -> Understood:
         """Return explanation, columns and warnings of the query that a JSON object describes."""
-        return await self._done("check", (_not_too_long(fields, limits), defaults), limits)
+        return await self._request("check", (_check_length(fields, limits), defaults), limits)
 
-    async def explained(self, query: Query, running: str | None, limits: ServeLimits) -> Explained:
+    async def explain(self, query: Query, running: str | None, limits: ServeLimits) -> Explained:
         """Return the explanation of a query; `running` is that of the engine that runs it."""
-        return await self._done("explain", (query, running), limits)
+        return await self._request("explain", (query, running), limits)
 
     def close(self) -> None:
         """End the work in progress, and the process."""
@@ -103,7 +103,7 @@ class QueryChecks:
                 self._running.is_stopped = True
             self._kill()
 
-    async def _done(self, what: str, arguments: tuple[Any, ...], limits: ServeLimits) -> Any:
+    async def _request(self, what: str, arguments: tuple[Any, ...], limits: ServeLimits) -> Any:
         if self._waiting > MOST_WAITING:
             raise Problem(503, "TooManyChecks", "other queries are being compiled; ask again", None, {"Retry-After": "1"})
         job = _Job(pickle.dumps((what, arguments)), limits.check_seconds)
@@ -131,7 +131,7 @@ class QueryChecks:
         try:
             process = self._started(job)
             with self._limited(job, job.seconds):
-                return _exchanged(process, job.message)
+                return _exchange(process, job.message)
         except (OSError, EOFError) as error:
             with self._lock:
                 self._kill()
@@ -139,12 +139,12 @@ class QueryChecks:
                 return "stopped", None
             if job.is_too_slow:
                 message = f"to compile and explain the query takes more than {job.seconds:g} seconds; expected a smaller one"
-                return "problem", _told(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
+                return "problem", _problem_fields(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
             if isinstance(error, EOFError):  # it was killed, or its stack overflowed
                 message = "the process that compiles queries ended over this one; expected a smaller one"
-                return "problem", _told(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
+                return "problem", _problem_fields(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
             message = f"no process can be started to compile the query: {error.strerror or error}"
-            return "problem", _told(Problem(503, "NoProcess", message, None, {"Retry-After": "5"}))
+            return "problem", _problem_fields(Problem(503, "NoProcess", message, None, {"Retry-After": "5"}))
         finally:
             with self._lock:
                 self._running = None
@@ -160,7 +160,7 @@ class QueryChecks:
             )
         with self._limited(job, START_SECONDS):
             assert process.stdout is not None
-            _received(process.stdout)
+            _receive(process.stdout)
         return process
 
     @contextlib.contextmanager
@@ -197,7 +197,7 @@ class QueryChecks:
         process.wait()
 
 
-def _not_too_long(fields: Any, limits: ServeLimits) -> Any:
+def _check_length(fields: Any, limits: ServeLimits) -> Any:
     text = fields.get("expression") if isinstance(fields, Mapping) else None
     if isinstance(text, str) and len(text.encode(errors="surrogatepass")) > limits.expression_bytes:
         message = f"the text of the query has more than {limits.expression_bytes:,} bytes (--most-expression)"
@@ -205,7 +205,7 @@ def _not_too_long(fields: Any, limits: ServeLimits) -> Any:
     return fields
 
 
-def _told(problem: Problem) -> dict[str, Any]:
+def _problem_fields(problem: Problem) -> dict[str, Any]:
     return {
         "status": problem.status,
         "type": problem.type,
@@ -218,10 +218,10 @@ def _told(problem: Problem) -> dict[str, Any]:
 # --- messages between the processes ----------------------------------------------------------------------------------
 
 
-def _exchanged(process: subprocess.Popen[bytes], message: bytes) -> tuple[str, Any]:
+def _exchange(process: subprocess.Popen[bytes], message: bytes) -> tuple[str, Any]:
     assert process.stdin is not None and process.stdout is not None
     _send(process.stdin, message)
-    found: tuple[str, Any] = pickle.loads(_received(process.stdout))
+    found: tuple[str, Any] = pickle.loads(_receive(process.stdout))
     return found
 
 
@@ -231,12 +231,12 @@ def _send(stream: IO[bytes], message: bytes) -> None:
     stream.flush()
 
 
-def _received(stream: IO[bytes]) -> bytes:
-    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    return _exactly(stream, length)
+def _receive(stream: IO[bytes]) -> bytes:
+    (length,) = _LENGTH.unpack(_read_exactly(stream, _LENGTH.size))
+    return _read_exactly(stream, length)
 
 
-def _exactly(stream: IO[bytes], length: int) -> bytes:
+def _read_exactly(stream: IO[bytes], length: int) -> bytes:
     found = stream.read(length)
     if len(found) < length:
         raise EOFError
@@ -257,7 +257,7 @@ def work() -> None:
     _send(sink, b"")
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            what, arguments = pickle.loads(_received(source))
+            what, arguments = pickle.loads(_receive(source))
             _send(sink, pickle.dumps(_answer(what, arguments)))
 
 
@@ -266,22 +266,23 @@ def _answer(what: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
     try:
         return "done", _WORK[what](*arguments)
     except RecursionError:
-        return "problem", _told(Problem(422, "QueryError", "the query is nested too deeply", {"field": "expression"}))
+        message = "the query is nested too deeply"
+        return "problem", _problem_fields(Problem(422, "QueryError", message, {"field": "expression"}))
     except MemoryError:
         message = "the query takes too much memory; expected a smaller one"
-        return "problem", _told(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
+        return "problem", _problem_fields(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
     except (RpqError, ValueError) as error:
-        return "problem", _told(problem_of(error, text if isinstance(text, str) else None))
+        return "problem", _problem_fields(problem_of(error, text if isinstance(text, str) else None))
     except Exception:
         return "failed", traceback.format_exc()
 
 
-def _checked(fields: Any, defaults: QueryDefaults) -> Understood:
-    query = query_asked(fields, defaults)
-    about = explained(query)
+def _check_query(fields: Any, defaults: QueryDefaults) -> Understood:
+    query = parse_query(fields, defaults)
+    about = explain_query(query)
     warnings = list(getattr(query, "warnings", ())) or UNSET
     return Understood(
-        text=about.text, svg=about.svg, language=language_told(query), columns=list(query.columns), warnings=warnings
+        text=about.text, svg=about.svg, language=language_of(query), columns=list(query.columns), warnings=warnings
     )
 
 
@@ -298,7 +299,7 @@ MOST_ARROWS = 200
 """Maximum number of arrows in a picture: time is quadratic in it, and larger pictures are illegible."""
 
 
-def explained(query: Query, running: object | None = None) -> Explained:
+def explain_query(query: Query, running: object | None = None) -> Explained:
     """Return the explanation of a query; `running` is that of an engine, unless none runs it or it is a path query."""
     if isinstance(query, SparqlQuery):
         if running is None:
@@ -326,7 +327,7 @@ def automaton_picture(dfa: automata.DFA) -> str | None:
         Node(str(state), 1.5 * x, 1.2 * y, "double" if dfa.accepting[state] else "circle", is_start=state == 0)
         for state, (x, y) in enumerate(places)
     ]
-    return drawn(nodes, arrows, title="automaton")
+    return draw_graph(nodes, arrows, title="automaton")
 
 
 def pattern_picture(explanation: Explanation) -> str | None:
@@ -347,7 +348,7 @@ def pattern_picture(explanation: Explanation) -> str | None:
         Arrow(numbers[atom.subject], numbers[atom.object], atom.reads, is_dashed=atom.kind == "path")
         for atom in explanation.atoms
     ]
-    return drawn(nodes, arrows, title="pattern")
+    return draw_graph(nodes, arrows, title="pattern")
 
 
 SCALE = 80.0
@@ -411,16 +412,16 @@ class Arrow:
     is_dashed: bool = False
 
 
-def drawn(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) -> str:
+def draw_graph(nodes: Sequence[Node], arrows: Sequence[Arrow], *, title: str) -> str:
     """Return the picture of a graph as SVG; the texts of nodes and arrows are escaped.
 
-    >>> picture = drawn([Node("<b>", 0, 0, "box")], [], title="one")
+    >>> picture = draw_graph([Node("<b>", 0, 0, "box")], [], title="one")
     >>> "&lt;b&gt;" in picture, "<b>" in picture
     (True, False)
 
     Characters that are invisible, or change the direction of text, are shown as escapes:
 
-    >>> "‹U+202E›" in drawn([Node("\u202ebob", 0, 0, "box")], [], title="one")
+    >>> "‹U+202E›" in draw_graph([Node("\u202ebob", 0, 0, "box")], [], title="one")
     True
     """
     places = [node.place for node in nodes]
@@ -566,4 +567,4 @@ def _loop(node: Node, number: int) -> tuple[str, tuple[float, float]]:
     return path, (x, y - high - rise * 0.75 - 10)
 
 
-_WORK: dict[str, Callable[..., Any]] = {"compile": query_asked, "check": _checked, "explain": explained}
+_WORK: dict[str, Callable[..., Any]] = {"compile": parse_query, "check": _check_query, "explain": explain_query}

@@ -26,7 +26,7 @@ from rpq.readers.fields import FieldError
 from rpq.readers.inputs import order_rows
 from rpq.serve import models
 from rpq.serve.engine_thread import NameTaken, NoSuchQuery, NotApplied, ServiceFailed, StorageUnavailable, TooManyQueries
-from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, converted, json_text, json_value
+from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, to_model
 from rpq.sparql.query import SparqlQuery
 from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.durations import DurationError, duration_text, parse_duration
@@ -141,14 +141,14 @@ def _of_text(error: ExpressionError | SparqlError, text: str | None) -> Problem:
     return Problem(422, name, error.message, more)
 
 
-def told(content: Any, status: int = 200) -> Response:
+def json_response(content: Any, status: int = 200) -> Response:
     """Return a JSON response."""
     return Response(json_text(content), status_code=status, media_type="application/json")
 
 
-def refused(problem: Problem) -> Response:
+def problem_response(problem: Problem) -> Response:
     """Return the response that reports a problem."""
-    response = told(problem.content(), problem.status)
+    response = json_response(problem.content(), problem.status)
     response.headers.update(problem.headers or {})
     return response
 
@@ -224,9 +224,9 @@ NAME = "the body"
 JSON_LINES = ("application/x-ndjson", "application/jsonl")
 CSV = ("text/csv", "text/tab-separated-values")
 ARROW = ("application/vnd.apache.arrow.stream",)
-TYPES = (*JSON_LINES, *CSV, *ARROW)
+TUPLE_TYPES = (*JSON_LINES, *CSV, *ARROW)
 
-POSTED = {
+TUPLE_SCHEMAS = {
     JSON_LINES[0]: {
         "type": "string",
         "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
@@ -244,15 +244,15 @@ POSTED = {
 _NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
 
 
-class Posted(NamedTuple):
+class PostedTuples(NamedTuple):
     """The tuples of a body, None if there are none, and warnings about ambiguous content."""
 
     columns: pa.RecordBatch | None
     warnings: list[str]
 
 
-def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> Posted:
-    """Read the tuples of a body whose content type is one of `TYPES`, in their order.
+def read_tuple_body(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> PostedTuples:
+    """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
 
     All of them belong to `stream`, unless it is None.  Raises `InputError`, with a line number for formats that have lines;
     then none of the tuples may be applied.  JSON lines and CSV are read as files are.  O(bytes).
@@ -264,16 +264,16 @@ def read_posted(body: bytes, type_: str, *, stream: str | None, time_unit: str |
     else:
         only_json = type_ in JSON_LINES
         batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit)
-        columns = joined(batches)
+        columns = concatenate(batches)
     if columns is None or stream is None:
-        return Posted(columns, warnings)
+        return PostedTuples(columns, warnings)
     if "stream" in columns.schema.names:
         raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
     named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
-    return Posted(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
+    return PostedTuples(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
 
 
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
     """Concatenate batches with the same columns; return None if they have no rows."""
     held = [batch for batch in batches if batch.num_rows]
     if len(held) < 2:
@@ -281,12 +281,12 @@ def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
     return order_rows(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
 
 
-def can_be_joined(first: pa.Schema, second: pa.Schema) -> bool:
+def can_concatenate(first: pa.Schema, second: pa.Schema) -> bool:
     """Whether tuples with these columns may be pushed as one."""
     return first == second and "op" not in first.names
 
 
-def _of_arrow(body: bytes) -> Posted:
+def _of_arrow(body: bytes) -> PostedTuples:
     """Read tuples from a stream in Arrow's IPC format."""
     try:
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
@@ -302,10 +302,10 @@ def _of_arrow(body: bytes) -> Posted:
         raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
     warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
     if not table.num_rows:
-        return Posted(None, warnings)
+        return PostedTuples(None, warnings)
     # Plain types from here on: the engine gets it together with what others post.
     columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
-    return Posted(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
+    return PostedTuples(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
 
 
 PLACE = Place(file="the query")
@@ -327,9 +327,9 @@ class QueryDefaults:
     time_unit: str | None = None
 
 
-def query_asked(fields: Any, defaults: QueryDefaults) -> Query:
+def parse_query(fields: Any, defaults: QueryDefaults) -> Query:
     """Return the query that a JSON object describes.  Raises `QueryError`, with its place in the text if it is known."""
-    expression = converted(fields, models.AskedQuery, kind="field of a query").expression
+    expression = to_model(fields, models.AskedQuery, kind="field of a query").expression
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
         del entry["name"]
@@ -367,14 +367,14 @@ def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
         return None  # the error in the window is reported later
 
 
-def language_told(query: Query) -> models.Language:
+def language_of(query: Query) -> models.Language:
     """Return the language of a query: path, pattern or sparql."""
     if isinstance(query, SparqlQuery):
         return "sparql"
     return "pattern" if isinstance(query, PatternQuery) else "path"
 
 
-def window_told(query: Query) -> tuple[int | str | None, int | str | None]:
+def describe_window(query: Query) -> tuple[int | str | None, int | str | None]:
     """Return window and slide of a query as in a request; both are None if a SPARQL text declares all windows."""
     if isinstance(query, SparqlQuery) and not query.has_default:
         return None, None
@@ -384,13 +384,13 @@ def window_told(query: Query) -> tuple[int | str | None, int | str | None]:
     return size_and_slide(window)
 
 
-def query_told(query: Query, *, answers: int) -> models.Query:
+def describe_query(query: Query, *, answers: int) -> models.Query:
     """Return the description of a query in responses."""
-    window, slide = window_told(query)
+    window, slide = describe_window(query)
     return models.Query(
         name=query.name,
         expression=query.expression,
-        language=language_told(query),
+        language=language_of(query),
         window=window,
         slide=slide,
         semantics=query.semantics,

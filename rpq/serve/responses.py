@@ -21,7 +21,7 @@ from rpq.results.answers import Answers
 from rpq.running.statistics import engine_families, latency_family
 from rpq.serve import models
 from rpq.serve.models import json_text, json_value
-from rpq.serve.requests import query_told
+from rpq.serve.requests import describe_query
 
 if TYPE_CHECKING:
     from rpq.serve.connections import Connections
@@ -59,14 +59,14 @@ def _as_json(found: AnswersRead) -> bytes:
     else:
         values = zip(*(column.to_pylist() for column in found.table.columns), strict=True)
         rows = [json_text([json_value(value) for value in row]) for row in values]
-    told = models.Answers(
+    content = models.Answers(
         columns=list(found.columns),
         rows=[Raw(row) for row in rows],  # type: ignore[misc]
         total=len(found.answers),
         time=json_value(found.time),
         position=found.position,
     )
-    return json_text(told)
+    return json_text(content)
 
 
 def _as_csv(found: AnswersRead) -> bytes:
@@ -101,7 +101,7 @@ FORMATS = {
 }
 
 
-def witness_told(found: Path | Witness, *, time: Any, position: int) -> models.Witness:
+def witness_model(found: Path | Witness, *, time: Any, position: int) -> models.Witness:
     """Return a witness: its edges in the order of the walk and, for a pattern, the binding and the edges of each atom."""
     about: dict[str, Any] = {"time": json_value(time), "position": position}
     if isinstance(found, Path):
@@ -173,16 +173,14 @@ class ServingFigures:
     async def queries(self) -> models.Queries:
         """Return the descriptions of all queries."""
 
-        def told() -> list[models.Query]:
+        def describe() -> list[models.Query]:
             engine = self._service.engine
-            found = self._of_queries
-            return [
-                query_told(query, answers=(found.get(query.name) or asdict(engine.statistics(query.name)))["answers_live"])
-                for query in engine.queries
-            ]
+            known = self._of_queries
+            figures = {one.name: known.get(one.name) or asdict(engine.statistics(one.name)) for one in engine.queries}
+            return [describe_query(one, answers=figures[one.name]["answers_live"]) for one in engine.queries]
 
         await self._fresh()
-        return models.Queries(queries=await self._service.call(told, even_if_failed=True))
+        return models.Queries(queries=await self._service.call(describe, even_if_failed=True))
 
     async def statistics(self) -> models.Statistics:
         """Return the statistics that the page shows."""

@@ -34,7 +34,7 @@ from rpq.serve.engine_thread import (
     TooManyQueries,
 )
 from rpq.serve.models import ServeLimits
-from rpq.serve.requests import QueryDefaults, can_be_joined, joined
+from rpq.serve.requests import QueryDefaults, can_concatenate, concatenate
 from rpq.serve.storage import EngineOptions, Loaded, Outage, ServedState, Storage
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Service(EngineThread):
     """The server without HTTP.
 
     - In the thread of the event loop: `push`, `call`; `hub` has the changes
-    - In the engine's thread, by `call`: `register`, `drop`, `see_that_there_is`, and `engine` itself
+    - In the engine's thread, by `call`: `register`, `drop`, `query_named`, and `engine` itself
     - From any thread: `submit`, and reading attributes such as `position` and `failure`
 
     Raises `JournalError`, `ServedStateError` and the errors of the engine for a checkpoint that cannot be resumed.
@@ -238,7 +238,7 @@ class Service(EngineThread):
                 self._put_off(job)
                 continue
             if isinstance(job, Push):
-                if pushes and not can_be_joined(pushes[-1].columns.schema, job.columns.schema):
+                if pushes and not can_concatenate(pushes[-1].columns.schema, job.columns.schema):
                     self._push(pushes)
                     pushes = []
                 pushes.append(job)
@@ -369,7 +369,7 @@ class Service(EngineThread):
                 together.append(post)
                 rows += post.rows - post.done
             try:
-                tuples = joined([post.columns.slice(post.done) for post in together])
+                tuples = concatenate([post.columns.slice(post.done) for post in together])
             except Exception:  # what one client sends is no matter of others
                 LOG.exception("tuples of several posts cannot be joined")
                 together, tuples = together[:1], together[0].columns.slice(together[0].done)
@@ -516,14 +516,14 @@ class Service(EngineThread):
 
     def drop(self, name: str) -> None:
         """Drop a query.  Must be called in the engine's thread.  Raises `NoSuchQuery`."""
-        self.see_that_there_is(name)
+        self.query_named(name)
         self.engine.unregister(name)
         with self._or_fail():
             self.position += 1
             self._note({"dropped": name})
             self._dropped.append(name)
 
-    def see_that_there_is(self, name: str) -> Query:
+    def query_named(self, name: str) -> Query:
         """Return the query with a name.  Raises `NoSuchQuery`."""
         import difflib
 

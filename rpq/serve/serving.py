@@ -30,13 +30,13 @@ from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import single_thread_warning
 from rpq.queries.language import PATTERN_OPTIONS
 from rpq.queries.query_file import QueryEntry
-from rpq.serve.application import Application, ReadyKernels
-from rpq.serve.connections import Connections, Repetitions, room_for
+from rpq.serve.application import Application, KernelCompiler
+from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.engine_thread import NameTaken
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
-from rpq.serve.requests import FIELDS, QueryDefaults, query_asked
+from rpq.serve.requests import FIELDS, QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.window import WindowTextError, window_of
@@ -84,7 +84,7 @@ def serve_with(
         followers=most_followers,
         lag_rows=most_lag,
         kept_rows=kept_changes,
-        connections=room_for(most_connections),
+        connections=raise_file_limit(most_connections),
         request_seconds=request_timeout,
         idle_seconds=idle_timeout,
         expression_bytes=most_expression,
@@ -97,7 +97,7 @@ def serve_with(
     listener = _listening(host, port)
     with listener:
         _tell_on_stderr(settings.quiet)
-        queries = [query_asked(fields, defaults) for fields in asked]
+        queries = [parse_query(fields, defaults) for fields in asked]
         compile_kernels(
             queries or [rpq.Query("a", window=rpq.Window(size=1, slide=1))],
             integers=False,
@@ -110,7 +110,7 @@ def serve_with(
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
         admission = Admission(hosts=names, origins=tuple(origins), token=token)
-        kernels = ReadyKernels(threads=settings.threads, state=checkpoint is not None)
+        kernels = KernelCompiler(threads=settings.threads, state=checkpoint is not None)
         application = Application(service, admission=admission, playback=playback, kernels=kernels)
         sys.setswitchinterval(SWITCH_SECONDS)
         # Objects created so far live on: the garbage collector need not visit them each time.
@@ -158,7 +158,7 @@ def _asked(expressions: Sequence[str], settings: RunSettings, defaults: QueryDef
     found: list[dict[str, Any]] = [{"expression": expression} for expression in expressions]
     for fields in found:
         try:
-            query_asked(fields, defaults)
+            parse_query(fields, defaults)
         except (QueryError, ValueError) as error:
             of_text = error.__cause__ if isinstance(error.__cause__, (ExpressionError, SparqlError)) else error
             raise click.UsageError(f"{fields['expression']}: {of_text}") from error

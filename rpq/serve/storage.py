@@ -21,7 +21,7 @@ import pyarrow as pa
 from rpq.errors import ConflictBudgetError, RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.kafka.checkpoint import RunLock
-from rpq.serve.requests import QueryDefaults, query_asked
+from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.serve.tuple_journal import (
     JournalContent,
     JournalError,
@@ -283,7 +283,7 @@ class Storage:
             return None
         new = f"{self.journal_path}.new"
         if os.path.exists(new):
-            self._see_to_new(new, state)
+            self._adopt_new_journal(new, state)
         try:
             content = read_tuple_journal(self.journal_path)
         except JournalError as error:
@@ -305,7 +305,7 @@ class Storage:
             self._refuse(content.damage, self.journal_path)
         return content
 
-    def _see_to_new(self, new: str, state: ServedState) -> None:
+    def _adopt_new_journal(self, new: str, state: ServedState) -> None:
         """Rename the new journal of the checkpoint if a crash prevented that."""
         try:
             content = read_tuple_journal(new)
@@ -373,7 +373,7 @@ class Storage:
                 progress=state.progress if progress is None else progress,
             )
         elif "registered" in record.done:
-            query = query_asked(record.done["registered"], self._defaults)
+            query = parse_query(record.done["registered"], self._defaults)
             engine.register(query, start=record.done["start"])
         else:
             engine.unregister(record.done["dropped"])
