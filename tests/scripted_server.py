@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from rpq.serve.guards import Admission, Guarded
+from rpq.serve.operations import Admission, Guarded
 
 PAGE = Path(__file__).parents[1] / "rpq" / "serve" / "page"
 

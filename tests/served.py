@@ -23,12 +23,12 @@ import pyarrow as pa
 
 import rpq
 from rpq.serve.application import Application
-from rpq.serve.asked_queries import QueryDefaults, query_asked
-from rpq.serve.guards import Admission
+from rpq.serve.models import ServeLimits
+from rpq.serve.operations import Admission
 from rpq.serve.query_checks import QueryChecks
-from rpq.serve.running_server import Tls, address_of, listening, run_server
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.serve.service import Service
+from rpq.serve.serving import Tls, address_of, listening, run_server
 from rpq.serve.storage import EngineOptions
 
 ROOT = Path(__file__).parents[1]
@@ -155,7 +155,7 @@ class Served(Talk):
         )
         running = {query.name for query in self.service.engine.queries}
         for fields in queries:
-            query = query_asked(fields, defaults)
+            query = parse_query(fields, defaults)
             if query.name not in running:
                 self.service.register(fields, query)
         self.service.settle()

@@ -25,9 +25,8 @@ from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
 from rpq.readers.rdf.rdf_format import RdfReading
-from rpq.serve.file_feed import FileFeed
-from rpq.serve.playback import Playback
-from rpq.serve.posted_tuples import read_posted
+from rpq.serve.feeds import FileFeed, Playback
+from rpq.serve.requests import read_tuple_body
 from rpq.spark.batch.splits import BAD, EDGE, LineOptions, SplitReader, cut_splits, split_json
 from rpq.spark.envelopes import engine_columns, pack, unpack
 from rpq.spark.errors import PipelineError
@@ -122,7 +121,7 @@ def file_door(name: str, write: Callable[[list[Row]], bytes], **options: Any) ->
 
 def http_door(type_: str, write: Callable[[list[Row]], bytes]) -> Callable[..., Iterable[Any]]:
     def read(rows: list[Row], folder: Path, **_: Any) -> Iterable[Any]:
-        batch = read_posted(write(rows), type_, stream=None, time_unit=None).columns
+        batch = read_tuple_body(write(rows), type_, stream=None, time_unit=None).columns
         return [] if batch is None else [batch]
 
     return read
@@ -420,7 +419,7 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_files(tmp_path, rpq, 
 @pytest.mark.parametrize("type_", POSTS)
 def test_deletes_of_debezium_that_are_not_read_are_told_of_posts(type_):
     def warnings(rows: list[Row]) -> list[str]:
-        return read_posted(POSTS[type_](rows), type_, stream=None, time_unit=None).warnings
+        return read_tuple_body(POSTS[type_](rows), type_, stream=None, time_unit=None).warnings
 
     (warning,) = warnings(three("c", "u", "d", name="__op"))
     assert warning.startswith(f"the body: column '__op' {HINT}let its connector rewrite them")

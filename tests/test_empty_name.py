@@ -18,7 +18,7 @@ from pyarrow import parquet as pq
 import rpq
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, open_reader
-from rpq.serve.posted_tuples import ARROW, CSV, JSON_LINES, read_posted
+from rpq.serve.requests import ARROW, CSV, JSON_LINES, read_tuple_body
 from tests.test_kafka_messages import Sent
 
 Row = dict[str, Any]
@@ -73,7 +73,7 @@ def parquet(given: pa.Table) -> bytes:
 
 
 def posted(body: bytes, type_: str) -> None:
-    engine().push(read_posted(body, type_, stream=None, time_unit=None).columns)
+    engine().push(read_tuple_body(body, type_, stream=None, time_unit=None).columns)
 
 
 def message(row: Row) -> None:

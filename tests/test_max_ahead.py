@@ -19,8 +19,7 @@ import pytest
 import rpq
 from rpq.cli.inputs import open_input
 from rpq.cli.request import RunSettings
-from rpq.serve.file_feed import FileFeed
-from rpq.serve.playback import Playback
+from rpq.serve.feeds import FileFeed, Playback
 from rpq.stream.stream_time import AheadLimit, MaxAhead
 from tests.commands import Caller
 from tests.served import Command, Served

@@ -316,7 +316,7 @@ SHOWN = {
 
 
 def test_names_are_shown_whatever_is_invisible_in_them(windows: Windows):
-    from rpq.serve.drawn_graphs import Node, drawn
+    from rpq.serve.query_checks import Node, draw_graph
 
     with ScriptedServer(expression=f"<{OVERRIDE}knows>/b") as server:
         page = windows.open(server.address)
@@ -352,5 +352,5 @@ def test_names_are_shown_whatever_is_invisible_in_them(windows: Windows):
 
     # The drawings that the server makes say the same.
     for name, shown in SHOWN.items():
-        picture = drawn([Node(name, 0, 0, "box")], [], title="one")
+        picture = draw_graph([Node(name, 0, 0, "box")], [], title="one")
         assert shown in re.sub(r"<[^>]*>", "", picture), name

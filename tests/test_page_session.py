@@ -21,7 +21,7 @@ from tests.page_browser import PATIENCE, Page, Windows, expect, until
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
-from rpq.serve.guards import Admission
+from rpq.serve.operations import Admission
 from tests.served import Command, Served
 
 ROOT = Path(__file__).parents[1]

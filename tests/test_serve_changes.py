@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 
 import rpq
-from rpq.serve import followed_changes
-from rpq.serve.published import FEW_ROWS, PART_ROWS, Published
-from rpq.serve.serve_limits import ServeLimits
-from rpq.serve.waiting import Waiting
+from rpq.serve import changes
+from rpq.serve.async_engine import FollowerQueue
+from rpq.serve.changes import FEW_ROWS, PART_ROWS, Published
+from rpq.serve.models import ServeLimits
 from tests.served import Served, arrow
 
 PATH = {"expression": "a+", "window": 1000, "slide": 10, "semantics": "explicit"}
@@ -200,7 +200,7 @@ def test_positions_of_another_run_are_a_gap():
 
 
 def test_one_who_waits_for_long_gets_comments_and_then_the_changes(monkeypatch):
-    monkeypatch.setattr(followed_changes, "PING_SECONDS", 0.02)
+    monkeypatch.setattr(changes, "PING_SECONDS", 0.02)
     with Served(PATH) as served, served.follow() as events:
         events.next("start")
         assert [next(events._lines) for _ in range(4)] == [": ping", "", ": ping", ""]
@@ -209,11 +209,11 @@ def test_one_who_waits_for_long_gets_comments_and_then_the_changes(monkeypatch):
 
 
 def test_comments_wait_for_none_who_is_behind():
-    waiting: Waiting[str] = Waiting(limit=10)
+    waiting: FollowerQueue[str] = FollowerQueue(limit=10)
     assert waiting.is_idle
     waiting.put("all at once", 11)
     assert asyncio.run(waiting.get()) == [("all at once", 11)] and not waiting.is_idle  # it is on its way
-    waiting.taken(11)
+    waiting.note_sent(11)
     assert waiting.is_idle and waiting.ended is None
 
 
@@ -251,7 +251,7 @@ def until(holds, seconds: float = 60.0) -> None:
 
 
 def test_a_slow_follower_is_dropped_with_the_reason_and_the_others_have_everything(monkeypatch):
-    monkeypatch.setattr(followed_changes, "GOODBYE_SECONDS", 600.0)
+    monkeypatch.setattr(changes, "GOODBYE_SECONDS", 600.0)
     names, pushes = 1000, 60
     with Served(PATH, limits=ServeLimits(lag_rows=20_000)) as served:
         stalled = Stalled(served)

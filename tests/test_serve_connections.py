@@ -16,9 +16,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rpq.serve.connections import Repetitions, room_for
-from rpq.serve.running_server import Tls, TlsError
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.connections import Repetitions, raise_file_limit
+from rpq.serve.models import ServeLimits
+from rpq.serve.serving import Tls, TlsError
 from tests.served import NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}
@@ -173,13 +173,13 @@ def test_the_limit_on_open_files_is_raised_as_far_as_may_be(monkeypatch):
     limits = [(64, 64)]
     monkeypatch.setattr(resource, "getrlimit", lambda which: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda which, pair: limits.append(pair))
-    assert 1 <= room_for(2000) < 64
+    assert 1 <= raise_file_limit(2000) < 64
     limits.append((64, 100_000))
-    assert room_for(2000) == 2000 and 2000 < limits[-1][0] < 3000 and limits[-1][1] == 100_000
+    assert raise_file_limit(2000) == 2000 and 2000 < limits[-1][0] < 3000 and limits[-1][1] == 100_000
     limits.append((64, resource.RLIM_INFINITY))
-    assert room_for(2000) == 2000
+    assert raise_file_limit(2000) == 2000
     limits.append((resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert room_for(2000) == 2000
+    assert raise_file_limit(2000) == 2000
 
 
 def test_a_message_that_comes_again_and_again_is_logged_a_few_times():

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from rpq.serve.guards import Admission
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.models import ServeLimits
+from rpq.serve.operations import Admission
 from tests.served import CHECKS, NDJSON, Served, lines
 
 PATH = {"expression": "a+", "window": 100, "slide": 10}

@@ -12,7 +12,7 @@ import pytest
 
 from rpq.cli import execution, group
 from rpq.serve import models, serving
-from rpq.serve.playback import Playback
+from rpq.serve.feeds import Playback
 from tests.served import Command
 
 

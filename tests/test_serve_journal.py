@@ -24,10 +24,9 @@ import rpq
 from rpq.files import record_log
 from rpq.files.record_log import LogError, parse_log
 from rpq.serve import storage as saving
-from rpq.serve.asked_queries import QueryDefaults
-from rpq.serve.engine_jobs import Call, Push, StorageUnavailable
-from rpq.serve.served_state import ServedState
-from rpq.serve.storage import EngineOptions, Loaded, Storage
+from rpq.serve.engine_thread import Call, Push, StorageUnavailable
+from rpq.serve.requests import QueryDefaults
+from rpq.serve.storage import EngineOptions, Loaded, ServedState, Storage
 from rpq.serve.tuple_journal import (
     KIND,
     JournalContent,
@@ -648,7 +647,7 @@ FAULTS = {
     "as a query is written down": lambda served: ("rpq.serve.tuple_journal.TupleJournal.write_done", bang),
     "on disk": lambda served: ("rpq.serve.tuple_journal.TupleJournal.synchronise", bang),
     "as changes are published": lambda served: ("rpq.serve.service.Published", bang),
-    "as changes are told": lambda served: ("rpq.serve.change_hub.ChangeHub.publish", raising(KeyError("bang"))),
+    "as changes are told": lambda served: ("rpq.serve.changes.ChangeHub.publish", raising(KeyError("bang"))),
     "as it is acknowledged": lambda served: ("rpq.serve.service.Service._acknowledge", bang),
     "as the size of pushes is adapted": lambda served: ("rpq.serve.service.Service._adapt", bang),
     "between jobs": lambda served: ("rpq.serve.service.Service._is_time_to_save", bang),
@@ -721,7 +720,7 @@ def test_posts_that_cannot_be_joined_are_pushed_one_by_one(monkeypatch):
             raise pa.ArrowInvalid("they cannot")
         return batches[0]
 
-    monkeypatch.setattr("rpq.serve.service.joined", joined)
+    monkeypatch.setattr("rpq.serve.service.concatenate", joined)
     with Served(PATH) as served:
         jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(5)]
         gate = threading.Event()

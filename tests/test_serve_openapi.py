@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rpq.queries import query_file
 from rpq.serve.application import OPERATIONS
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.models import ServeLimits
 from tests.served import Served
 
 PATH = {"expression": "a/b*", "window": 100, "slide": 10, "semantics": "explicit", "name": "p"}

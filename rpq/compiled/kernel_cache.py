@@ -1,23 +1,23 @@
-"""Where compiled kernels are kept between runs: `njit(cache=True)` of this module is numba's, with another cache.
+"""The cache of compiled kernels between runs: this module's `njit(cache=True)` is that of numba with another cache.
 
-numba decides when a kernel is defined which one directory holds its compiled forms, and refuses to define it where it
-can write none; it does not notice when a kernel that is called by another one changes in another file; and two
-processes that compile two variants of one kernel at a time can each take the other's file for their own. Here
+numba chooses a single cache directory when a kernel is defined, and raises an error if it can write none; it does not
+notice when a kernel that is called by another one changes in another file; and two processes that compile two variants of
+one kernel at the same time can each mistake the other's file for their own. In this cache
 
-* there are several *places*, in this order: NUMBA_CACHE_DIR where it is set, `__pycache__` beside the package, the
-  user's cache directory, a directory of the user's own in the temporary one. All are read up to the first that can be
-  written, and that one is written. So the cache of an installation that only root may write serves everybody, and what
-  it lacks is added elsewhere. Where nothing can be written kernels are compiled and not kept, without an error;
-* a file holds one variant of one kernel for one processor, and its name says which: there is no index that two
-  writers could mix up, and a file appears whole or not at all;
-* its first line says what it was made from: numba's version, the processor, and a digest of the kernel's module and of
-  all modules of this package that it imports;
-* a process whose package was replaced meanwhile, by an upgrade, compiles for itself: its code is not what lies there;
-* what was made for processors in general (`processors.py`) is taken where nothing was made for this one;
-* of several processes that need a kernel at a time one compiles it; the others wait for the file;
-* when a kernel must be compiled all the same, `why_compiled` says why: the engine logs it, the command shows it.
+* there are several *places*, in this order: NUMBA_CACHE_DIR if it is set, `__pycache__` beside the package, the user's
+  cache directory, and a private directory of the user among the temporary files. All are read up to the first writable
+  one, and that one is written. So the cache of an installation that only root may write serves all users, and missing
+  kernels are added elsewhere. If no place is writable, kernels are compiled and not kept, without an error;
+* a file contains one variant of one kernel for one processor, and its name identifies it: there is no index that two
+  writers could corrupt, and a file appears complete or not at all;
+* the first line of a file says what it was made from: numba's version, the processor, and a digest of the kernel's module
+  and of all modules of this package that it imports;
+* a process whose package was replaced by an upgrade compiles for itself, since its code is no longer that of the files;
+* a kernel for generic processors (`processors.py`) is used if there is none for this one;
+* if several processes need a kernel at the same time, one compiles it, and the others wait for the file;
+* if a kernel must be compiled nevertheless, `why_compiled` gives the reason: the engine logs it, the command shows it.
 
-Nothing of numba is changed: kernels of other packages are cached as ever.
+numba itself is not changed: kernels of other packages are cached as usual.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ except ImportError:  # Windows
 
 PACKAGE = Path(os.path.abspath(__file__)).parent.parent
 _AS_IMPORTED = os.path.dirname(os.path.dirname(__file__))
-"""The same as functions have it in the names of their files: relative where the place of the package was given so."""
+"""The same path as in the file names of functions: relative if the package was imported by a relative path."""
 _log = logging.getLogger("rpq")
 REPLACED = "the package was replaced while this process was running, which neither reads nor writes a cache since then"
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """numba's `njit(**options)`; with `cache=True` compiled kernels are kept as this module says."""
+    """Return numba's `njit(**options)`; with `cache=True`, compiled kernels are kept in the cache of this module."""
     is_cached = options.pop("cache", False)
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -75,14 +75,14 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class Place(NamedTuple):
-    """A directory for the kernels of one folder of the package, and the one that people know it by."""
+    """A directory for the kernels of one folder of the package, and the directory that messages name for it."""
 
     directory: Path
     known_as: Path
 
 
 class Key(NamedTuple):
-    """What a compiled kernel was made from and for; all of it must fit."""
+    """What a compiled kernel was made from and for; all fields must match."""
 
     numba: str
     sources: str
@@ -93,7 +93,7 @@ class Key(NamedTuple):
 
 
 class KernelCache(_Cache):
-    """The compiled variants of one kernel, in every place where some may be."""
+    """The compiled variants of one kernel, in all places."""
 
     def __init__(self, function: Any) -> None:
         self._function: FunctionType = function
@@ -104,12 +104,12 @@ class KernelCache(_Cache):
 
     @property
     def cache_path(self) -> str | None:
-        """Where the next variant is written, if it can be written anywhere."""
+        """The directory to which the next variant is written; None if no place is writable."""
         place = writable_place(self._file)
         return None if place is None else str(place.directory)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled variant for these argument types, or None; why there is none is told."""
+        """Return the compiled variant for these argument types; if there is none, record the reason and return None."""
         target_context.refresh()
         if not self._is_enabled or not places(self._file):
             return None
@@ -130,7 +130,7 @@ class KernelCache(_Cache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a variant in the first place that can be written; nowhere, if there is none."""
+        """Save a variant in the first writable place, if there is one."""
         if not self._is_enabled or not places(self._file) or not self._format.check_cachable(data):
             return
         key = self._key(sig, data.codegen)
@@ -150,15 +150,15 @@ class KernelCache(_Cache):
                 _turns.end(path)
 
     def enable(self) -> None:
-        """Read and write again."""
+        """Enable reading and writing."""
         self._is_enabled = True
 
     def disable(self) -> None:
-        """Neither read nor write."""
+        """Disable reading and writing."""
         self._is_enabled = False
 
     def flush(self) -> None:
-        """Forget the variants of this kernel that can be removed."""
+        """Delete the files of this kernel's variants, as far as possible."""
         for place in places(self._file):
             for path in self._kept(place):
                 try:
@@ -169,7 +169,7 @@ class KernelCache(_Cache):
     # --- whether it will be compiled -------------------------------------------------------------------------
 
     def reason_to_compile(self, sig: Any, target_context: Any) -> str | None:
-        """Why the variant for these argument types is not at hand; None if it is. Reads one line of a file."""
+        """Return why the variant for these argument types is not cached; None if it is. Reads the first lines of files."""
         if not places(self._file):
             return "a function that is in no file of this package is kept nowhere"
         target_context.refresh()
@@ -197,7 +197,7 @@ class KernelCache(_Cache):
         return f"{Path(self._file).stem}.{self._function.__qualname__}.{version}".replace("<", "").replace(">", "")
 
     def _key(self, sig: Any, codegen: Any) -> Key | None:
-        """What a variant is made from and for; None where the sources are no more those of this process."""
+        """Return the key of a variant; None if the sources are no longer those of this process."""
         arguments, _ = sigutils.normalize_signature(sig)
         triple, processor, features = codegen.magic_tuple()
         sources = digest(self._function.__module__)
@@ -206,12 +206,12 @@ class KernelCache(_Cache):
         return Key(numba.__version__, sources, ", ".join(map(str, arguments)), triple, processor, features)
 
     def _name(self, key: Key) -> str:
-        # What is out of date is overwritten: neither the versions nor the sources are in the name.
+        # Outdated files are overwritten: the name contains neither versions nor sources.
         variant = sha256(json.dumps(key[2:]).encode()).hexdigest()[:20]
         return f"{self._stem}.{variant}.nbc"
 
     def _find(self, key: Key) -> Any:
-        """What was kept anywhere for a key, or None."""
+        """Return the cached content for a key from any place; None if there is none."""
         for fitting in _fitting(key):
             for place in places(self._file):
                 content = self._read(place, fitting)
@@ -220,13 +220,13 @@ class KernelCache(_Cache):
         return None
 
     def _read(self, place: Place, key: Key) -> Any:
-        """What was kept in a place for a key, or None. A file that is damaged counts as none."""
+        """Return the content for a key in one place; None if there is none, or its file is damaged."""
         try:
             with open(place.directory / self._name(key), "rb") as file:
                 if _parsed(file.readline()) != key:
                     return None
                 return pickle.loads(file.read())
-        except Exception:  # of whatever kind: a damaged pickle may raise anything
+        except Exception:  # a damaged pickle may raise anything
             return None
 
     def _kept(self, place: Place) -> list[Path]:
@@ -236,7 +236,7 @@ class KernelCache(_Cache):
             return []
 
     def _reason(self, wanted: Key) -> str:
-        """Why nothing that is kept fits: of all files of this kernel, the one that comes nearest tells."""
+        """Return why no cached variant fits, judged by the closest one of all files of this kernel."""
         found: list[tuple[int, str]] = []
         for place in places(self._file):
             where = f"the cache in {place.known_as}"
@@ -266,7 +266,7 @@ class KernelCache(_Cache):
 
 
 class _Format(CompileResultCacheImpl):
-    """numba's way of turning compiled code into bytes, without its way of finding a directory."""
+    """The serialisation of compiled code by numba, without its choice of a directory."""
 
     def __init__(self, function: Any) -> None:
         self._lineno = function.__code__.co_firstlineno
@@ -281,7 +281,7 @@ def _parsed(line: bytes) -> Key | None:
 
 
 def _key_of(path: Path) -> Key | None:
-    """The first line of a file; None if there is no such file, or it says nothing."""
+    """Return the key in the first line of a file; None if there is no such file, or no key in it."""
     try:
         with open(path, "rb") as file:
             return _parsed(file.readline())
@@ -290,7 +290,7 @@ def _key_of(path: Path) -> Key | None:
 
 
 def _fitting(key: Key) -> Iterator[Key]:
-    """The key itself, and those of code for processors in general that runs on this one."""
+    """Yield a key, then the keys of code for generic processors that runs on this one."""
     yield key
     if config.CPU_NAME is None and config.CPU_FEATURES is None:
         for name in common_names_here():
@@ -312,14 +312,14 @@ def _write(path: Path, content: bytes) -> None:
 
 
 class _Turns:
-    """Which kernels this process compiles, for other processes to see: a lock on one byte of a file for each.
+    """The kernels that this process is compiling, announced to other processes by a lock on one byte of a file for each.
 
-    A kernel that is compiled calls only kernels that do not call it, so no two processes wait for each other. The system
-    ends the turns of a process that ends; where it knows no such locks nobody waits, and a kernel is compiled twice.
+    A kernel only calls kernels that do not call it, so no two processes wait for each other. The system releases the locks
+    of a process that ends; on a system without such locks nobody waits, and a kernel may be compiled twice.
     """
 
     PATIENCE = 300.0
-    """Seconds after which a kernel is compiled here although another process seems to."""
+    """Seconds after which a kernel is compiled here although another process seems to be compiling it."""
 
     def __init__(self) -> None:
         self._files: dict[Path, int] = {}
@@ -328,7 +328,7 @@ class _Turns:
             os.register_at_fork(after_in_child=self._taken.clear)
 
     def take(self, path: Path) -> bool:
-        """Announce that the file of a kernel will be made; whether another process had announced it meanwhile."""
+        """Announce that the file of a kernel will be made; return whether this had to wait for another process."""
         if fcntl is None or path in self._taken:
             return False
         try:
@@ -349,14 +349,14 @@ class _Turns:
         return has_waited
 
     def end(self, path: Path) -> None:
-        """Let others go on: the file is there, or will not be."""
+        """Release the lock: the file exists, or will not be made."""
         if path in self._taken:
             self._taken.remove(path)
             with contextlib.suppress(OSError):
                 fcntl.lockf(self._file(path.parent), fcntl.LOCK_UN, 1, self._byte(path))
 
     def _file(self, directory: Path) -> int:
-        # Stays open: closing it would end all turns of this process.
+        # It stays open: closing it would release all locks of this process.
         if directory not in self._files:
             directory.mkdir(parents=True, exist_ok=True)
             self._files[directory] = os.open(directory / ".turns", os.O_RDWR | os.O_CREAT, 0o666)
@@ -372,12 +372,12 @@ _turns = _Turns()
 # --- places ----------------------------------------------------------------------------------------------------------
 
 _refused: set[Path] = set()
-"""Directories that looked writable and were not: the disk is full, say."""
+"""Directories that seemed writable and were not, for instance because the disk is full."""
 
 
 @cache
 def places(file: str) -> tuple[Place, ...]:
-    """Where compiled kernels of a source file may be, up to the first that can be written (or all, if none can be)."""
+    """Return the places of compiled kernels of a source file, up to the first writable one (or all, if none is)."""
     found = []
     for place in _all_places(file):
         found.append(place)
@@ -387,13 +387,13 @@ def places(file: str) -> tuple[Place, ...]:
 
 
 def writable_place(file: str) -> Place | None:
-    """Where compiled kernels of a source file are put; None where nothing can be written."""
+    """Return the place to which compiled kernels of a source file are written; None if no place is writable."""
     return next((place for place in places(file) if _is_writable(place)), None)
 
 
 def _all_places(file: str) -> Iterator[Place]:
     folder = _folder_in_package(file)
-    if folder is None:  # typed in, not read from a file
+    if folder is None:  # defined interactively
         return
     # Beside the package, not in it: an uninstall would leave a folder `rpq` of kernels, which could still be imported.
     roots = [PACKAGE.parent / "__pycache__" / PACKAGE.name]
@@ -402,7 +402,7 @@ def _all_places(file: str) -> Iterator[Place]:
     if config.CACHE_DIR:
         roots.insert(0, Path(config.CACHE_DIR) / installation)
     user = Path(AppDirs(appname="streaming-rpq", appauthor=False).user_cache_dir)
-    if user.is_absolute():  # "~/.cache" where it is not known whose home that would be
+    if user.is_absolute():  # it is "~/.cache" if the home directory is unknown
         roots.append(user / installation)
     for root in roots:
         yield Place(root / folder, root)
@@ -412,7 +412,7 @@ def _all_places(file: str) -> Iterator[Place]:
 
 
 def _folder_in_package(file: str) -> Path | None:
-    """The folder of a source file of the package, as seen from there."""
+    """Return the folder of a source file relative to the package; None if it is not in the package."""
     for package in (str(PACKAGE), _AS_IMPORTED):
         if file.startswith(f"{package}{os.sep}"):
             return Path(file[len(package) + 1 :]).parent
@@ -420,15 +420,15 @@ def _folder_in_package(file: str) -> Path | None:
 
 
 def _installation() -> str:
-    """What tells this installation from others of the same user."""
+    """Return a name that distinguishes this installation from others of the same user."""
     if PACKAGE.parent.is_file():
-        # A wheel that was shipped, by Spark say, which puts it into another folder each time: its name tells the version.
+        # A wheel shipped by Spark, for instance, which uses another folder each time: its name contains the version.
         return f"shipped-{PACKAGE.parent.stem}"
     return str(_CacheLocator.get_suitable_cache_subpath(str(PACKAGE / "__init__.py")))
 
 
 def _private_temporary() -> Path | None:
-    """A directory among the temporary files that is this user's alone: what lies in it will be run."""
+    """Return a private directory of the user among the temporary files, since its content will be executed."""
     if not hasattr(os, "getuid"):
         return None
     try:
@@ -448,10 +448,10 @@ def _is_writable(place: Place) -> bool:
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
-# --- telling ---------------------------------------------------------------------------------------------------------
+# --- reasons ---------------------------------------------------------------------------------------------------------
 
 _told: list[str] = []
-"""The reason for the first kernel that was compiled in this process; the others follow from it."""
+"""The reason for compiling the first kernel of this process, as a list of one item; later ones follow from it."""
 
 
 def _tell(reason: str, function: FunctionType) -> None:
@@ -469,16 +469,16 @@ def _where_kept(file: str) -> str:
 
 
 def why_compiled() -> str | None:
-    """Why kernels were compiled in this process, and where they are kept; None if all so far came from the cache."""
+    """Return why kernels were compiled in this process, and where they are kept; None if all came from the cache."""
     if not _told or _told[0] == REPLACED:
         return _told[0] if _told else None
     return f"{_told[0]}; {_where_kept(__file__)}"
 
 
 def reason_to_compile(kernel: Any, *arguments: Any) -> str | None:
-    """Why calling a kernel with these arguments will compile it first; None if it is loaded, or can be.
+    """Return why calling a kernel with these arguments will compile it; None if it is loaded, or can be.
 
-    Compiles nothing and loads no code: well under a millisecond, once numba is ready.
+    This compiles nothing and loads no code: it takes well under a millisecond, once numba is initialised.
     """
     if config.DISABLE_JIT:
         return None

@@ -1,15 +1,17 @@
-"""An engine behind HTTP: tuples are posted, queries registered, answers read and changes followed (extra `serve`).
+"""The HTTP server around an engine: clients post tuples, register queries, read answers and follow changes (extra `serve`).
 
-`rpq serve` is the command; `AsyncEngine` is the same for programs of asyncio, without HTTP, and needs no extra.
+`command` is `rpq serve`.  `AsyncEngine` offers the same to asyncio programs, without HTTP, and needs no extra.
 
-    body (posted_tuples) → job (service: the engine in one thread) → journal (storage) → acknowledgement
-                                                                   ↘ changes (published, change_hub) → followers
+    body (requests) → job (service: the engine in one thread) → journal (storage) → acknowledgement
+                                                                   ↘ changes → followers
 
-What can be asked, by which addresses, is said by the decorators in `application`, what goes in and out by `models`; routes,
-checks and the OpenAPI document are made of these.
+The decorators in `application` declare the operations and their addresses, and `models` the contents of requests and
+responses; routes, validation and the OpenAPI document are derived from them.
+
+The package may import everything but `rpq.workloads` and `rpq.spark`.  Importing it, or `command`, loads neither msgspec nor
+starlette.
 """
 
-from rpq.serve.async_engine import AsyncEngine
-from rpq.serve.waiting import FollowerTooSlow
+from rpq.serve.async_engine import AsyncEngine, FollowerTooSlow
 
 __all__ = ["AsyncEngine", "FollowerTooSlow"]

@@ -1,11 +1,12 @@
-"""The application: requests to jobs, what comes of them to responses."""
+"""The web application: its handlers turn requests into jobs of the engine, and their results into responses."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from importlib.resources import files
@@ -21,38 +22,45 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rpq.cli.reporting import compile_kernels, kernels_of
 from rpq.errors import RpqError
 from rpq.queries.query import Query
-from rpq.serve import answer_formats, models
-from rpq.serve.asked_queries import language_told, query_told
-from rpq.serve.change_hub import EVENT_ID, Place
-from rpq.serve.engine_jobs import ServiceFailed
-from rpq.serve.followed_changes import FollowedChanges, event_text, left
-from rpq.serve.guards import Admission, Guarded
-from rpq.serve.json_values import json_text, json_value
-from rpq.serve.operations import TEXT, Operation, Operations
-from rpq.serve.playback import Playback
-from rpq.serve.posted_tuples import POSTED, TYPES, read_posted
-from rpq.serve.problems import Problem, problem_of, refused, told
+from rpq.serve import models
+from rpq.serve.changes import FollowedChanges, Place, event_text, wait_for_disconnect
+from rpq.serve.engine_thread import ServiceFailed
+from rpq.serve.feeds import Playback
+from rpq.serve.models import json_text, json_value
+from rpq.serve.operations import TEXT, Admission, Guarded, Operation, Operations
 from rpq.serve.query_checks import QueryChecks
-from rpq.serve.ready_kernels import ReadyKernels
-from rpq.serve.request_bodies import RequestBodies, content_type
+from rpq.serve.requests import (
+    TUPLE_SCHEMAS,
+    TUPLE_TYPES,
+    Problem,
+    RequestBodies,
+    content_type,
+    describe_query,
+    json_response,
+    language_of,
+    problem_of,
+    problem_response,
+    read_tuple_body,
+)
+from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, vertex_of, witness_model
 from rpq.serve.service import Service
-from rpq.serve.serving_figures import ServingFigures
-from rpq.serve.told_witness import vertex_of, witness_told
+from rpq.sparql.query import SparqlQuery
 
 Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
 
 SMALL_BODY = 1 << 12
-"""Bytes of a body that is read right away; larger ones in another thread."""
+"""Bodies up to so many bytes are parsed at once, larger ones in another thread."""
 
 OPERATIONS = Operations()
 operation = OPERATIONS.add
 
 
 class Application:
-    """The routes over a service; `playback` where there is a file that is played."""
+    """The routes of a service; `playback` is None unless the input is files."""
 
     def __init__(
         self,
@@ -60,13 +68,13 @@ class Application:
         *,
         admission: Admission,
         playback: Playback | None = None,
-        kernels: ReadyKernels | None = None,
+        kernels: KernelCompiler | None = None,
         checks: QueryChecks | None = None,
     ) -> None:
         self.service = service
         self._checks = QueryChecks() if checks is None else checks
         self._has_own_checks = checks is None
-        self._kernels = ReadyKernels() if kernels is None else kernels
+        self._kernels = KernelCompiler() if kernels is None else kernels
         self.playback = playback
         self.figures = ServingFigures(service)
         self.bodies = RequestBodies(service.limits)
@@ -83,7 +91,7 @@ class Application:
         self.asgi: ASGIApp = Guarded(self._routed, admission)
 
     def close(self) -> None:
-        """Let its threads end."""
+        """Shut down the threads of the application."""
         self._readers.shutdown(wait=False)
         self._encoder.shutdown(wait=False)
         self._compiler.shutdown(wait=False, cancel_futures=True)
@@ -92,11 +100,11 @@ class Application:
 
     @cached_property
     def _document(self) -> bytes:
-        """What `/openapi.json` tells."""
+        """The content of `/openapi.json`."""
         return json_text(OPERATIONS.document(self.service.limits))
 
     async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find the route of a path as it was sent: a name may have a slash, written as %2F."""
+        """Route by the path as it was sent, since a name may contain a slash, written as %2F."""
         if scope["type"] == "http" and scope.get("raw_path"):
             scope = {**scope, "path": scope["raw_path"].partition(b"?")[0].decode("latin-1")}
         await self._starlette(scope, receive, send)
@@ -105,7 +113,7 @@ class Application:
         try:
             return await operation.handler(self, *operation.arguments(request))
         except Problem as problem:
-            return refused(problem)
+            return problem_response(problem)
         except ClientDisconnect:
             return Response(status_code=400)
         except HTTPException:
@@ -113,7 +121,7 @@ class Application:
         except Exception as error:
             if not isinstance(error, (RpqError, ValueError, OSError)):
                 LOG.exception("%s %s failed", request.method, request.url.path)
-            return refused(problem_of(error))
+            return problem_response(problem_of(error))
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -123,32 +131,32 @@ class Application:
         description="The response says that they were applied and, of a server with a checkpoint, are on disk. Where a body "
         "is not understood none of it is applied. It has at most {limits.body_bytes:,} bytes.",
         parameters=models.PostedStream,
-        takes=POSTED,
+        takes=TUPLE_SCHEMAS,
         gives=models.Applied,
         refusals=(507,),
     )
     async def post_tuples(self, request: Request, wanted: models.PostedStream) -> Response:
         arrived = time.monotonic()
-        self._see_that_it_works()
+        self._check_service()
         type_ = content_type(request)
-        if type_ not in TYPES:
-            expected = ", ".join(TYPES)
+        if type_ not in TUPLE_TYPES:
+            expected = ", ".join(TUPLE_TYPES)
             raise Problem(415, "TypeRefused", f"tuples are not read from {type_ or 'no content type'}; expected {expected}")
         stream = wanted.stream
         async with self.bodies.read(request) as body:
             unit = self.service.defaults.time_unit
             if len(body) <= SMALL_BODY:
-                columns, warnings = read_posted(body, type_, stream=stream, time_unit=unit)
+                columns, warnings = read_tuple_body(body, type_, stream=stream, time_unit=unit)
             else:
                 loop = asyncio.get_running_loop()
                 columns, warnings = await loop.run_in_executor(
-                    self._readers, lambda: read_posted(body, type_, stream=stream, time_unit=unit)
+                    self._readers, lambda: read_tuple_body(body, type_, stream=stream, time_unit=unit)
                 )
             if columns is None:
                 time_now, position = await self.service.call(lambda: (self.service.engine.time, self.service.position))
-                return told(models.Applied(tuples=0, late=0, time=json_value(time_now), position=position))
+                return json_response(models.Applied(tuples=0, late=0, time=json_value(time_now), position=position))
             applied = await self.service.push(columns, arrived=arrived)
-        return told(
+        return json_response(
             models.Applied(
                 tuples=applied.tuples,
                 late=applied.late,
@@ -158,7 +166,7 @@ class Application:
             )
         )
 
-    def _see_that_it_works(self) -> None:
+    def _check_service(self) -> None:
         if self.service.failure is not None:
             raise problem_of(ServiceFailed(self.service.failure))
         if self.service.is_stopping:
@@ -170,7 +178,7 @@ class Application:
 
     @operation("GET /queries", "All queries.", gives=models.Queries)
     async def list_queries(self, request: Request) -> Response:
-        return told(await self.figures.queries())
+        return json_response(await self.figures.queries())
 
     @operation(
         "POST /queries",
@@ -182,41 +190,41 @@ class Application:
         refusals=(409, 429, 507),
     )
     async def register_query(self, request: Request) -> Response:
-        self._see_that_it_works()
+        self._check_service()
         fields = await self.bodies.json(request)
         service = self.service
-        query = await unless_gone(request, self._checks.compiled(fields, service.defaults, service.limits))
+        query = await unless_gone(request, self._checks.compile(fields, service.defaults, service.limits))
         start = fields.get("start") or "window"
         try:
-            await self._see_to_kernels(query)
+            await self._compile_kernels(query)
             answers = await self.service.call(
                 lambda: self.service.register(fields, query, start=start), writes=True
             )
         except RpqError as error:
             raise problem_of(error, query.expression) from error
-        return told(query_told(query, answers=answers), 201)
+        return json_response(describe_query(query, answers=answers), 201)
 
-    async def _see_to_kernels(self, query: Query, *, witness: bool = False) -> None:
-        """Let the engine find what it needs for a query: others should not wait until that is compiled."""
+    async def _compile_kernels(self, query: Query, *, witness: bool = False) -> None:
+        """Compile the kernels of a query outside the engine's thread, so that other requests do not wait."""
         integers = self.service.has_integers
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(
-            self._compiler, lambda: self._kernels.see_to(query, integers=integers, witness=witness)
+            self._compiler, lambda: self._kernels.compile(query, integers=integers, witness=witness)
         )
 
     @operation("GET /queries/{name}", "One query.", gives=models.Query)
     async def get_query(self, request: Request, name: str) -> Response:
-        return told(await self.service.call(lambda: self._told(name)))
+        return json_response(await self.service.call(lambda: self._described(name)))
 
     @operation("DELETE /queries/{name}", "Take a query away.", status=204, refusals=(507,))
     async def drop_query(self, request: Request, name: str) -> Response:
-        self._see_that_it_works()
+        self._check_service()
         await self.service.call(lambda: self.service.drop(name), writes=True)
         return Response(status_code=204)
 
-    def _told(self, name: str) -> models.Query:
-        query = self.service.see_that_there_is(name)
-        return query_told(query, answers=self.service.engine.statistics(name).answers_live)
+    def _described(self, name: str) -> models.Query:
+        query = self.service.query_named(name)
+        return describe_query(query, answers=self.service.engine.statistics(name).answers_live)
 
     @operation(
         "GET /queries/{name}/answers",
@@ -229,12 +237,12 @@ class Application:
         },
     )
     async def get_answers(self, request: Request, name: str, wanted: models.AnswersWanted) -> Response:
-        format = answer_formats.FORMATS[wanted.format]
+        format = FORMATS[wanted.format]
 
-        def read() -> answer_formats.AnswersRead:
-            query = self.service.see_that_there_is(name)
+        def read() -> AnswersRead:
+            query = self.service.query_named(name)
             answers = self.service.engine.answers(name)
-            return answer_formats.AnswersRead(
+            return AnswersRead(
                 columns=tuple(query.columns),
                 answers=answers,
                 limit=wanted.limit,
@@ -256,12 +264,12 @@ class Application:
     )
     async def get_witness(self, request: Request, name: str, wanted: models.WitnessWanted) -> Response:
         values = wanted.value
-        query = await self.service.call(lambda: self.service.see_that_there_is(name))
-        if language_told(query) == "path":
-            await self._see_to_kernels(query, witness=True)
+        query = await self.service.call(lambda: self.service.query_named(name))
+        if language_of(query) == "path":
+            await self._compile_kernels(query, witness=True)
 
         def find() -> models.Witness:
-            query = self.service.see_that_there_is(name)
+            query = self.service.query_named(name)
             if len(values) != len(query.columns):
                 columns = ", ".join(query.columns) or "no columns"
                 message = f"value: an answer has the values of {columns}, {len(query.columns)} and not {len(values)}"
@@ -271,20 +279,20 @@ class Application:
             found = engine.witness(*answer, query=name)
             if found is None:
                 raise Problem(404, "NoAnswer", f"({', '.join(values)}) is no answer of {name!r} now")
-            return witness_told(found, time=engine.time, position=self.service.position)
+            return witness_model(found, time=engine.time, position=self.service.position)
 
-        return told(await self.service.call(find))
+        return json_response(await self.service.call(find))
 
     @operation("GET /queries/{name}/explain", "What a query means, and how it is evaluated.", gives=models.Explained)
     async def explain_query(self, request: Request, name: str) -> Response:
         def find() -> tuple[Any, str | None]:
-            query = self.service.see_that_there_is(name)
-            running = None if language_told(query) == "path" else str(self.service.engine.explain(name))
+            query = self.service.query_named(name)
+            running = None if language_of(query) == "path" else str(self.service.engine.explain(name))
             return query, running
 
         query, running = await self.service.call(find)
-        about = await unless_gone(request, self._checks.explained(query, running, self.service.limits))
-        return told(about)
+        about = await unless_gone(request, self._checks.explain(query, running, self.service.limits))
+        return json_response(about)
 
     @operation(
         "POST /check",
@@ -295,7 +303,7 @@ class Application:
     async def check_query(self, request: Request) -> Response:
         fields = await self.bodies.json(request)
         service = self.service
-        return told(await unless_gone(request, self._checks.checked(fields, service.defaults, service.limits)))
+        return json_response(await unless_gone(request, self._checks.check(fields, service.defaults, service.limits)))
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -307,7 +315,7 @@ class Application:
         "of an event, given back, goes on behind it.",
         parameters=models.ChangesWanted,
         more_parameters=(
-            {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{EVENT_ID}$"}},
+            {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{models.EVENT_ID}$"}},
         ),
         gives={"text/event-stream": TEXT},
         refusals=(404, 429),
@@ -326,7 +334,7 @@ class Application:
 
         def see() -> Any:
             for name in wanted or ():
-                self.service.see_that_there_is(name)
+                self.service.query_named(name)
             return self.service.engine.time
 
         now = await self.service.call(see, even_if_failed=True)
@@ -341,11 +349,11 @@ class Application:
 
     @operation("GET /statistics", "What the server has counted.", gives=models.Statistics)
     async def statistics(self, request: Request) -> Response:
-        return told(await self.figures.statistics())
+        return json_response(await self.figures.statistics())
 
     @operation("GET /playback", "How the input is played, where it is files.", gives=models.Playback, refusals=(404,))
     async def get_playback(self, request: Request) -> Response:
-        return told(self._played().told())
+        return json_response(self._played().model())
 
     @operation(
         "POST /playback",
@@ -360,7 +368,7 @@ class Application:
             playback.change(await self.bodies.json(request))
         except models.FieldsError as error:
             raise Problem(422, "BadPlayback", str(error), {"field": error.field}) from error
-        return told(playback.told())
+        return json_response(playback.model())
 
     def _played(self) -> Playback:
         if self.playback is None:
@@ -371,18 +379,18 @@ class Application:
     async def healthz(self, request: Request) -> Response:
         if not self.service.is_alive and not self.service.is_stopping:
             raise Problem(503, "ServiceFailed", self.service.failure or "the engine's thread has ended")
-        return told(models.Status("alive"))
+        return json_response(models.Status("alive"))
 
     @operation(
         "GET /readyz", "Whether it takes tuples, and can save them.", gives=models.Status, refusals=(503,), is_open=True
     )
     async def readyz(self, request: Request) -> Response:
-        self._see_that_it_works()
+        self._check_service()
         for outage in (self.service.outage, self.service.checkpoint_outage):
             if outage is not None:
                 headers = {"Retry-After": str(outage.retry_after)}
                 raise Problem(503, "StorageUnavailable", outage.reason, None, headers)
-        return told(models.Status("ready"))
+        return json_response(models.Status("ready"))
 
     @operation("GET /metrics", "Figures for Prometheus.", gives={"text/plain": TEXT})
     async def metrics(self, request: Request) -> Response:
@@ -406,9 +414,9 @@ class Application:
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return what work gives; cancel it, and raise `ClientDisconnect`, when the client goes away."""
+    """Return the result of `work`; if the client disconnects, cancel it and raise `ClientDisconnect`."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(left(request.receive))
+    gone = asyncio.ensure_future(wait_for_disconnect(request.receive))
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -421,10 +429,37 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Re
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """What the routes do not know."""
+    """Return the response to a request that no route accepts."""
     status, path = getattr(error, "status_code", 500), unquote(request.scope["path"])
     kinds = {404: ("NoSuchPath", f"there is nothing at {path}"), 405: ("MethodRefused", "not with this method")}
     type_, message = kinds.get(status, ("HttpError", getattr(error, "detail", "")))
     if path.startswith("/queries/") and status == 404:
         message += "; expected /queries/NAME, or answers, witness or explain behind it, with each / of the name as %2F"
-    return refused(Problem(status, type_, f"{request.method}: {message}", None, getattr(error, "headers", None)))
+    return problem_response(Problem(status, type_, f"{request.method}: {message}", None, getattr(error, "headers", None)))
+
+
+MOST_KNOWN = 10_000
+
+
+class KernelCompiler:
+    """A compiler of the kernels that queries need, for one query at a time."""
+
+    def __init__(self, *, threads: int = 1, state: bool = False) -> None:
+        self._threads = threads
+        self._state = state
+        self._lock = threading.Lock()
+        self._known: set[Hashable] = set()
+
+    def compile(self, query: Query, *, integers: bool = False, witness: bool = False) -> None:
+        """Compile the missing kernels of a query: seconds or more for new kinds of queries, no time for known ones."""
+        kind = (kernels_of(query), integers, witness, query.expression if isinstance(query, SparqlQuery) else None)
+        if kind in self._known:
+            return
+        with self._lock:
+            if kind in self._known:
+                return
+            compile_kernels(
+                [query], integers=integers, threads=self._threads, witness=witness, state=self._state, quiet=True
+            )
+            if len(self._known) < MOST_KNOWN:
+                self._known.add(kind)

@@ -1,16 +1,16 @@
-"""An engine for programs of asyncio: its calls are awaited, its changes followed."""
+"""An engine for asyncio programs, and the bounded queue between an engine and a follower of its changes."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from rpq.errors import RpqError
-from rpq.serve.waiting import Waiting
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -21,31 +21,113 @@ if TYPE_CHECKING:
     from rpq.results.changes import Changes
     from rpq.running.statistics import Statistics
 
+Item = TypeVar("Item")
+
+
+class FollowerTooSlow(RpqError):
+    """A follower of changes was dropped because too many rows were waiting for it.
+
+    `rows` is how many were waiting, `limit` how many may.
+
+    >>> FollowerTooSlow("12 rows wait for this follower, and 10 may", rows=12, limit=10).limit
+    10
+    """
+
+    def __init__(self, message: str, *, rows: int, limit: int) -> None:
+        super().__init__(message)
+        self.rows = rows
+        self.limit = limit
+
+
+class FollowerQueue(Generic[Item]):
+    """A queue of items for one follower; only the thread of its event loop may use it.
+
+    An item that arrives while more than `limit` rows are waiting ends the queue: waiting items are discarded, and `get`
+    raises.  A single item may have more rows than the limit if the follower is not behind.
+    """
+
+    def __init__(self, *, limit: int) -> None:
+        self.limit = limit
+        self.rows = 0
+        self.ended: Exception | None = None
+        self._items: deque[tuple[Item, int]] = deque()
+        self._came = asyncio.Event()
+        self._call_ended: Callable[[], object] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is waiting, and everything that `get` returned has been sent."""
+        return not self._items and not self.rows
+
+    def put(self, item: Item, rows: int) -> None:
+        """Append an item with its number of rows; O(1)."""
+        if self.ended is not None:
+            return
+        if self.rows > self.limit:
+            message = f"{self.rows:,} rows of changes wait for this follower, and {self.limit:,} may: it reads too slowly"
+            self.end(FollowerTooSlow(message, rows=self.rows, limit=self.limit))
+            self._items.clear()
+            return
+        self._items.append((item, rows))
+        self.rows += rows
+        self._came.set()
+
+    def end(self, reason: Exception) -> None:
+        """End the queue: `get` raises the reason after it has returned the waiting items."""
+        if self.ended is None:
+            self.ended = reason
+            if self._call_ended is not None:
+                self._call_ended()
+        self._came.set()
+
+    def when_ended(self, call: Callable[[], object]) -> None:
+        """Call a function when the queue ends, or now if it has ended."""
+        if self.ended is None:
+            self._call_ended = call
+        else:
+            call()
+
+    async def get(self) -> list[tuple[Item, int]]:
+        """Return all waiting items, at least one, each with its rows; raise the reason of the end if there are none."""
+        while not self._items:
+            if self.ended is not None:
+                raise self.ended
+            self._came.clear()
+            await self._came.wait()
+        items = list(self._items)
+        self._items.clear()
+        return items
+
+    def note_sent(self, rows: int) -> None:
+        """Note that so many rows of the items that `get` returned were sent."""
+        self.rows -= rows
+
+
 Result = TypeVar("Result")
 
 MOST_WAITING = 100_000
-"""So many rows may wait for a follower unless told otherwise."""
+"""Default limit on the rows that wait for a follower."""
 
 
 class EngineClosed(RpqError):
-    """The engine was closed, and takes no more calls."""
+    """The engine was closed and accepts no more calls."""
 
 
 class EngineFailed(RpqError):
-    """A call ended the engine as no error of its own does (`SystemExit`, say); it takes no more calls."""
+    """A call ended the engine with an exception such as `SystemExit`; it accepts no more calls."""
 
 
 class AsyncEngine:
-    """An engine in a thread of its own: the event loop goes on while it works, and its calls come one after the other.
+    """An engine in a thread of its own: calls do not block the event loop, and are executed in order.
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`
     - Queries: `queries`, `register`, `unregister`
     - What holds now: `time`, `answers`, `witness`, `statistics`
-    - Changes as they come, of whoever's calls: `follow`
-    - To go on later: `save`
+    - Changes as they happen, from all callers: `follow`
+    - To continue later: `save`
 
-    It takes what `rpq.Engine` takes, or `engine`, one that there is and that nobody else calls from then on.  Its methods
-    mean what those of an engine do, and raise what they raise.  `async with` closes it.
+    The arguments are those of `rpq.Engine`, or `engine`, an existing engine that nobody else may call from then on.  The
+    methods mean the same as those of `rpq.Engine` and raise the same errors.  `async with` closes the engine.
 
     >>> import asyncio, rpq
     >>> from rpq.serve import AsyncEngine
@@ -72,7 +154,7 @@ class AsyncEngine:
             raise RpqError("an AsyncEngine is given an engine, or what makes one, not both: register queries afterwards")
         self._engine = Engine(*queries, **options) if engine is None else engine
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpq-engine")
-        self._followers: set[Waiting[Changes]] = set()
+        self._followers: set[FollowerQueue[Changes]] = set()
         self._is_closed = False
         self._failure: str | None = None
 
@@ -83,7 +165,7 @@ class AsyncEngine:
         await self.close()
 
     async def close(self) -> None:
-        """Let the calls that are under way end, and followers with them; what follows is refused.
+        """Wait for the calls in progress, then end all followers; later calls are refused.
 
         >>> import asyncio
         >>> engine = AsyncEngine()
@@ -96,7 +178,7 @@ class AsyncEngine:
         self._end_followers(StopAsyncIteration())
 
     async def _call(self, call: Callable[[], Result]) -> Result:
-        """Call in the engine's thread.  A caller who is cancelled does not take the call back."""
+        """Call a function in the engine's thread.  Cancelling the caller does not cancel the call."""
         if self._is_closed:
             raise EngineClosed("this engine was closed; it takes no more calls")
         loop = asyncio.get_running_loop()
@@ -106,11 +188,11 @@ class AsyncEngine:
                 raise EngineFailed(self._failure)
             try:
                 return call()
-            except StopIteration as error:  # a future does not take it, and who waits would wait for ever
+            except StopIteration as error:  # a future refuses it, and the caller would wait for ever
                 raise RuntimeError(f"the call raised {error!r}") from error
             except Exception:
                 raise
-            except BaseException as error:  # it would end the event loop of whoever waits
+            except BaseException as error:  # it would end the caller's event loop
                 self._failure = f"the engine failed in a call: {error!r}; it takes no more calls"
                 failed = EngineFailed(self._failure)
                 loop.call_soon_threadsafe(self._end_followers, failed)
@@ -123,7 +205,7 @@ class AsyncEngine:
             follower.end(reason)
 
     async def _change(self, call: Callable[[], Changes]) -> Changes:
-        """Call, and let followers have what comes of it, before an error too, and though the caller is cancelled."""
+        """Call a function and pass its changes to followers, also after an error or if the caller is cancelled."""
         loop = asyncio.get_running_loop()
 
         def called() -> Changes:
@@ -163,7 +245,7 @@ class AsyncEngine:
         >>> asyncio.run(engine.push_rows([("x", "y", "a", 1)])).added
         1
         """
-        given = list(rows)  # here, and not in the engine's thread: a generator may be of this one
+        given = list(rows)  # in this thread, to which a generator may be bound
         return await self._change(lambda: self._engine.push_rows(given))
 
     async def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
@@ -242,7 +324,7 @@ class AsyncEngine:
         return self._engine.time
 
     async def answers(self, query: str | None = None) -> Answers:
-        """The answers at this moment, of the query with that name (or of the only one).
+        """Return the current answers of the query with that name (or of the only one).
 
         >>> import asyncio, rpq
         >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -252,7 +334,7 @@ class AsyncEngine:
         return await self._call(lambda: self._engine.answers(query))
 
     async def witness(self, *answer: Vertex, query: str | None = None) -> Path | Witness | None:
-        """What makes an answer, given by the values of its columns; None if it is none.
+        """Return the edges behind an answer, which is given by the values of its columns; None if it is no answer.
 
         >>> import asyncio, rpq
         >>> engine = AsyncEngine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -262,7 +344,7 @@ class AsyncEngine:
         return await self._call(lambda: self._engine.witness(*answer, query=query))
 
     async def statistics(self, query: str | None = None) -> Statistics:
-        """Counts and measures of the engine as a whole, or of one query.
+        """Return counts and measures of the engine as a whole, or of one query.
 
         >>> import asyncio
         >>> asyncio.run(AsyncEngine().statistics()).tuples
@@ -271,7 +353,7 @@ class AsyncEngine:
         return await self._call(lambda: self._engine.statistics(query))
 
     async def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
-        """Write the state to a file, from which `rpq.Engine.restore` goes on.
+        """Write the state to a file, from which `rpq.Engine.restore` continues.
 
         >>> import asyncio, os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -284,10 +366,10 @@ class AsyncEngine:
     # --- changes ---------------------------------------------------------------------------------------------
 
     def follow(self, *, most_waiting: int = MOST_WAITING) -> AsyncIterator[Changes]:
-        """What every call changes from now on, as it comes: `async for changes in engine.follow()`.
+        """Return an iterator over the changes of all calls from now on: `async for changes in engine.follow()`.
 
-        Calls do not wait for those who follow.  Where more than `most_waiting` rows wait for this one it is dropped, with
-        `FollowerTooSlow`.  It ends when the engine is closed; `aclose()` ends it before.
+        Calls do not wait for followers.  When more than `most_waiting` rows wait for this one, it is dropped with
+        `FollowerTooSlow`.  The iterator ends when the engine is closed, or with `aclose()`.
 
         >>> import asyncio, rpq
         >>> async def main():
@@ -299,7 +381,7 @@ class AsyncEngine:
         >>> asyncio.run(main())
         [Change(query='a+', source='x', target='y', timestamp=1, op='+')]
         """
-        waiting: Waiting[Changes] = Waiting(limit=most_waiting)
+        waiting: FollowerQueue[Changes] = FollowerQueue(limit=most_waiting)
         self._followers.add(waiting)
         if self._failure is not None:
             waiting.end(EngineFailed(self._failure))
@@ -309,9 +391,9 @@ class AsyncEngine:
 
 
 class _Following:
-    """One who follows; from its making on, not from the first `async for` on."""
+    """The iterator of `follow`; it collects changes from its creation on, not from the first `async for` on."""
 
-    def __init__(self, waiting: Waiting[Changes], followers: set[Waiting[Changes]]) -> None:
+    def __init__(self, waiting: FollowerQueue[Changes], followers: set[FollowerQueue[Changes]]) -> None:
         self._waiting = waiting
         self._followers = followers
         self._ready: list[tuple[Changes, int]] = []
@@ -327,11 +409,11 @@ class _Following:
                 self._followers.discard(self._waiting)
                 raise
         changes, rows = self._ready.pop()
-        self._waiting.taken(rows)
+        self._waiting.note_sent(rows)
         return changes
 
     async def aclose(self) -> None:
-        """Follow no more."""
+        """End the iterator."""
         self._followers.discard(self._waiting)
         self._waiting.end(StopAsyncIteration())
         self._ready = []

@@ -1,7 +1,7 @@
-"""The connections of a server: how many there may be, and how long one may wait for what comes next.
+"""The connections of a server: limits on their number and on the time that they may idle.
 
-uvicorn has a limit on idle connections alone, which a single byte of a request lifts, and asyncio logs a traceback for each
-attempt to accept where descriptors are used up. So connections are accepted here, and looked at each second.
+uvicorn limits the time of idle connections only, which a single byte of a request evades, and asyncio logs a traceback for
+each attempt to accept when descriptors are exhausted. Therefore connections are accepted here, and checked every second.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.models import ServeLimits
 
 LOG = logging.getLogger("rpq.serve")
 
 LOOK_SECONDS = 1.0
-"""So often connections are looked at, where limits are not shorter."""
+"""Interval at which connections are checked, unless a limit is shorter."""
 
 PAUSE_SECONDS = 0.5
-"""So long nothing is accepted when descriptors are used up."""
+"""Pause in accepting when descriptors are exhausted."""
 
 LOG_SECONDS = 60.0
-"""What goes on for long is logged so often."""
+"""Interval at which a lasting condition is logged again."""
 
 GOODBYE_SECONDS = 2.0
-"""So long a connection that is one too many may take to read why."""
+"""How long a refused connection may take to read the reason."""
 
 MOST_GOODBYES = 64
-"""Connections that are told so at a time; further ones are closed without a word."""
+"""Maximum number of refused connections that are sent the reason at a time; further ones are just closed."""
 
 SPARE_DESCRIPTORS = 64
-"""Descriptors for all but connections: files, topics, processes."""
+"""Descriptors for other uses than connections: files, topics, processes."""
 
 FOLLOWED = "/changes"
 
@@ -65,13 +65,13 @@ TOO_SLOW = _refusal("408 Request Timeout", "RequestTooSlow", "the request did no
 
 
 class Connection(H11Protocol):
-    """A connection that knows since when it waits for a request, and for its client to read."""
+    """A connection that records since when it has been waiting for a request, or for its client to read."""
 
     def __init__(self, config: Config, state: ServerState, limits: ServeLimits) -> None:
         super().__init__(config=config, server_state=state, app_state={})
         self._limits = limits
         self._since = time.monotonic()
-        self._has_begun = True  # whoever connects has something to say
+        self._has_begun = True  # a new client is expected to send a request
         self._unread = 0
         self.closed = asyncio.get_running_loop().create_future()
 
@@ -91,7 +91,7 @@ class Connection(H11Protocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Whether a request is under way: then the application sees to it that its body comes in time."""
+        """Whether a request is in progress; then the application limits the time of its body."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
@@ -99,7 +99,7 @@ class Connection(H11Protocol):
         return self._is_answering and self.scope["path"] == FOLLOWED
 
     def look(self, now: float) -> None:
-        """End what has lasted too long: half of a request, nothing at all, or a response that nobody reads."""
+        """Close the connection if it has waited too long: for a request, for the rest of one, or for its client to read."""
         unread = self.transport.get_write_buffer_size()
         if unread:
             is_same, self._unread = unread == self._unread, unread
@@ -121,7 +121,7 @@ class Connection(H11Protocol):
 
 
 class _Goodbye(asyncio.Protocol):
-    """A connection that is one too many: it is told so, and then closed."""
+    """A connection above the limit: it is sent the reason, and then closed."""
 
     def __init__(self) -> None:
         self.closed = asyncio.get_running_loop().create_future()
@@ -129,7 +129,7 @@ class _Goodbye(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         transport.write(TOO_MANY)
         if transport.can_write_eof():
-            transport.write_eof()  # to close at once would take back what was said, where a request is on its way
+            transport.write_eof()  # closing at once would discard the reason if a request is arriving
         else:
             transport.close()
         asyncio.get_running_loop().call_later(GOODBYE_SECONDS, transport.abort)
@@ -140,9 +140,9 @@ class _Goodbye(asyncio.Protocol):
 
 
 class Connections:
-    """Accepts connections, as many as may be, and ends those that wait for too long.
+    """An acceptor of connections, up to a limit, which closes those that wait for too long.
 
-    `open` are there now, `refused` is how many were turned away.
+    `open` is the number of present connections, `refused` that of refused ones.
     """
 
     def __init__(self, config: Config, state: ServerState, limits: ServeLimits, tls: ssl.SSLContext | None) -> None:
@@ -155,7 +155,7 @@ class Connections:
         self._accepting: list[asyncio.Task[None]] = []
 
     def start(self, sockets: Sequence[socket.socket]) -> None:
-        """Accept what comes."""
+        """Start to accept connections."""
         self._take_reserve()
         for listener in sockets:
             listener.setblocking(False)
@@ -163,14 +163,14 @@ class Connections:
         self._begin(self._look())
 
     async def stop_accepting(self) -> None:
-        """Accept nothing more; connections that are made stay, and are looked at."""
+        """Stop accepting; existing connections stay open and are checked."""
         await _cancelled(self._accepting)
         if self._reserve is not None:
             os.close(self._reserve)
             self._reserve = None
 
     async def stop(self) -> None:
-        """End what is left."""
+        """Cancel all tasks."""
         await _cancelled(list(self._tasks))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -186,16 +186,16 @@ class Connections:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
                 if error.errno in _USED_UP:
-                    self._see_that_descriptors_are_used_up(listener, error)
+                    self._refuse_waiting_clients(listener, error)
                     await asyncio.sleep(PAUSE_SECONDS)
-                else:  # of that connection: it has gone already
+                else:  # that connection is closed already
                     await asyncio.sleep(0)
                 continue
             self._begin(self._serve(connection))
-            await asyncio.sleep(0)  # what is there already should not wait for all that come
+            await asyncio.sleep(0)  # existing connections get their turn
 
     async def _serve(self, connection: socket.socket) -> None:
-        """Talk over a connection until it is closed."""
+        """Serve a connection until it is closed."""
         loop = asyncio.get_running_loop()
         protocol: Connection | _Goodbye
         if self.open < self._limits.connections:
@@ -210,8 +210,8 @@ class Connections:
         with self._counting(protocol):
             try:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                # asyncio sets it where a socket says that it is TCP's, which those of `create_server` do not: then the body
-                # of a response waits until the client has acknowledged its head, 40 ms.
+                # asyncio sets it only on sockets that declare TCP, which those of `create_server` do not: without it the
+                # body of a response waits for 40 ms, until the client has acknowledged its head.
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 await loop.connect_accepted_socket(
                     lambda: protocol,
@@ -220,7 +220,7 @@ class Connections:
                     ssl_handshake_timeout=None if self._tls is None else self._limits.request_seconds,
                 )
             except (OSError, ssl.SSLError):
-                connection.close()  # it has gone, or speaks no TLS
+                connection.close()  # it is closed, or not TLS
                 return
             await protocol.closed
 
@@ -242,15 +242,15 @@ class Connections:
                 if isinstance(connection, Connection):
                     connection.look(now)
 
-    # --- descriptors that are used up ------------------------------------------------------------------------
+    # --- exhausted descriptors -------------------------------------------------------------------------------
 
     def _take_reserve(self) -> None:
-        """Hold a descriptor, to give it up for telling a client that there is none."""
+        """Reserve a descriptor, which is released to refuse a client when there is no other."""
         with contextlib.suppress(OSError):
             self._reserve = os.open(os.devnull, os.O_RDONLY)
 
-    def _see_that_descriptors_are_used_up(self, listener: socket.socket, error: OSError) -> None:
-        """Turn away those who wait: they would not know why."""
+    def _refuse_waiting_clients(self, listener: socket.socket, error: OSError) -> None:
+        """Refuse the waiting clients, which otherwise would not learn the reason."""
         self._log(
             f"no connection can be accepted: {error.strerror}; {self.open:,} are open, and whoever comes is turned "
             "away until descriptors are free"
@@ -292,9 +292,9 @@ async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class Repetitions(logging.Filter):
-    """Lets one message through a few times in a while: whoever sends nonsense should not fill the disk.
+    """A filter that passes a repeated message a few times per period, so that bad requests do not fill the disk.
 
-    What is left out is counted in the next one that is let through.
+    The next message that passes tells how many were left out.
     """
 
     def __init__(self, most: int = 10, seconds: float = LOG_SECONDS) -> None:
@@ -310,15 +310,15 @@ class Repetitions(logging.Filter):
             self._began, self._seen = now, {}
             if left_out:
                 record.msg, record.args = f"{record.getMessage()} ({left_out:,} repeated messages were left out)", ()
-        key = (record.name, str(record.msg).partition("\n")[0])  # what asyncio says goes on with what differs
+        key = (record.name, str(record.msg).partition("\n")[0])  # messages of asyncio continue with details that differ
         self._seen[key] = self._seen.get(key, 0) + 1
         return self._seen[key] <= self._most
 
 
-def room_for(connections: int) -> int:
-    """Raise the limit on open files as far as may be; return how many connections it lets there be.
+def raise_file_limit(connections: int) -> int:
+    """Raise the limit on open files as far as possible; return how many connections it allows.
 
-    >>> room_for(1)
+    >>> raise_file_limit(1)
     1
     """
     if sys.platform == "win32":

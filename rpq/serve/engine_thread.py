@@ -1,4 +1,4 @@
-"""A thread that does jobs one after the other, whatever is raised in it: nobody who asked for one waits in vain."""
+"""The jobs of a server's engine, their results and errors, and the thread that executes them."""
 
 from __future__ import annotations
 
@@ -9,29 +9,142 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
-from rpq.serve.change_hub import ChangeHub
-from rpq.serve.engine_jobs import Applied, Call, Push, ServiceFailed, Stop, Waiter, settle
-from rpq.serve.published import Published
+from rpq.errors import RpqError
+from rpq.serve.changes import ChangeHub, Published
+
+
+class ServiceFailed(RpqError):
+    """The engine accepts no more jobs; the message gives the reason."""
+
+
+class StorageUnavailable(RpqError):
+    """A request cannot be saved now and was not executed; the message gives the reason.
+
+    `is_full` distinguishes a full disk from other failures; a client may retry after `retry_after` seconds.
+    """
+
+    def __init__(self, message: str, *, is_full: bool, retry_after: int) -> None:
+        super().__init__(message)
+        self.is_full = is_full
+        self.retry_after = retry_after
+
+
+class NameTaken(RpqError):
+    """There is a query of that name already."""
+
+
+class NoSuchQuery(RpqError):
+    """There is no query of that name."""
+
+
+class TooManyQueries(RpqError):
+    """The limit on registered queries is reached."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """The result of posted tuples; `position` is that of the last push."""
+
+    tuples: int
+    late: int
+    time: Any
+    position: int
+    warnings: tuple[str, ...] = ()
+
+
+class NotApplied(RpqError):
+    """Only the first `applied` of the posted tuples were applied; `cause` is the error of the next one."""
+
+    def __init__(self, cause: Exception, *, applied: int, position: int) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.applied = applied
+        self.position = position
+
+
+Waiter = asyncio.Future[Any] | Future[Any]
+
+
+@dataclass(eq=False)
+class Push:
+    """Tuples to be pushed; `progress` returns how far an input has come after the given number of them.
+
+    While they cannot be saved, tuples of an input wait (`waits_for_storage`), and others are refused.
+    """
+
+    columns: pa.RecordBatch
+    waiter: Waiter
+    progress: Callable[[int], Any] | None = None
+    waits_for_storage: bool = False
+    arrived: float = field(default_factory=time.monotonic)
+    done: int = 0
+    late: int = 0
+    position: int = 0
+    error: Exception | None = None
+    warnings: list[str] = field(default_factory=list)
+    _saved: tuple[int, int, int] = (0, 0, 0)
+
+    def note_saved(self) -> None:
+        """Note that everything done so far is on disk."""
+        self._saved = self.done, self.late, self.position
+
+    def take_back(self) -> None:
+        """Undo the progress that is not on disk."""
+        self.done, self.late, self.position = self._saved
+        self.error = None
+
+    @property
+    def rows(self) -> int:
+        return int(self.columns.num_rows)
+
+
+@dataclass(eq=False)
+class Call:
+    """A function to be called in the engine's thread."""
+
+    call: Callable[[], Any]
+    waiter: Waiter
+    even_if_failed: bool = False
+    writes: bool = False
+    """Whether it changes something that must be saved."""
+
+
+class Stop:
+    """The job that ends the thread."""
+
+
+def settle(waiter: Waiter, result: Any, error: BaseException | None) -> None:
+    """Set the result or error of a waiter, unless it is done or cancelled."""
+    if waiter.done():
+        return
+    if error is not None:
+        # An asyncio future refuses StopIteration, and a BaseException would end the event loop.
+        is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+        waiter.set_exception(error if is_plain else RuntimeError(f"the call raised {error!r}"))
+    else:
+        waiter.set_result(result)
+
 
 LOG = logging.getLogger("rpq.serve")
 
 MOST_TOGETHER = 256
-"""Jobs that are done together, at most."""
+"""Maximum number of jobs that are executed together."""
 
 FAILED_SECONDS = 0.05
-"""So long the thread rests after a failure: what fails at once again should not fill the log."""
+"""Pause of the thread after a failure, so that a repeated failure does not fill the log."""
 
 Ack = tuple[Waiter, Any, Exception | None]
 
 
 class EngineThread:
-    """Takes jobs from any thread, and lets `_do_together` do them in its own; the loop's thread is told what comes of it.
+    """A thread that executes jobs of any thread with `_do_together`; results go to the thread of the event loop.
 
-    An exception of any kind that leaves a job makes it fail for good: what was begun, waits, or comes later is refused.
+    Any exception that escapes from a job is a permanent failure: jobs in progress, waiting jobs and later ones are refused.
     """
 
     hub: ChangeHub
@@ -50,36 +163,36 @@ class EngineThread:
         self.failure: str | None = None
         self.is_stopping = False
 
-    # --- what whoever has an engine says ---------------------------------------------------------------------
+    # --- what a subclass defines ---------------------------------------------------------------------
 
     def _do_together(self, jobs: Sequence[Push | Call]) -> None:
-        """Do jobs, and tell what comes of them."""
+        """Execute jobs and deliver their results."""
         raise NotImplementedError
 
     def _do_between(self) -> None:
-        """Do what is due between jobs, and behind the last."""
+        """Do the work that is due between jobs, and after the last one."""
 
     def _forget(self) -> None:
-        """Forget what was done and not told."""
+        """Discard results that were not delivered."""
 
     def _most_rows(self) -> int:
-        """How many tuples of jobs are done together, at most."""
+        """Return the maximum number of tuples in jobs that are executed together."""
         raise NotImplementedError
 
     def _idle_seconds(self) -> float:
-        """How long to wait for a job before what is due is done."""
+        """Return how long to wait for a job before `_do_between` is called."""
         return 1.0
 
     # --- jobs ------------------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Work, and tell a loop what comes of it."""
+        """Start the thread; results are delivered to the event loop `loop`."""
         self._loop = loop
         self._thread = threading.Thread(target=self._work, name="rpq-engine")
         self._thread.start()
 
     def stop(self) -> None:
-        """Do what waits, and end; blocks."""
+        """Execute the waiting jobs, then end the thread; blocks."""
         self.is_stopping = True
         self._jobs.put(Stop())
         if self._thread is not None:
@@ -87,29 +200,29 @@ class EngineThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine's thread works, or was not started yet."""
+        """Whether the engine's thread is running, or was not started yet."""
         return not self._has_ended and (self._thread is None or self._thread.is_alive())
 
     def submit(self, job: Push | Call) -> None:
-        """Let a job be done; from any thread."""
+        """Enqueue a job; any thread may call this."""
         self._jobs.put(job)
         if self._has_ended and not self.is_alive:
             self._refuse_waiting()
 
     async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> Applied:
-        """Apply tuples; raises `NotApplied` and `ServiceFailed`."""
+        """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
         waiter: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
         self.submit(Push(columns, waiter, arrived=time.monotonic() if arrived is None else arrived))
         return await waiter
 
     async def call(self, call: Callable[[], Any], *, even_if_failed: bool = False, writes: bool = False) -> Any:
-        """Do something with the engine; `writes` is said of `register` and `drop`, which must be saved."""
+        """Call a function in the engine's thread; `writes` marks `register` and `drop`, which must be saved."""
         waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.submit(Call(call, waiter, even_if_failed, writes))
         return await waiter
 
     def _work(self) -> None:
-        """Do jobs until the last; whatever is raised, nobody waits in vain."""
+        """Execute jobs until `Stop`; whatever is raised, every waiter gets a result."""
         try:
             while not self._has_ended:
                 try:
@@ -134,7 +247,7 @@ class EngineThread:
             self._do_between()
 
     def _next(self) -> None:
-        """Take all jobs that wait, not too many; none after a while in which none came."""
+        """Take the waiting jobs, up to the limits; take none if none arrives within `_idle_seconds`."""
         self._batch = []
         try:
             self._batch.append(self._jobs.get(timeout=self._idle_seconds()))
@@ -150,7 +263,7 @@ class EngineThread:
             rows += job.rows if isinstance(job, Push) else 0
 
     def _refuse_begun(self) -> None:
-        """Refuse what was not done to its end when the service failed; nothing of it is saved."""
+        """Refuse the jobs that were in progress when the service failed; nothing of them is saved."""
         self._forget()
         jobs, acks = [*self._deferred, *self._batch], self._acks
         self._has_ended |= any(isinstance(job, Stop) for job in jobs)
@@ -159,7 +272,7 @@ class EngineThread:
         self._refuse(waiters)
 
     def _refuse_waiting(self) -> None:
-        """Refuse what nobody does any more, after a failure or once the thread has ended; then from any thread."""
+        """Refuse the waiting jobs, after a failure or, then from any thread, after the thread has ended."""
         waiters: list[Waiter] = []
         while True:
             try:
@@ -191,7 +304,7 @@ class EngineThread:
     def _deliver(
         self, published: Iterable[Published], position: int, acks: Iterable[Ack], dropped: Iterable[str]
     ) -> None:
-        """In the loop's thread."""
+        """Publish changes and settle waiters; runs in the thread of the event loop."""
         try:
             self.hub.publish(published, position=position)
             for name in dropped:
@@ -203,7 +316,7 @@ class EngineThread:
                 settle(waiter, result, error)
 
     def _fail(self, reason: str, error: BaseException | None = None) -> None:
-        """Take nothing more."""
+        """Record the reason of a failure; no further jobs are accepted."""
         if self.failure is None:
             LOG.error("%s", reason, exc_info=error)
             self.failure = reason

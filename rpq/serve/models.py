@@ -1,12 +1,16 @@
-"""What requests and responses of the server hold: their shape, what is refused, and the schemas of the OpenAPI document.
+"""The models of requests and responses, their validation and JSON, and the limits of a server.
 
-Responses are made of these models, requests are checked against them, and the document has their schemas: the three agree.
+Responses are built from these models, requests are validated against them, and the OpenAPI document has their schemas, so
+that the three agree.
 """
 
 from __future__ import annotations
 
+import datetime
 import functools
+import math
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -14,8 +18,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rpq.errors import QueryError
 from rpq.readers.column_names import did_you_mean
-from rpq.serve.change_hub import EVENT_ID
-from rpq.serve.json_values import json_text
+
+EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"
+"""The pattern of an event id: a position, the number of a part if there are several, and the run of the server."""
 
 Json = dict[str, Any]
 
@@ -36,14 +41,14 @@ Report = Literal["change", "slide", "time"]
 
 
 class RequestFields(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request, in which a field that nobody knows is a mistake."""
+    """The fields of a request; unknown fields are errors."""
 
 
 # --- queries ---------------------------------------------------------------------------------------------------------
 
 
 class AskedQuery(RequestFields, frozen=True):
-    """A query as a client asks for it; null is as if a field were not there."""
+    """A query in a request; null means that a field is missing."""
 
     expression: Annotated[
         str,
@@ -101,14 +106,14 @@ class Queries(Struct, frozen=True):
 
 
 class Explained(Struct, frozen=True):
-    """What a query means, in words, and drawn, where there is something to draw."""
+    """The explanation of a query: a text, and a picture if there is something to draw."""
 
     text: str
     svg: str | None
 
 
 class Understood(Explained, frozen=True):
-    """What there is to tell of a query that is not registered."""
+    """The explanation of a query that is not registered, with its columns and warnings."""
 
     language: Language
     columns: list[str]
@@ -145,7 +150,7 @@ class Atom(Struct, frozen=True):
 
 
 class Witness(Struct, frozen=True):
-    """What makes an answer: edges in the order in which they are walked; of a pattern also by atom, and the binding."""
+    """The edges behind an answer, in the order of the walk; for a pattern also by atom, and the binding."""
 
     edges: list[Edge]
     time: Time
@@ -209,7 +214,7 @@ class Statistics(Struct, frozen=True):
 
 
 class Playback(Struct, frozen=True):
-    """How the input is played; `time` is how far."""
+    """The playback of the input; `time` is how far it has come."""
 
     state: Literal["playing", "paused", "ended"]
     speed: float | None
@@ -217,7 +222,7 @@ class Playback(Struct, frozen=True):
 
 
 class ChangedPlayback(RequestFields, frozen=True):
-    """What is to change of how the input is played; null is full speed."""
+    """A change of the playback; a null speed means full speed."""
 
     state: Literal["playing", "paused"] | UnsetType = UNSET
     speed: Annotated[float, Meta(gt=0, le=1e15)] | UnsetType | None = UNSET
@@ -228,7 +233,7 @@ class Status(Struct, frozen=True):
 
 
 class ErrorContent(Struct, frozen=True):
-    """What is wrong, and where, as far as that is known."""
+    """The description of an error, and its place if it is known."""
 
     type: str
     message: str
@@ -255,7 +260,7 @@ Model = TypeVar("Model", bound=Struct)
 
 
 class FieldsError(QueryError):
-    """Fields of a request that are not as they must be; `field` is the one that is wrong."""
+    """Invalid fields of a request; `field` is the name of the invalid one."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -273,12 +278,12 @@ def properties_of(model: type[Struct]) -> Json:
     return found
 
 
-def converted(fields: Any, model: type[Model], *, kind: str = "field", are_texts: bool = False) -> Model:
-    """Return the model that an object of JSON makes; where `are_texts`, from texts as addresses have them.
+def to_model(fields: Any, model: type[Model], *, kind: str = "field", are_texts: bool = False) -> Model:
+    """Convert a JSON object to a model; with `are_texts`, its values are texts, as in an address.
 
-    Raises `FieldsError`, in which a field is called `kind`.
+    Raises `FieldsError`, whose message calls a field `kind`.
 
-    >>> converted({"state": "pause"}, ChangedPlayback)
+    >>> to_model({"state": "pause"}, ChangedPlayback)
     Traceback (most recent call last):
     rpq.serve.models.FieldsError: state: expected 'paused' or 'playing', not "pause"; did you mean 'paused'?
     """
@@ -307,12 +312,12 @@ def converted(fields: Any, model: type[Model], *, kind: str = "field", are_texts
 
 
 def _kinds(schema: Json) -> list[Json]:
-    """The schemas of which a value has one; that null is as if nothing were said goes without saying."""
+    """Return the alternatives of a schema, without null."""
     return [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
 
 
 def _expected(schema: Json) -> str:
-    """What a schema takes, in words."""
+    """Return a description of the values that a schema accepts."""
     if "enum" in schema:
         return " or ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:
@@ -330,3 +335,59 @@ def _expected(schema: Json) -> str:
 def _shown(value: Any) -> str:
     text = json_text(value).decode()
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def json_value(value: Any) -> Any:
+    """Return a vertex, a value of SPARQL or a time as a value of JSON; other types become texts.
+
+    >>> [json_value(value) for value in (1, "x", None, float("nan"), datetime.date(2024, 5, 1))]
+    [1, 'x', None, 'NaN', '2024-05-01']
+    """
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else "NaN" if math.isnan(value) else "INF" if value > 0 else "-INF"
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value)
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=json_value)
+
+
+def json_text(value: Any) -> bytes:
+    """Encode a model, or another value, as JSON in UTF-8, on one line without blanks.
+
+    >>> json_text({"name": "ü\\n"}).decode()
+    '{"name":"ü\\\\n"}'
+    """
+    return _ENCODER.encode(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeLimits:
+    """Limits of a server: `body_bytes` of one request, `queries` registered over HTTP, `followers` at the same time.
+
+    `lag_rows` is how many rows of changes may wait for a follower before it is dropped, `kept_rows` how many are kept for
+    returning followers, `waiting_bytes` how many bytes of bodies may wait for the engine, including those being received.
+
+    At most `connections` are open. The head of a request, and each further part of a body, must arrive within
+    `request_seconds`; a connection without a request, or whose client does not read, is closed after `idle_seconds`.
+
+    The text of a query has at most `expression_bytes`; compiling and explaining it may take `check_seconds`.
+
+    >>> ServeLimits().queries
+    1000
+    """
+
+    body_bytes: int = 16 << 20
+    queries: int = 1000
+    followers: int = 1000
+    lag_rows: int = 100_000
+    kept_rows: int = 100_000
+    waiting_bytes: int = 256 << 20
+    connections: int = 2000
+    request_seconds: float = 20.0
+    idle_seconds: float = 75.0
+    expression_bytes: int = 64 << 10
+    check_seconds: float = 5.0

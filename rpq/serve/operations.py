@@ -1,32 +1,37 @@
-"""What can be asked of the server: each operation with its handler, its parameters, its body and its responses.
+"""The operations of the server and who may call them.
 
-Decorators of the handlers fill one table; the routes and the OpenAPI document are made of it.
+Decorators of the handlers fill one table with parameters, bodies and responses of each operation; the routes and the OpenAPI
+document are derived from it.  `Guarded` checks host, origin and token of a request before it reaches a route.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+import contextlib
+import hmac
+import ipaddress
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from msgspec import Struct
 from msgspec.json import schema_components
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rpq import __version__
 from rpq.serve import models
-from rpq.serve.engine_jobs import NoSuchQuery
-from rpq.serve.models import Json
-from rpq.serve.problems import Problem
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.engine_thread import NoSuchQuery
+from rpq.serve.models import Json, ServeLimits
+from rpq.serve.requests import Problem, problem_response
 
 Handler = Callable[..., Awaitable[ASGIApp]]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 Content = dict[str, type[Struct] | Json]
-"""Models, or schemas of what is none, by content type."""
+"""Models, or schemas of contents that have no model, by content type."""
 
 SCHEMAS = "#/components/schemas"
 TEXT: Json = {"type": "string"}
@@ -63,9 +68,9 @@ _NAME: Json = {
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """Something that can be asked; `gives` is what comes with `status`, `refusals` are those beside the usual ones.
+    """An operation: `gives` is the content of its `status`, `refusals` are its error statuses besides the usual ones.
 
-    One that `is_open` needs no token, and nobody looks at its parameters.
+    An operation that `is_open` needs no token, and its parameters are not checked.
     """
 
     method: str
@@ -83,7 +88,7 @@ class Operation:
     is_open: bool = False
 
     def arguments(self, request: Request) -> list[Any]:
-        """What the handler takes: the request, the name of a query, the parameters where it has some.  Raises `Problem`."""
+        """Return the arguments of the handler: request, name of a query, parameters if it has some.  Raises `Problem`."""
         found: list[Any] = [request]
         if "name" in request.path_params:
             try:
@@ -97,13 +102,13 @@ class Operation:
             name: given.getlist(name) if properties.get(name, {}).get("type") == "array" else given[name] for name in given
         }
         try:
-            parameters = models.converted(texts, self.parameters, kind="parameter", are_texts=True)
+            parameters = models.to_model(texts, self.parameters, kind="parameter", are_texts=True)
         except models.FieldsError as error:
             raise Problem(422, "BadParameter", str(error), {"field": error.field}) from error
         return [*found, parameters] if properties else found
 
     def document(self, limits: ServeLimits) -> Json:
-        """The operation in the words of OpenAPI."""
+        """Return the description of the operation in OpenAPI."""
         good: Json = {"description": self.summary}
         if self.gives is not None:
             good["content"] = _document(self.gives)
@@ -137,7 +142,7 @@ class Operations:
         self._all: list[Operation] = []
 
     def add(self, address: str, summary: str, **about: Any) -> Callable[[AnyHandler], AnyHandler]:
-        """A decorator for the handler of what is asked at an address such as `GET /queries`."""
+        """Return a decorator for the handler of an address such as `GET /queries`."""
         method, path = address.split()
 
         def keep(handler: AnyHandler) -> AnyHandler:
@@ -153,7 +158,7 @@ class Operations:
         return found
 
     def routes(self, answer: Callable[[Operation, Request], Awaitable[ASGIApp]]) -> list[Route]:
-        """A route for each path, whose requests `answer` answers."""
+        """Return a route for each path; `answer` handles its requests."""
 
         def route(path: str, operations: dict[str, Operation]) -> Route:
             async def endpoint(request: Request) -> ASGIApp:
@@ -164,7 +169,7 @@ class Operations:
         return [route(path, operations) for path, operations in self._by_path().items()]
 
     def document(self, limits: ServeLimits) -> Json:
-        """All operations of a server with these limits, in the words of OpenAPI."""
+        """Return the OpenAPI document of a server with these limits."""
         contents = [_content(one) for operation in self._all for one in (operation.takes, operation.gives) if one]
         used = [models.Error, *(one for content in contents for one in content.values() if isinstance(one, type))]
         paths: Json = {}
@@ -192,7 +197,7 @@ class Operations:
 
 
 def _content(content: type[Struct] | Content) -> Content:
-    """What a model alone stands for: JSON."""
+    """Return content by content type; a model alone means JSON."""
     return content if isinstance(content, dict) else {"application/json": content}
 
 
@@ -204,7 +209,139 @@ def _document(content: type[Struct] | Content) -> Json:
 
 
 def _parameters(model: type[models.RequestFields]) -> Iterable[Json]:
-    """The parameters of an address, each of which is text, or several."""
+    """Yield the parameters of an address in OpenAPI; a list is given by repeating its parameter."""
     for name, schema in models.properties_of(model).items():
         found = {"name": name, "in": "query", "schema": schema}
         yield {**found, "style": "form", "explode": True} if schema.get("type") == "array" else found
+
+
+OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
+"""Paths that need no token: their contents reveal nothing of the stream."""
+
+BLANKS = b" \t"
+"""Bytes that may surround the value of a header."""
+
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Admission:
+    """The rules of access: host names besides addresses and localhost, origins besides the server's own, and a token."""
+
+    hosts: Collection[str] = ()
+    origins: Collection[str] = ()
+    token: str | None = None
+
+    def refusal(self, path: str, headers: Headers) -> Problem | None:
+        """Return the problem for which a request is refused; None if it is admitted."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not self._is_host(hosts[0]):
+            return Problem(
+                421,
+                "HostRefused",
+                f"this server is not called {hosts[0] if hosts else 'nothing'!r}: ask it by its address, or start it with "
+                "--allow-host NAME",
+            )
+        origin = headers.get("origin")
+        try:
+            is_admitted = origin is None or self._is_origin(origin, hosts[0])
+        except ValueError:
+            return Problem(400, "BadOrigin", f"Origin: {origin!r} is no origin; expected one such as https://example.org")
+        if not is_admitted:
+            return Problem(
+                403,
+                "OriginRefused",
+                f"pages of {origin} may not ask this server; start it with --allow-origin {origin} if they are to",
+            )
+        if self.token is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
+            scheme, _, given = headers.get("authorization", "").encode("latin-1").partition(b" ")
+            if scheme.lower() != b"bearer" or not self._is_token(given):
+                return Problem(
+                    401,
+                    "TokenMissing",
+                    "this server asks for its token: Authorization: Bearer TOKEN",
+                    headers={"WWW-Authenticate": 'Bearer realm="rpq"'},
+                )
+        return None
+
+    def _is_host(self, host: str) -> bool:
+        """Whether a host is an address, which no other site can claim to be, or a known name."""
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
+        if name is None or "@" in host or "/" in host:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name == "localhost" or name in {one.lower() for one in self.hosts}
+        return True
+
+    def _is_token(self, given: bytes) -> bool:
+        """Whether the bytes of a header are the token, in UTF-8, as programs send it, or in Latin-1, as browsers do."""
+        assert self.token is not None
+        wanted = [self.token.encode(errors="surrogateescape")]
+        with contextlib.suppress(UnicodeEncodeError):
+            wanted.append(self.token.encode("latin-1"))
+        return any(hmac.compare_digest(given.strip(BLANKS), one.strip(BLANKS)) for one in wanted)
+
+    def _is_origin(self, origin: str, host: str) -> bool:
+        if origin in self.origins:
+            return True
+        parts = urlsplit(origin)
+        return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+class Guarded:
+    """An ASGI application behind an admission, whose responses get the security headers of browsers."""
+
+    def __init__(self, app: ASGIApp, admission: Admission) -> None:
+        self._app = app
+        self._admission = admission
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        is_foreign = origin is not None and origin in self._admission.origins
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                found = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    found.setdefault(name, value)
+                if is_foreign and origin is not None:
+                    found["Access-Control-Allow-Origin"] = origin
+                    found["Cross-Origin-Resource-Policy"] = "cross-origin"
+                    found.add_vary_header("Origin")
+                if not scope["path"].startswith("/page/"):
+                    found.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        if is_foreign and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            allowed = {
+                "Access-Control-Allow-Methods": "GET, POST, DELETE",
+                "Access-Control-Allow-Headers": "Authorization, Content-Type, Last-Event-ID",
+                "Access-Control-Max-Age": "600",
+            }
+            await Response(status_code=204, headers=allowed)(scope, receive, send_guarded)
+            return
+        problem = self._admission.refusal(scope["path"], headers)
+        if problem is not None:
+            await problem_response(problem)(scope, receive, send_guarded)
+            return
+        await self._app(scope, receive, send_guarded)

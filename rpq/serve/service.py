@@ -1,7 +1,7 @@
-"""The engine of a server, in a thread of its own: jobs go in, acknowledgements and changes come out.
+"""The engine of a server in a thread of its own: it takes jobs and delivers acknowledgements and changes.
 
-All jobs that wait are done together: tuples that several have posted are pushed as one, what was done is put on disk at
-once, and only then are they acknowledged and followers told.  While that goes on the next jobs gather.
+All waiting jobs are executed together: the tuples of several posts are pushed as one batch, and one write puts the results
+on disk; only then are the jobs acknowledged and their changes sent to followers.  Meanwhile the next jobs accumulate.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pyarrow as pa
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.queries.kinds import single_thread_warning
 from rpq.running.statistics import LatencyCounts
-from rpq.serve.asked_queries import QueryDefaults
-from rpq.serve.change_hub import ChangeHub
-from rpq.serve.engine_jobs import (
+from rpq.serve.changes import ChangeHub, Published
+from rpq.serve.engine_thread import (
     Applied,
     Call,
+    EngineThread,
     NameTaken,
     NoSuchQuery,
     NotApplied,
@@ -33,12 +33,9 @@ from rpq.serve.engine_jobs import (
     StorageUnavailable,
     TooManyQueries,
 )
-from rpq.serve.engine_thread import EngineThread
-from rpq.serve.posted_tuples import can_be_joined, joined
-from rpq.serve.published import Published
-from rpq.serve.serve_limits import ServeLimits
-from rpq.serve.served_state import ServedState
-from rpq.serve.storage import EngineOptions, Loaded, Outage, Storage
+from rpq.serve.models import ServeLimits
+from rpq.serve.requests import QueryDefaults, can_concatenate, concatenate
+from rpq.serve.storage import EngineOptions, Loaded, Outage, ServedState, Storage
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -48,35 +45,35 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("rpq.serve")
 
 SLICE_ROWS, SLICE_SECONDS = 1 << 18, 0.25
-"""Rows that a push is meant to bring, and engine time that it is meant to take, at most."""
+"""The upper bounds for the rows that a push produces and for its time in the engine, to which its size is adapted."""
 
 FIRST_SLICE, LEAST_SLICE, MOST_SLICE = 4096, 64, 1 << 16
-"""Tuples of a push: of the first, and of the smallest and largest that it may become."""
+"""Tuples of a push: of the first one, and the smallest and largest number."""
 
 CHECKPOINT_SHARE = 0.1
-"""The part of the time that checkpoints may take."""
+"""Maximum share of the time that checkpoints take."""
 
 MOST_JOURNAL = 256 << 20
-"""Bytes of a journal after which a checkpoint is written, whatever the time."""
+"""Size of a journal, in bytes, above which a checkpoint is written before its time."""
 
 
 class _Unsaved(Exception):
-    """What was done since the last commit cannot be put on disk."""
+    """The results since the last commit cannot be put on disk."""
 
 
 def _writes(job: Push | Call) -> bool:
-    """Whether a job does what must be saved."""
+    """Whether a job changes something that must be saved."""
     return isinstance(job, Push) or job.writes
 
 
 class Service(EngineThread):
-    """What a server does, without HTTP.
+    """The server without HTTP.
 
-    - In the loop's thread: `push`, `call`; `hub` has the changes
-    - In the engine's thread, by `call`: `register`, `drop`, `see_that_there_is`, and `engine` itself
-    - From any thread: `submit`; what is only read, such as `position` and `failure`
+    - In the thread of the event loop: `push`, `call`; `hub` has the changes
+    - In the engine's thread, by `call`: `register`, `drop`, `query_named`, and `engine` itself
+    - From any thread: `submit`, and reading attributes such as `position` and `failure`
 
-    Raises `JournalError`, `ServedStateError` and what the engine raises for a checkpoint that it cannot go on from.
+    Raises `JournalError`, `ServedStateError` and the errors of the engine for a checkpoint that cannot be resumed.
     """
 
     def __init__(
@@ -123,7 +120,7 @@ class Service(EngineThread):
     # --- state and journal -----------------------------------------------------------------------------------
 
     def _take(self, loaded: Loaded) -> None:
-        """Stand where a checkpoint and its journal do."""
+        """Set the engine and the counters to a loaded state."""
         state = loaded.state
         self.engine: Engine = loaded.engine
         self.engine.max_ahead = self._options.max_ahead
@@ -133,7 +130,7 @@ class Service(EngineThread):
 
     @property
     def has_integers(self) -> bool:
-        """Whether vertices are integers, as far as it is known."""
+        """Whether vertices are integers, as far as the engine knows."""
         return self.engine._evaluation.vertices.kind == "int64"
 
     @property
@@ -152,16 +149,16 @@ class Service(EngineThread):
 
     @property
     def outage(self) -> Outage | None:
-        """Why nothing can be saved now, and what must be is refused."""
+        """Why nothing can be saved now, so that changes are refused; None if saving works."""
         return None if self._storage is None else self._storage.outage
 
     @property
     def checkpoint_outage(self) -> Outage | None:
-        """Why no checkpoint can be written now; the journal goes on."""
+        """Why no checkpoint can be written now, while the journal continues; None if it can."""
         return None if self._storage is None else self._storage.checkpoint_outage
 
     def _keep_checkpoint(self, *, is_last: bool) -> None:
-        """Write the checkpoint, where it is time to."""
+        """Write the checkpoint if it is due."""
         storage = self._storage
         if storage is None or self.failure is not None or self._is_engine_ahead:
             return
@@ -188,14 +185,14 @@ class Service(EngineThread):
     # --- the thread ------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Put on disk what was done before it was started.  Raises `StorageUnavailable`."""
+        """Put on disk what was done before the thread was started.  Raises `StorageUnavailable`."""
         try:
             self._commit()
         except _Unsaved as problem:
             raise self._unavailable() from problem
 
     def stop(self) -> None:
-        """Do what waits, write the checkpoint and end; blocks."""
+        """Execute the waiting jobs, write the checkpoint and end; blocks."""
         super().stop()
         if self._storage is not None:
             self._storage.close()
@@ -224,13 +221,13 @@ class Service(EngineThread):
         return seconds
 
     def _do(self, jobs: Sequence[Push | Call]) -> None:
-        """Do jobs, save what they did, and tell; where it cannot be saved it was not done."""
+        """Execute jobs, save their results and deliver them; if they cannot be saved, undo them."""
         try:
             self._do_in_order(jobs)
             self._commit()
         except _Unsaved:
             self._take_back()
-            # What only reads is done again, without what was taken back.
+            # Jobs that only read are executed again, on the state without what was undone.
             self._do_in_order(jobs)
             self._commit()
 
@@ -241,7 +238,7 @@ class Service(EngineThread):
                 self._put_off(job)
                 continue
             if isinstance(job, Push):
-                if pushes and not can_be_joined(pushes[-1].columns.schema, job.columns.schema):
+                if pushes and not can_concatenate(pushes[-1].columns.schema, job.columns.schema):
                     self._push(pushes)
                     pushes = []
                 pushes.append(job)
@@ -252,7 +249,7 @@ class Service(EngineThread):
         self._push(pushes)
 
     def _put_off(self, job: Push | Call) -> None:
-        """Let a job wait for the disk, or refuse it."""
+        """Defer a job until the disk can be written, or refuse it."""
         if isinstance(job, Push):
             job.take_back()
             if job.done == job.rows:  # it was saved before the disk failed
@@ -267,7 +264,7 @@ class Service(EngineThread):
         self._acks.append((job.waiter, None, error))
 
     def _unavailable(self) -> StorageUnavailable:
-        """Why nothing can be saved, for those who are refused."""
+        """Return the error for jobs that are refused because nothing can be saved."""
         outage = self.outage
         if outage is None:  # just over
             return StorageUnavailable("what was not saved was taken back; send it again", is_full=False, retry_after=1)
@@ -294,7 +291,7 @@ class Service(EngineThread):
             self._acks.append((job.waiter, result, None))
 
     def _commit(self) -> None:
-        """Put on disk what was done; then acknowledge it and let followers know.  Raises `_Unsaved`."""
+        """Put results on disk, then acknowledge them and publish the changes.  Raises `_Unsaved`."""
         if self._storage is not None:
             try:
                 self._storage.synchronise()
@@ -312,7 +309,7 @@ class Service(EngineThread):
         self._tell(published, acks, dropped)
 
     def _take_back(self) -> None:
-        """Nothing of what was done since the last commit could be saved: let the engine stand where the disk does."""
+        """Undo everything since the last commit, which could not be saved, and restore the engine from disk."""
         self._published, self._acks, self._dropped = [], [], []
         for job in self._batch:
             if isinstance(job, Push):
@@ -321,7 +318,7 @@ class Service(EngineThread):
         self._restore()
 
     def _restore(self) -> None:
-        """Let the engine stand where the disk does; it stays ahead where that cannot be read now."""
+        """Restore the engine from disk; it stays ahead of the disk if that cannot be read now."""
         assert self._storage is not None
         self._storage.discard()
         try:
@@ -334,7 +331,7 @@ class Service(EngineThread):
             self._is_engine_ahead = False
 
     def _try_storage(self, *, for_write: bool) -> None:
-        """See whether there can be saved again, where it is time to; then do what waits for that."""
+        """Try to end an outage if a retry is due; then execute the deferred jobs."""
         storage = self._storage
         if storage is None or self.failure is not None:
             return
@@ -352,14 +349,14 @@ class Service(EngineThread):
             self._batch = [job for job in self._batch if job not in jobs]
 
     def _refuse_deferred(self) -> None:
-        """Nobody waits any more for what the disk did not take."""
+        """Refuse the jobs that wait for the disk."""
         jobs, self._deferred = self._deferred, []
         self._tell([], [(job.waiter, None, self._unavailable()) for job in jobs], [])
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
     def _push(self, posts: list[Push]) -> None:
-        """Push what was posted, as much at once as is good; in the order in which it came."""
+        """Push posted tuples in the order of their arrival, in slices of an adapted size."""
         while posts:
             if self.failure is not None:
                 self._acks += [(post.waiter, None, ServiceFailed(self.failure)) for post in posts]
@@ -372,7 +369,7 @@ class Service(EngineThread):
                 together.append(post)
                 rows += post.rows - post.done
             try:
-                tuples = joined([post.columns.slice(post.done) for post in together])
+                tuples = concatenate([post.columns.slice(post.done) for post in together])
             except Exception:  # what one client sends is no matter of others
                 LOG.exception("tuples of several posts cannot be joined")
                 together, tuples = together[:1], together[0].columns.slice(together[0].done)
@@ -382,7 +379,7 @@ class Service(EngineThread):
                 self._acknowledge(posts.pop(0))
 
     def _push_slice(self, posts: list[Push], tuples: pa.RecordBatch) -> None:
-        """One push: tuples of these posts, in their order."""
+        """Push one slice, the tuples of these posts in their order."""
         began = time.perf_counter()
         error: Exception | None = None
         is_broken = False
@@ -464,7 +461,7 @@ class Service(EngineThread):
         self._acks.append((post.waiter, applied, None))
 
     def _recover(self, error: Exception | None) -> None:
-        """Go on without the tuple at which the engine met a limit, if there is a state to go on from."""
+        """Resume from the saved state, without the tuple at which the engine reached a limit; fail without a checkpoint."""
         if self._storage is None:
             self._fail(f"the engine met a limit, and there is no checkpoint to go on from: {error}")
             return
@@ -477,9 +474,9 @@ class Service(EngineThread):
     # --- queries ---------------------------------------------------------------------------------------------
 
     def register(self, fields: dict[str, Any], query: Query, *, start: str = "window") -> int:
-        """Add a query that was asked with these fields; its number of answers.  In the engine's thread.
+        """Register a query that a request described by these fields; return its number of answers.
 
-        Raises what the engine raises, `NameTaken` and `TooManyQueries`.
+        Must be called in the engine's thread.  Raises the errors of the engine, `NameTaken` and `TooManyQueries`.
         """
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
@@ -501,7 +498,7 @@ class Service(EngineThread):
 
     @contextmanager
     def _or_fail(self) -> Iterator[None]:
-        """Behind what the engine has done: it is written down, or the service fails."""
+        """Make the service fail if recording a completed change raises an exception."""
         try:
             yield
         except BaseException as error:
@@ -509,25 +506,25 @@ class Service(EngineThread):
             raise
 
     def _note(self, done: dict[str, Any]) -> None:
-        """Write down what was done to the queries."""
+        """Write a change of the queries to the journal."""
         if self._storage is not None:
             self._storage.note_done(self.position, done)
 
     def _complete(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Fields with those that the server's options say now: later they may say something else."""
+        """Return the fields completed with the current defaults of the server, which may differ after a restart."""
         return {**self.defaults.fields, **{name: value for name, value in asked.items() if value is not None}}
 
     def drop(self, name: str) -> None:
-        """Take a query away.  In the engine's thread.  Raises `NoSuchQuery`."""
-        self.see_that_there_is(name)
+        """Drop a query.  Must be called in the engine's thread.  Raises `NoSuchQuery`."""
+        self.query_named(name)
         self.engine.unregister(name)
         with self._or_fail():
             self.position += 1
             self._note({"dropped": name})
             self._dropped.append(name)
 
-    def see_that_there_is(self, name: str) -> Query:
-        """The query of a name.  Raises `NoSuchQuery`."""
+    def query_named(self, name: str) -> Query:
+        """Return the query with a name.  Raises `NoSuchQuery`."""
         import difflib
 
         names = [query.name for query in self.engine.queries]

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import ipaddress
 import logging
 import signal
+import socket
+import ssl
 import sys
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol
 
 import click
+import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
@@ -23,22 +30,19 @@ from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import single_thread_warning
 from rpq.queries.language import PATTERN_OPTIONS
 from rpq.queries.query_file import QueryEntry
-from rpq.serve.application import Application
-from rpq.serve.asked_queries import FIELDS, QueryDefaults, query_asked
-from rpq.serve.connections import Repetitions, room_for
-from rpq.serve.engine_jobs import NameTaken
-from rpq.serve.file_feed import FileFeed
-from rpq.serve.guards import Admission
-from rpq.serve.playback import Playback
-from rpq.serve.ready_kernels import ReadyKernels
-from rpq.serve.running_server import Feed, Tls, TlsError, address_of, is_of_this_machine, listening, run_server
-from rpq.serve.serve_limits import ServeLimits
+from rpq.serve.application import Application, KernelCompiler
+from rpq.serve.connections import Connections, Repetitions, raise_file_limit
+from rpq.serve.engine_thread import NameTaken
+from rpq.serve.feeds import FileFeed, Playback
+from rpq.serve.models import ServeLimits
+from rpq.serve.operations import Admission
+from rpq.serve.requests import FIELDS, QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.window import WindowTextError, window_of
 
 SWITCH_SECONDS = 0.001
-"""So long the engine's thread keeps the interpreter, at most, while a request waits."""
+"""The longest time that the engine's thread keeps the interpreter while a request waits."""
 
 _DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS)
 
@@ -71,7 +75,7 @@ def serve_with(
     check_timeout: float,
     **options: Any,
 ) -> int:
-    """Serve until a signal asks for the end; the exit status.  Usage errors are click's exceptions."""
+    """Serve until a signal ends the server; return the exit status.  Usage errors are exceptions of click."""
     paths, streams = named_inputs(inputs)
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     limits = ServeLimits(
@@ -80,7 +84,7 @@ def serve_with(
         followers=most_followers,
         lag_rows=most_lag,
         kept_rows=kept_changes,
-        connections=room_for(most_connections),
+        connections=raise_file_limit(most_connections),
         request_seconds=request_timeout,
         idle_seconds=idle_timeout,
         expression_bytes=most_expression,
@@ -93,7 +97,7 @@ def serve_with(
     listener = _listening(host, port)
     with listener:
         _tell_on_stderr(settings.quiet)
-        queries = [query_asked(fields, defaults) for fields in asked]
+        queries = [parse_query(fields, defaults) for fields in asked]
         compile_kernels(
             queries or [rpq.Query("a", window=rpq.Window(size=1, slide=1))],
             integers=False,
@@ -106,10 +110,10 @@ def serve_with(
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
         admission = Admission(hosts=names, origins=tuple(origins), token=token)
-        kernels = ReadyKernels(threads=settings.threads, state=checkpoint is not None)
+        kernels = KernelCompiler(threads=settings.threads, state=checkpoint is not None)
         application = Application(service, admission=admission, playback=playback, kernels=kernels)
         sys.setswitchinterval(SWITCH_SECONDS)
-        # What is there by now stays: the collector need not go through it each time.
+        # Objects created so far live on: the garbage collector need not visit them each time.
         gc.collect()
         gc.freeze()
 
@@ -119,7 +123,7 @@ def serve_with(
             if limits.connections < most_connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
                 click.echo(f"warning: {fewer}, not {most_connections:,} (--most-connections)", err=True)
-            # Of queries that are registered the service tells.
+            # The service warns about queries that are registered.
             if service.resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
             resumed = f", goes on at position {service.position:,}" if service.resumed else ""
@@ -146,7 +150,7 @@ def _defaults(settings: RunSettings) -> QueryDefaults:
 
 
 def _asked(expressions: Sequence[str], settings: RunSettings, defaults: QueryDefaults) -> list[dict[str, Any]]:
-    """The fields of the queries that the command line asks for."""
+    """Return the fields of the queries on the command line."""
     if settings.queries_file is not None:
         if expressions:
             raise click.UsageError("--queries has all queries; put the others into it")
@@ -154,7 +158,7 @@ def _asked(expressions: Sequence[str], settings: RunSettings, defaults: QueryDef
     found: list[dict[str, Any]] = [{"expression": expression} for expression in expressions]
     for fields in found:
         try:
-            query_asked(fields, defaults)
+            parse_query(fields, defaults)
         except (QueryError, ValueError) as error:
             of_text = error.__cause__ if isinstance(error.__cause__, (ExpressionError, SparqlError)) else error
             raise click.UsageError(f"{fields['expression']}: {of_text}") from error
@@ -168,7 +172,7 @@ def _fields_of(entry: QueryEntry) -> dict[str, Any]:
 
 
 def _refuse_strangers(host: str, port: int, token: str | None, *, is_open: bool) -> None:
-    """Refuse to serve others than the programs of this machine without a token, unless that is what is wanted."""
+    """Refuse to serve other machines without a token, unless `is_open`."""
     if token is not None and not token.strip():
         raise click.UsageError("--token: is empty; expected what nobody guesses")
     if token is not None and is_open:
@@ -215,7 +219,7 @@ def _tell_on_stderr(quiet: bool) -> None:
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING if quiet or not name.startswith("rpq.") else logging.INFO)
         handler = logging.StreamHandler(sys.stderr)
-        if not name.startswith("rpq."):  # what these say is said of every request of a client that sends nonsense
+        if not name.startswith("rpq."):  # these log every bad request of a client
             handler.addFilter(Repetitions())
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
         logger.addHandler(handler)
@@ -256,7 +260,7 @@ def _service(
 
 
 def _kept(settings: RunSettings) -> rpq.Window | None:
-    """The window all edges of which are kept."""
+    """Return the window whose edges are all kept; None without --keep."""
     if settings.keep is None:
         return None
     try:
@@ -270,7 +274,7 @@ def _kept(settings: RunSettings) -> rpq.Window | None:
 
 
 def _register(service: Service, asked: Sequence[dict[str, Any]], queries: Sequence[rpq.Query]) -> None:
-    """Register what the command line asks for, but for what runs already."""
+    """Register the queries of the command line, except those that the restored engine has already."""
     running = {query.name: query for query in service.engine.queries}
     try:
         for fields, query in zip(asked, queries, strict=True):
@@ -293,9 +297,174 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
     if any(map(is_topic, settings.inputs)):
         if not all(map(is_topic, settings.inputs)):
             raise click.UsageError("--input: are topics and files; give one of the two, and post the rest")
-        from rpq.serve.topic_feed import topic_feed
+        from rpq.serve.feeds import topic_feed
 
         return None, [topic_feed(service, settings)]
     opened = open_input(settings)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
     return playback, [FileFeed(service, opened, playback, on_error=settings.on_error)]
+
+
+GRACE_SECONDS = 8.0
+"""How long responses in progress may take when the server ends."""
+
+
+class Feed(Protocol):
+    """A source of tuples besides posts."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+DAY = 86_400
+
+
+class TlsError(RpqError):
+    """A certificate or key that cannot be used."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """A certificate chain and its key: two files in PEM."""
+
+    certificate: str
+    key: str
+
+    @cached_property
+    def context(self) -> ssl.SSLContext:
+        """The context for connections. Raises `TlsError`."""
+        for path in (self.certificate, self.key):
+            try:
+                with open(path, "rb"):
+                    pass
+            except OSError as error:
+                raise TlsError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+        def refuse_encrypted() -> str:
+            raise TlsError(f"{self.key}: is encrypted; expected a key without a pass phrase")
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.certificate, self.key, password=refuse_encrypted)
+        except ssl.SSLError as error:
+            if error.reason == "KEY_VALUES_MISMATCH":
+                raise TlsError(f"{self.key}: is not the key of the certificate {self.certificate}") from error
+            raise TlsError(
+                f"{self.certificate} and {self.key}: expected a certificate and its key in PEM "
+                f"({error.reason or 'neither is found'})"
+            ) from error
+        return context
+
+
+class _Server(uvicorn.Server):
+    """A uvicorn server that leaves signals to its caller, and accepting to `Connections`."""
+
+    def __init__(self, config: uvicorn.Config, limits: ServeLimits, tls: Tls | None) -> None:
+        super().__init__(config)
+        self.servers = []
+        self.connections = Connections(config, self.server_state, limits, None if tls is None else tls.context)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.connections.start(sockets or [])
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.connections.stop_accepting()
+        await super().shutdown(sockets)
+        await self.connections.stop()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def run_server(
+    service: Service,
+    application: Application,
+    sockets: Sequence[socket.socket],
+    *,
+    feeds: Sequence[Feed] = (),
+    tls: Tls | None = None,
+    ready: Callable[[Callable[[signal.Signals], None]], None] = lambda end: None,
+) -> signal.Signals | None:
+    """Serve until a signal ends the server; then end followers, finish requests in progress and write the checkpoint.
+
+    Returns the signal.  `ready` is called when the server accepts requests, with a function that ends it as a signal does.
+    """
+    loop = asyncio.get_running_loop()
+    config = uvicorn.Config(
+        application.asgi,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        http="h11",
+        timeout_keep_alive=DAY,  # `Connections` applies the limits of time
+        timeout_graceful_shutdown=int(GRACE_SECONDS),
+    )
+    server = _Server(config, service.limits, tls)
+    application.figures.connections = server.connections
+    received: list[signal.Signals] = []
+
+    def end(number: signal.Signals) -> None:
+        if received:
+            server.force_exit = True
+        received.append(number)
+        service.is_stopping = True
+        service.hub.end("the server is stopping")
+        server.should_exit = True
+
+    installed = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+            loop.add_signal_handler(number, end, number)
+            installed.append(number)
+    service.start(loop)
+    for feed in feeds:
+        feed.start()
+    serving = asyncio.ensure_future(server.serve(sockets=list(sockets)))
+    try:
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        ready(end)
+        await serving
+    finally:
+        for number in installed:
+            loop.remove_signal_handler(number)
+        for feed in feeds:
+            await loop.run_in_executor(None, feed.stop)
+        await loop.run_in_executor(None, service.stop)
+        application.close()
+    return received[0] if received else None
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address.  Raises `OSError`."""
+    family, address = _resolved(host, port)
+    return socket.create_server(address, family=family, backlog=2048, reuse_port=False)
+
+
+def is_of_this_machine(host: str) -> bool:
+    """Return whether only programs of this machine reach an address.  Raises `OSError`.
+
+    >>> is_of_this_machine("127.0.0.1"), is_of_this_machine("::1"), is_of_this_machine("0.0.0.0"), is_of_this_machine("::")
+    (True, True, False, False)
+    """
+    address = ipaddress.ip_address(_resolved(host, 0)[1][0].partition("%")[0])
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _resolved(host: str, port: int) -> tuple[int, tuple[str, int]]:
+    """Return family and address of a host name or an address in text."""
+    family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    return family, (str(address[0]), int(address[1]))
+
+
+def address_of(listener: socket.socket, tls: Tls | None = None) -> str:
+    """Return the URL at which a socket listens."""
+    found: Any = listener.getsockname()
+    host, port = found[0], found[1]
+    scheme = "http" if tls is None else "https"
+    return f"{scheme}://[{host}]:{port}/" if ":" in host else f"{scheme}://{host}:{port}/"

@@ -1,12 +1,11 @@
-"""What a server has on disk: the checkpoint, the journal that goes on from it, and the lock that lets one server have them.
+"""The checkpoint of a server and its journal: saving, resuming, and waiting for a disk that cannot be written.
 
-A checkpoint says which journal goes on from it, so the next journal is made first, as `FILE.journal.new`; then the
-checkpoint that names it is put in place; then the journal gets its name.  Whatever ends the server in between, one
-checkpoint is there, and its journal.
+A checkpoint is the state of an engine with the fields of `ServedState`; the journal has what was acknowledged after it.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -14,15 +13,15 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
+from rpq.files.json_values import Damage, JsonValue
 from rpq.kafka.checkpoint import RunLock
-from rpq.serve.asked_queries import QueryDefaults, query_asked
-from rpq.serve.served_state import ServedState, read_served_state, write_served_state
+from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.serve.tuple_journal import (
     JournalContent,
     JournalError,
@@ -36,25 +35,79 @@ from rpq.serve.tuple_journal import (
 if TYPE_CHECKING:
     from rpq.engine import Engine
 
+KEY = "rpq serve"
+VERSION = 2
+
+
+class ServedStateError(RpqError):
+    """A checkpoint from which a server cannot resume."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedState:
+    """What a checkpoint contains besides the state of the engine.
+
+    `run` is the run of the server that numbered the positions; `progress` is how far an input had come, in the input's own
+    terms. `journal` is the identity of the journal that continues from here, and `generation` its number; a checkpoint of
+    version 1 has no such fields.
+    """
+
+    run: str
+    position: int
+    progress: Any = None
+    tuples: int = 0
+    late: int = 0
+    journal: str | None = None
+    generation: int = 0
+
+
+def write_served_state(engine: Engine, path: str, state: ServedState) -> None:
+    """Write the checkpoint to disk; the file is the previous one until the new one is complete."""
+    engine.save(path, extra={KEY: json.dumps({"version": VERSION, **asdict(state)})})
+
+
+def read_served_state(engine: Engine, path: str) -> ServedState:
+    """Read the fields of the checkpoint from which an engine was restored.  Raises `ServedStateError`."""
+    text = engine.extra.get(KEY)
+    if text is None:
+        raise ServedStateError(f"{path}: is no checkpoint of `rpq serve`; name another file, or move it away")
+    try:
+        content = JsonValue.parsed(text, KEY)
+        version = content["version"].whole()
+        if version not in (1, VERSION):
+            raise ServedStateError(f"{path}: is no checkpoint of this version of `rpq serve`; move it away to start anew")
+        return ServedState(
+            run=content["run"].text(),
+            position=content["position"].whole(0),
+            progress=content["progress"].value,
+            tuples=content["tuples"].whole(0),
+            late=content["late"].whole(0),
+            journal=None if version == 1 else content["journal"].text(),
+            generation=0 if version == 1 else content["generation"].whole(0),
+        )
+    except Damage as problem:
+        raise ServedStateError(f"{path}: is a damaged checkpoint: {problem}; move it away to start anew") from problem
+
+
 LOG = logging.getLogger("rpq.serve")
 
 FIRST_RETRY, LAST_RETRY = 1.0, 30.0
-"""Seconds after which a disk is tried again: after the first failure, and at most."""
+"""Seconds until a disk is tried again: after the first failure, and at most."""
 
 WRITE_RETRY = 0.2
-"""Seconds after which somebody who writes makes it be tried again."""
+"""Seconds after which a job that writes makes the disk be tried again."""
 
 LEAST_ROOM, MOST_ROOM = 1 << 18, 1 << 24
-"""Bytes that must fit on a disk before it is taken to have room again."""
+"""Bytes that must fit on a disk before it counts as having room again."""
 
 SET_ASIDE_HINT = "`--damaged-journal set-aside` keeps it under another name and goes on without what cannot be read"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """How engines are made, at the beginning and from a checkpoint, and how far ahead of the stream time tuples may be.
+    """How to make an engine anew and from a checkpoint, and how far ahead of the stream time tuples may be.
 
-    The journal is replayed without that limit: its tuples were accepted under the limit of their day.
+    The journal is replayed without that limit: its tuples were accepted under the limit of their time.
     """
 
     make: Callable[[], Engine]
@@ -64,7 +117,7 @@ class EngineOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """An engine and where it stands; `resumed` where there was a checkpoint, `replayed` counts tuples of the journal."""
+    """An engine with its state; `resumed` says whether there was a checkpoint, `replayed` counts tuples of the journal."""
 
     engine: Engine
     state: ServedState
@@ -73,7 +126,7 @@ class Loaded:
 
 
 class Outage:
-    """A file that cannot be written, since when, and when to try again: ever more rarely."""
+    """A period in which a file cannot be written; it is tried again at growing intervals."""
 
     def __init__(self, path: str, error: OSError) -> None:
         # An error of `replacing` names the file itself.
@@ -85,14 +138,14 @@ class Outage:
         self._backoff = self._wait = FIRST_RETRY
 
     def again(self, *, least_wait: float = 0.0) -> None:
-        """It failed once more."""
+        """Note another failure, and double the interval."""
         self._last = time.monotonic()
         self._backoff = min(LAST_RETRY, 2 * self._backoff)
         self._wait = max(self._backoff, least_wait)
 
     @property
     def seconds(self) -> float:
-        """How long it lasts."""
+        """Seconds since the outage began."""
         return time.monotonic() - self.began
 
     @property
@@ -102,26 +155,26 @@ class Outage:
 
     @property
     def retry_after(self) -> int:
-        """Whole seconds after which it is worth asking again."""
+        """Whole seconds after which a client may retry."""
         return max(1, math.ceil(self.seconds_left))
 
     def is_due(self, *, for_write: bool = False) -> bool:
-        """Whether it is time to try again, by itself or because somebody wants to write."""
+        """Whether a retry is due, by its interval or because a job wants to write."""
         return not self.seconds_left or (for_write and time.monotonic() - self._last >= WRITE_RETRY)
 
 
 class Storage:
-    """The checkpoint at a path and its journal; `load` once, then `note_…` and `synchronise`, and `save` now and then.
+    """The checkpoint at a path and its journal: call `load` once, then `note_…` and `synchronise`, and `save` now and then.
 
-    With `sets_aside` a journal that is damaged, or not the checkpoint's, is moved to `FILE.journal.damaged-TIME`, and the
-    server goes on with what it can read.  Raises `KafkaError` where another process has the checkpoint.
+    With `sets_aside`, a journal that is damaged, or belongs to another checkpoint, is moved to `FILE.journal.damaged-TIME`,
+    and the server continues with what it can read.  Raises `KafkaError` if another process uses the checkpoint.
     """
 
     def __init__(self, path: str, options: EngineOptions, *, defaults: QueryDefaults, sets_aside: bool = False) -> None:
         self.path = path
         self.journal_path = f"{path}.journal"
         self.outage: Outage | None = None
-        """Why nothing can be put into the journal now."""
+        """The outage of the journal; None if it can be written."""
         self.checkpoint_outage: Outage | None = None
         self._options = options
         self._defaults = defaults
@@ -135,18 +188,18 @@ class Storage:
         self._lock = RunLock(path)
 
     def release(self) -> None:
-        """Let another process have it."""
+        """Release the lock on the checkpoint."""
         self._lock.release()
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Close the journal."""
         if self._journal is not None:
             self._journal.close()
             self._journal = None
 
     @property
     def journal(self) -> TupleJournal:
-        """The journal that is written."""
+        """The open journal."""
         assert self._journal is not None
         return self._journal
 
@@ -163,9 +216,9 @@ class Storage:
     # --- reading ---------------------------------------------------------------------------------------------
 
     def load(self) -> Loaded:
-        """The engine of the checkpoint with what the journal tells, or a new one; from then on it can be written.
+        """Restore the engine from checkpoint and journal, or make a new one; then open the journal for writing.
 
-        Raises `JournalError`, `ServedStateError`, what the engine raises for a checkpoint, and `OSError`.
+        Raises `JournalError`, `ServedStateError`, the errors of the engine for a checkpoint, and `OSError`.
         """
         if not os.path.exists(self.path):
             self._refuse_orphan()
@@ -193,21 +246,21 @@ class Storage:
                 except OSError as error:  # nothing is lost: the journal has it
                     self.note_checkpoint_outage(error)
             return loaded
-        # What was set aside may have had positions that followers know, and that come again now.
+        # The journal that was set aside may contain positions that followers know and that are assigned again now.
         state = replace(loaded.state, run=uuid.uuid4().hex[:8]) if self._has_set_aside else loaded.state
         return replace(loaded, state=self.save(loaded.engine, state))
 
     def reload(self) -> Loaded:
-        """What is on disk, without what was noted since the last `synchronise`; writes nothing.
+        """Restore the engine from disk, without what was noted since the last `synchronise`; nothing is written.
 
-        Raises what `load` raises.
+        Raises the errors of `load`.
         """
         engine = self._options.restore(self.path)
         state = read_served_state(engine, self.path)
         return self._replayed(engine, state, self.journal.read())
 
     def _refuse_orphan(self) -> None:
-        """There is no checkpoint: a journal must not be there either, but for one without records, of the first start."""
+        """Refuse a journal without a checkpoint, except one without records, which a first start left."""
         new = f"{self.journal_path}.new"
         if os.path.exists(new) and not _is_empty(new):
             self._refuse(JournalError(f"{new}: is there, but not the checkpoint {self.path} that it belongs to"), new)
@@ -218,7 +271,7 @@ class Storage:
             )
 
     def _journal_of(self, state: ServedState) -> JournalContent | None:
-        """What the journal holds that a checkpoint names; None where it is of version 1 and has nothing, or is set aside."""
+        """Read the journal of a checkpoint; return None for an empty one of version 1, or one that was set aside."""
         if state.journal is None:
             if is_empty_first_version(self.journal_path, run=state.run):
                 return None
@@ -230,7 +283,7 @@ class Storage:
             return None
         new = f"{self.journal_path}.new"
         if os.path.exists(new):
-            self._see_to_new(new, state)
+            self._adopt_new_journal(new, state)
         try:
             content = read_tuple_journal(self.journal_path)
         except JournalError as error:
@@ -252,8 +305,8 @@ class Storage:
             self._refuse(content.damage, self.journal_path)
         return content
 
-    def _see_to_new(self, new: str, state: ServedState) -> None:
-        """Give the journal of the checkpoint its name, where what ended the server did not let it."""
+    def _adopt_new_journal(self, new: str, state: ServedState) -> None:
+        """Rename the new journal of the checkpoint if a crash prevented that."""
         try:
             content = read_tuple_journal(new)
         except JournalError as error:
@@ -263,7 +316,7 @@ class Storage:
             if content.records or content.damage is not None:
                 belongs = f"has records, and belongs to another checkpoint than {self.path}, a later one perhaps"
                 self._refuse(JournalError(f"{new}: {belongs}"), new)
-            return  # of a checkpoint that was not written to its end
+            return  # of a checkpoint that was not completed
         if os.path.exists(self.journal_path):
             try:
                 before = read_tuple_journal(self.journal_path)
@@ -275,7 +328,7 @@ class Storage:
         os.replace(new, self.journal_path)
 
     def _refuse(self, error: JournalError, path: str) -> None:
-        """Raise an error, or set aside the file that it is about."""
+        """Raise an error, or set aside the file that it concerns."""
         if not self._sets_aside:
             raise JournalError(f"{error}.  It was not touched; {SET_ASIDE_HINT}") from error
         LOG.error("%s", error)
@@ -284,12 +337,12 @@ class Storage:
             self._set_aside(path, "is set aside")
 
     def _set_aside(self, path: str, why: str) -> None:
-        """Move a file where nobody overwrites it."""
+        """Move a file to a name under which it is not overwritten."""
         moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         number = 0
         while os.path.exists(place := f"{self.journal_path}.damaged-{moment}{f'-{number}' if number else ''}"):
             number += 1
-        if path == self.journal_path:  # it keeps its name until another journal is there: there is a next time if this fails
+        if path == self.journal_path:  # it keeps its name until its successor exists, so that a failure can be repeated
             try:
                 os.link(path, place)
             except OSError:
@@ -299,7 +352,7 @@ class Storage:
         LOG.warning("%s %s, as %s", path, why, place)
 
     def _replayed(self, engine: Engine, state: ServedState, content: JournalContent | None) -> Loaded:
-        """Do again what was done behind the checkpoint."""
+        """Replay the records of the journal after the checkpoint."""
         replayed = 0
         for record in () if content is None else content.records:
             state = self._redone(engine, state, record)
@@ -320,7 +373,7 @@ class Storage:
                 progress=state.progress if progress is None else progress,
             )
         elif "registered" in record.done:
-            query = query_asked(record.done["registered"], self._defaults)
+            query = parse_query(record.done["registered"], self._defaults)
             engine.register(query, start=record.done["start"])
         else:
             engine.unregister(record.done["dropped"])
@@ -329,15 +382,15 @@ class Storage:
     # --- writing ---------------------------------------------------------------------------------------------
 
     def note_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any) -> None:
-        """Let tuples that were applied be on disk after the next `synchronise`."""
+        """Add applied tuples to what the next `synchronise` puts on disk."""
         self.journal.write_tuples(position, tuples, progress)
 
     def note_done(self, position: int, done: dict[str, Any]) -> None:
-        """Let what was done to the queries be on disk after the next `synchronise`."""
+        """Add a change of the queries to what the next `synchronise` puts on disk."""
         self.journal.write_done(position, done)
 
     def synchronise(self) -> None:
-        """Put on disk what was noted.  Raises `OSError`: then nothing of it is, and it is forgotten."""
+        """Put on disk what was noted.  If this raises `OSError`, nothing of it is on disk, and it is discarded."""
         try:
             self.journal.synchronise()
         except OSError as error:
@@ -353,11 +406,11 @@ class Storage:
             raise
 
     def discard(self) -> None:
-        """Forget what was noted since the last `synchronise`."""
+        """Discard what was noted since the last `synchronise`."""
         self.journal.discard()
 
     def check_room(self) -> bool:
-        """Whether the journal can be written again; where it can, there is no outage any more."""
+        """Return whether the journal can be written again; if so, end the outage."""
         if self.outage is None:
             return True
         try:
@@ -370,10 +423,10 @@ class Storage:
         return True
 
     def save(self, engine: Engine, state: ServedState) -> ServedState:
-        """Write the checkpoint, with all that was put on disk; the journal begins anew behind it.  Raises `OSError`."""
+        """Write the checkpoint and begin a new journal after it; return the saved state.  Raises `OSError`."""
         began = time.monotonic()
         new = f"{self.journal_path}.new"
-        if self._journal is not None and self._journal.path == new:  # it was not given its name the last time
+        if self._journal is not None and self._journal.path == new:  # it was not renamed the last time
             self._journal.rename(self.journal_path)
         generation = state.generation if self._journal is None else self._journal.name.generation
         name = JournalName(generation=generation + 1, after=state.position, run=state.run)
@@ -398,7 +451,7 @@ class Storage:
         return state
 
     def note_checkpoint_outage(self, error: OSError, *, least_wait: float = 0.0) -> None:
-        """The checkpoint cannot be written now; it is tried again after `least_wait` seconds at least."""
+        """Note that the checkpoint cannot be written now; it is tried again after at least `least_wait` seconds."""
         if self.checkpoint_outage is None:
             self.checkpoint_outage = Outage(self.path, error)
             LOG.error(

@@ -1,7 +1,7 @@
-"""What was acknowledged since the last checkpoint, on disk: tuples, and queries that came and went.
+"""The journal of a server: what was acknowledged since the last checkpoint, that is tuples and changes of the queries.
 
-It is a file of records (`rpq.files.record_log`), whose head tells which journal it is and behind which position it begins.
-A record is a kind (a byte) and its content; the positions follow one another without a gap.
+It is a file of records (`rpq.files.record_log`), whose head identifies the journal and the position after which it begins.
+A record is a kind (a byte) and its content; the positions are consecutive.
 
     S  the columns of the tuples that follow, as a schema of Arrow
     T  the length of a JSON text, that text (position, progress of an input), tuples as a record batch of Arrow
@@ -28,14 +28,14 @@ _FIRST_VERSION = b'{"format": "rpq serve journal"'
 
 
 class JournalError(RpqError):
-    """A journal that a server cannot go on from; it stays as it is."""
+    """A journal from which a server cannot resume; the file is not changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JournalName:
-    """Which journal it is: `identity` is of this one alone, `generation` counts those of a server.
+    """The name of a journal: `identity` is unique, `generation` counts the journals of a server.
 
-    It begins behind the position `after` of the run `run`.
+    The journal begins after the position `after` of the run `run`.
     """
 
     generation: int
@@ -46,7 +46,7 @@ class JournalName:
 
 @dataclass(frozen=True)
 class Record:
-    """What was done at a position: tuples were pushed, or something else was done that `done` tells."""
+    """The change at a position: pushed tuples, or a change of the queries, which `done` describes."""
 
     position: int
     tuples: pa.RecordBatch | None
@@ -55,7 +55,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalContent:
-    """The records of a journal, up to its end or its `damage`; a crash left `dropped` bytes behind the end."""
+    """The records of a journal, up to its end or its `damage`; a crash left `dropped` bytes after the end."""
 
     name: JournalName
     records: tuple[Record, ...]
@@ -70,7 +70,7 @@ class JournalContent:
 
 
 class TupleJournal:
-    """Appends to a journal; what was written is on disk when `synchronise` returns."""
+    """A journal opened for appending; written records are on disk when `synchronise` returns."""
 
     def __init__(self, log: RecordLog, name: JournalName) -> None:
         self.name = name
@@ -79,12 +79,12 @@ class TupleJournal:
 
     @classmethod
     def create(cls, path: str, name: JournalName) -> TupleJournal:
-        """Make a journal without records, on disk when this returns.  Raises `OSError`."""
+        """Create a journal without records on disk.  Raises `OSError`."""
         return cls(RecordLog.create(path, KIND, asdict(name)), name)
 
     @classmethod
     def append(cls, path: str, content: JournalContent) -> TupleJournal:
-        """Go on with a journal behind what was read of it.  Raises `OSError`."""
+        """Continue a journal after its content.  Raises `OSError`."""
         return cls(RecordLog(path, content.end), content.name)
 
     @property
@@ -93,16 +93,16 @@ class TupleJournal:
 
     @property
     def size(self) -> int:
-        """Its bytes, with those that wait for `synchronise`."""
+        """The size in bytes, including those that wait for `synchronise`."""
         return self._log.size
 
     @property
     def waiting_bytes(self) -> int:
-        """How much waits for `synchronise`."""
+        """The bytes that wait for `synchronise`."""
         return self._log.size - self._log.end.offset
 
     def write_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any = None) -> None:
-        """Add tuples that were applied."""
+        """Append applied tuples."""
         plain = _plain(tuples)
         if plain.schema != self._schema:
             self._log.add(b"S", plain.schema.serialize().to_pybytes())
@@ -111,31 +111,31 @@ class TupleJournal:
         self._log.add(b"T", _LENGTH.pack(len(about)), about, plain.serialize().to_pybytes())
 
     def write_done(self, position: int, done: dict[str, Any]) -> None:
-        """Add what was done to the queries."""
+        """Append a change of the queries."""
         self._log.add(b"Q", json.dumps({**done, "position": position}).encode())
 
     def synchronise(self) -> None:
-        """Put on disk what was written.  Raises `OSError`; it is not there then, and waits still."""
+        """Put written records on disk.  If this raises `OSError`, they are not on disk and still wait."""
         self._log.synchronise()
 
     def discard(self) -> None:
-        """Forget what waits."""
+        """Discard the waiting records."""
         self._log.discard()
         self._schema = None
 
     def check_room(self, count: int) -> None:
-        """See that so many bytes can be put on disk.  Raises `OSError`."""
+        """Check that so many bytes can be put on disk.  Raises `OSError`."""
         self._log.check_room(count)
 
     def read(self) -> JournalContent:
-        """What it has on disk.  Raises `JournalError`."""
+        """Read the records on disk.  Raises `JournalError`."""
         content = read_tuple_journal(self.path, until=self._log.end.offset)
         if content.damage is not None or content.end != self._log.end:
             raise content.damage or JournalError(f"{self.path}: was changed by somebody else while the server ran")
         return content
 
     def rename(self, path: str) -> None:
-        """Give it another name in the same folder.  Raises `OSError`."""
+        """Rename the file within its folder.  Raises `OSError`."""
         self._log.rename(path)
 
     def close(self) -> None:
@@ -143,16 +143,16 @@ class TupleJournal:
 
 
 def _plain(tuples: pa.RecordBatch) -> pa.RecordBatch:
-    """Tuples whose texts need nothing that is written elsewhere."""
+    """Return tuples with dictionary columns decoded, so that a record is complete in itself."""
     columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in tuples.columns]
     return pa.RecordBatch.from_arrays(columns, tuples.schema.names)
 
 
 def read_tuple_journal(path: str, *, until: int | None = None) -> JournalContent:
-    """What a file holds, or its first `until` bytes.
+    """Read a journal, or its first `until` bytes.
 
-    Raises `OSError` where it cannot be read, and `JournalError` where it is missing or no journal; damage behind its head is
-    told in what it returns.
+    Raises `OSError` if the file cannot be read, and `JournalError` if it is missing or no journal; damage after its head is
+    reported in the returned content.
     """
     try:
         log = read_log(path, KIND, until=until)
@@ -167,7 +167,7 @@ def read_tuple_journal(path: str, *, until: int | None = None) -> JournalContent
 
 
 def journal_in(log: LogContent, *, path: str) -> JournalContent:
-    """What the records of a log say; `path` is its name in messages."""
+    """Decode the records of a log; `path` is its name in messages."""
     try:
         name = JournalName(**log.head)
     except TypeError as error:
@@ -193,7 +193,7 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
 
 
 def _parsed(content: memoryview, schema: pa.Schema | None) -> Record:
-    kind, data = bytes(content[:1]), bytes(content[1:])  # a copy: Arrow wants it aligned
+    kind, data = bytes(content[:1]), bytes(content[1:])  # a copy, since Arrow requires alignment
     if kind == b"Q":
         done = json.loads(data)
         return Record(done["position"], None, done)
@@ -206,7 +206,7 @@ def _parsed(content: memoryview, schema: pa.Schema | None) -> Record:
 
 
 def is_empty_first_version(path: str, *, run: str) -> bool:
-    """Whether a file is a journal of version 1, of a run, with nothing but its head: that of a server that ended well."""
+    """Whether a file is a journal of version 1 of a run, with a head only, as a server leaves it that ended properly."""
     if not begins_with(path, _FIRST_VERSION) or os.path.getsize(path) > 1 << 12:
         return False
     with open(path, "rb") as file:

@@ -1,35 +1,154 @@
-"""What a server counts: for the page, for those who list queries, and for Prometheus."""
+"""The contents of responses: answers in JSON, CSV and Arrow, witnesses, statistics and metrics."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+from msgspec import Raw
 
 from rpq.cli.reporting import peak_memory_bytes
+from rpq.files.table_formats import csv_lines, json_arrays
+from rpq.paths.path import Path
+from rpq.patterns.witness import Step, Witness
+from rpq.results.answers import Answers
 from rpq.running.statistics import engine_families, latency_family
 from rpq.serve import models
-from rpq.serve.asked_queries import query_told
-from rpq.serve.json_values import json_value
+from rpq.serve.models import json_text, json_value
+from rpq.serve.requests import describe_query
 
 if TYPE_CHECKING:
     from rpq.serve.connections import Connections
     from rpq.serve.service import Service
 
+
+@dataclass(frozen=True, kw_only=True)
+class AnswersRead:
+    """The answers of a query at a position; a response has the first `limit` of them."""
+
+    columns: tuple[str, ...]
+    answers: Answers
+    limit: int
+    time: Any
+    position: int
+
+    @property
+    def table(self) -> pa.Table:
+        return self.answers.to_arrow().slice(0, self.limit)
+
+
+@dataclass(frozen=True)
+class AnswerFormat:
+    """A content type of answers and the function that encodes them; O(limit)."""
+
+    media_type: str
+    write: Callable[[AnswersRead], bytes]
+
+
+def _as_json(found: AnswersRead) -> bytes:
+    if not found.columns:  # an ASK that holds
+        rows = [b"[]"] * min(len(found.answers), found.limit)
+    elif all(_is_plain(column.type) for column in found.table.columns):
+        rows = [buffer.to_pybytes().rstrip(b"\n").replace(b"\n", b",") for buffer in json_arrays(found.table)]
+    else:
+        values = zip(*(column.to_pylist() for column in found.table.columns), strict=True)
+        rows = [json_text([json_value(value) for value in row]) for row in values]
+    content = models.Answers(
+        columns=list(found.columns),
+        rows=[Raw(row) for row in rows],  # type: ignore[misc]
+        total=len(found.answers),
+        time=json_value(found.time),
+        position=found.position,
+    )
+    return json_text(content)
+
+
+def _as_csv(found: AnswersRead) -> bytes:
+    header = pa.table({str(number): [name] for number, name in enumerate(found.columns)})
+    table = found.table
+    texts = [column if _is_plain(column.type) else _as_text(column) for column in table.columns]
+    body = pa.table(texts, names=table.column_names) if texts else table
+    return b"".join(buffer.to_pybytes() for one in (header, body) for buffer in csv_lines(one))
+
+
+def _is_plain(type_: pa.DataType) -> bool:
+    return pa.types.is_integer(type_) or pa.types.is_string(type_) or pa.types.is_large_string(type_)
+
+
+def _as_text(column: pa.ChunkedArray) -> pa.Array:
+    values = (json_value(value) for value in column.to_pylist())
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _as_arrow(found: AnswersRead) -> bytes:
+    table = found.table.replace_schema_metadata({"rpq.total": str(len(found.answers)), "rpq.position": str(found.position)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+FORMATS = {
+    "json": AnswerFormat("application/json", _as_json),
+    "csv": AnswerFormat("text/csv; charset=utf-8", _as_csv),
+    "arrow": AnswerFormat("application/vnd.apache.arrow.stream", _as_arrow),
+}
+
+
+def witness_model(found: Path | Witness, *, time: Any, position: int) -> models.Witness:
+    """Return a witness: its edges in the order of the walk and, for a pattern, the binding and the edges of each atom."""
+    about: dict[str, Any] = {"time": json_value(time), "position": position}
+    if isinstance(found, Path):
+        times = found.timestamps or (None,) * len(found.labels)
+        steps = zip(found.vertices, found.labels, found.vertices[1:], times, strict=False)
+        return models.Witness(edges=[_edge_walked(*step) for step in steps], **about)
+    atoms = [models.Atom(atom=atom.atom, edges=[_edge_of(step) for step in atom.steps]) for atom in found.atoms]
+    return models.Witness(
+        edges=[edge for atom in atoms for edge in atom.edges],
+        atoms=atoms,
+        binding={name: json_value(value) for name, value in found.binding},
+        **about,
+    )
+
+
+def _edge_walked(first: Any, label: str, last: Any, time: Any) -> models.Edge:
+    """Return an edge in its direction in the graph; a label ^a means that it was walked against it."""
+    against = label.startswith("^")
+    source, target = (last, first) if against else (first, last)
+    return models.Edge(source=source, target=target, label=label[against:], timestamp=json_value(time))
+
+
+def _edge_of(step: Step) -> models.Edge:
+    return models.Edge(source=step.source, target=step.target, label=step.label, timestamp=json_value(step.timestamp))
+
+
+def vertex_of(text: str, *, is_integer: bool) -> int | str:
+    """Return the vertex that a text denotes, in a stream whose vertices are integers or texts.
+
+    >>> vertex_of("7", is_integer=True), vertex_of("7", is_integer=False)
+    (7, '7')
+    """
+    try:
+        return int(text) if is_integer else text
+    except ValueError:
+        return text
+
+
 FRESH_SECONDS = 0.5
-"""Figures are taken at most so often: those of a large index take a while."""
+"""Minimum age of figures before they are computed again; those of a large index take a while."""
 
 RATE_SECONDS = 5.0
-"""Over how long tuples a second are counted."""
+"""Period over which tuples per second are averaged."""
 
 
 class ServingFigures:
-    """The figures of a service, taken in the engine's thread when somebody asks for them."""
+    """The statistics and metrics of a service, computed in the engine's thread on request."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -40,7 +159,7 @@ class ServingFigures:
         self._counted: list[tuple[float, int]] = [(time.monotonic(), 0)]
 
     async def _fresh(self) -> None:
-        """See that the figures are not old."""
+        """Compute the figures anew if they are too old."""
         if time.monotonic() - self._taken > FRESH_SECONDS:
             self._of_engine, self._of_queries = await self._service.call(self._take, even_if_failed=True)
             self._taken = time.monotonic()
@@ -52,21 +171,19 @@ class ServingFigures:
         return of_engine, {query.name: asdict(engine.statistics(query.name)) for query in engine.queries}
 
     async def queries(self) -> models.Queries:
-        """All queries, as responses tell them."""
+        """Return the descriptions of all queries."""
 
-        def told() -> list[models.Query]:
+        def describe() -> list[models.Query]:
             engine = self._service.engine
-            found = self._of_queries
-            return [
-                query_told(query, answers=(found.get(query.name) or asdict(engine.statistics(query.name)))["answers_live"])
-                for query in engine.queries
-            ]
+            known = self._of_queries
+            figures = {one.name: known.get(one.name) or asdict(engine.statistics(one.name)) for one in engine.queries}
+            return [describe_query(one, answers=figures[one.name]["answers_live"]) for one in engine.queries]
 
         await self._fresh()
-        return models.Queries(queries=await self._service.call(told, even_if_failed=True))
+        return models.Queries(queries=await self._service.call(describe, even_if_failed=True))
 
     async def statistics(self) -> models.Statistics:
-        """What the page shows."""
+        """Return the statistics that the page shows."""
         await self._fresh()
         service, engine = self._service, self._of_engine
         now = time.monotonic()
@@ -109,7 +226,7 @@ class ServingFigures:
         )
 
     async def metrics(self) -> tuple[bytes, str]:
-        """The figures for Prometheus, and their content type."""
+        """Return the metrics in the format of Prometheus, and their content type."""
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
         from prometheus_client.registry import Collector
@@ -152,7 +269,7 @@ class ServingFigures:
 
 
 def resident_bytes() -> int:
-    """The memory that this process has resident now; the most it ever had, where the system does not say."""
+    """Return the resident memory of this process; its peak where the system does not tell the present value."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,384 @@
+"""The changes of one push as followers get them: encoded once, when the first of them needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from rpq.errors import RpqError
+from rpq.files.table_formats import json_arrays
+from rpq.results.changes import Changes
+from rpq.serve.async_engine import FollowerQueue, FollowerTooSlow
+from rpq.serve.models import EVENT_ID, json_text, json_value
+
+PART_ROWS = 1000
+"""Rows of one event, at most: those of a large push come in several."""
+
+FEW_ROWS = 64
+"""Up to so many rows are encoded one by one; more of them column by column."""
+
+Wanted = frozenset[str] | None
+"""The names of the queries whose changes a follower wants; None for all queries."""
+
+
+class Published:
+    """The changes of push `position`; `time` is the stream time after it, `run` the run of the server that numbered it."""
+
+    def __init__(self, changes: Changes, *, position: int, time: Any, run: str) -> None:
+        self.position = position
+        self.rows = len(changes)
+        self._changes: Changes | None = changes
+        self._head = b'{"position":%d,"time":%s,"changes":[' % (position, json_text(json_value(time)))
+        self._run = run
+        self._lock = threading.Lock()
+        self._lines: tuple[list[bytes], np.ndarray | None, list[str]] | None = None
+        self._parts: dict[Wanted, list[bytes]] = {}
+
+    def id_of(self, part: int, parts: int) -> str:
+        """Return the event id of a part: position, part and run; the last part has no part number."""
+        return f"{self.position}-{self._run}" if part == parts else f"{self.position}.{part}-{self._run}"
+
+    def is_encoded(self, wanted: Wanted) -> bool:
+        """Whether `parts` is cheap: already encoded, or a few rows."""
+        return wanted in self._parts or self.rows <= FEW_ROWS
+
+    def parts(self, wanted: Wanted) -> list[bytes]:
+        """Return the server-sent events for followers of these queries; the list is empty if none of the rows are theirs.
+
+        O(rows), the first time; may be called from any thread.
+        """
+        found = self._parts.get(wanted)
+        if found is None:
+            with self._lock:
+                found = self._parts.get(wanted)
+                if found is None:
+                    found = self._parts[wanted] = self._encoded(wanted)
+        return found
+
+    def _encoded(self, wanted: Wanted) -> list[bytes]:
+        if self._lines is None:
+            assert self._changes is not None
+            self._lines = _lines_of(self._changes)
+            self._changes = None
+        lines, numbers, names = self._lines
+        if wanted is not None and numbers is None:
+            lines = lines if names[0] in wanted else []
+        elif wanted is not None and numbers is not None:
+            of_them = np.array([name in wanted for name in names])
+            lines = [lines[place] for place in np.flatnonzero(of_them[numbers]).tolist()]
+        count = -(-len(lines) // PART_ROWS)
+        return [
+            b"id: %s\nevent: changes\ndata: %s%s]}\n\n"
+            % (self.id_of(part, count).encode(), self._head, b",".join(lines[(part - 1) * PART_ROWS : part * PART_ROWS]))
+            for part in range(1, count + 1)
+        ]
+
+
+def _lines_of(changes: Changes) -> tuple[list[bytes], np.ndarray | None, list[str]]:
+    """Return the rows as JSON objects in the order of time, the number of each row's query (None: all 0), and the names."""
+    if len(changes) <= FEW_ROWS:
+        return _one_by_one(changes)
+    tables = [table for table in changes.tables() if table.num_rows]
+    if not all(map(_is_plain, tables)):
+        return _one_by_one(changes)
+    names = sorted({name for table in tables for name in pc.unique(table["query"]).to_pylist()})
+    lines = [line for table in tables for line in _lines_of_table(table)]
+    if len(names) == 1:
+        return lines, None, names
+    numbers = np.concatenate([pc.index_in(table["query"], pa.array(names)).to_numpy() for table in tables])
+    if len(tables) > 1:
+        times = np.concatenate([table["timestamp"].to_numpy() for table in tables])
+        order = np.argsort(times, kind="stable")
+        lines, numbers = [lines[place] for place in order.tolist()], numbers[order]
+    return lines, numbers, names
+
+
+def _one_by_one(changes: Changes) -> tuple[list[bytes], np.ndarray | None, list[str]]:
+    rows = changes.rows()
+    places: dict[str, int] = {}
+    numbers = [places.setdefault(row[0], len(places)) for row in rows]
+    lines = [
+        json_text(
+            {
+                "query": row[0],
+                "op": row[-1],
+                "timestamp": json_value(row[-2]),
+                "values": [json_value(value) for value in row[1:-2]],
+            }
+        )
+        for row in rows
+    ]
+    return lines, None if len(places) == 1 else np.array(numbers, np.int64), [*places]
+
+
+def _is_plain(table: pa.Table) -> bool:
+    """Whether all values are integers and texts."""
+    return all(pa.types.is_integer(field.type) or pa.types.is_string(field.type) for field in table.schema)
+
+
+def _lines_of_table(table: pa.Table) -> Iterable[bytes]:
+    columns = table.column_names
+    beside = b"".join(buffer.to_pybytes() for buffer in json_arrays(table.select(["query", "op", "timestamp"])))
+    values = b"".join(buffer.to_pybytes() for buffer in json_arrays(table.select(columns[1:-2])))
+    if len(columns) == 3:  # an ASK has no columns
+        values = b"[]\n" * table.num_rows
+    for one, of_it in zip(beside.splitlines(), values.splitlines(), strict=True):
+        query, op, timestamp = _cut(one)
+        yield b'{"query":%s,"op":%s,"timestamp":%s,"values":%s}' % (query, op, timestamp, of_it)
+
+
+def _cut(line: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the three values of `["name","+",7]`; the name may contain any characters."""
+    rest, _, timestamp = line[1:-1].rpartition(b",")
+    query, _, op = rest.rpartition(b",")
+    return query, op, timestamp
+
+
+class Ended(RpqError):
+    """A follower receives nothing more; the message gives the reason."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a client has followed: up to a push, or a part of it; `run` is the run of the server that numbered it."""
+
+    position: int
+    part: int | None = None
+    run: str | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Place | None:
+        """Parse the id of an event, or a position alone; return None if the text is neither.
+
+        >>> Place.of("17.2-5f3a"), Place.of("17"), Place.of("x")
+        (Place(position=17, part=2, run='5f3a'), Place(position=17, part=None, run=None), None)
+        """
+        found = re.fullmatch(EVENT_ID, text.strip())
+        if found is None:
+            return None
+        position, part, run = found.groups()
+        return cls(int(position), int(part[1:]) if part else None, run[1:] if run else None)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The changes that a returning follower has lost: those after `after`, up to `position`."""
+
+    after: int
+    position: int
+    message: str
+
+
+class Follower:
+    """A follower of changes: the queries it wants, and the events that wait for it."""
+
+    def __init__(self, wanted: Wanted, *, lag_rows: int) -> None:
+        self.wanted = wanted
+        self.live = set(wanted or ())
+        """Those of the queries that are still registered."""
+        self.queue: FollowerQueue[Published | None] = FollowerQueue(limit=lag_rows)
+        """Events, and None for a comment that keeps the connection alive."""
+        self.skipped_parts = 0
+        self.gap: Gap | None = None
+
+
+class ChangeHub:
+    """The most recent changes, up to `kept_rows` rows, and their followers; only the thread of the event loop may use it.
+
+    `position` is the number of the last push; changes up to `complete_after` are no longer kept.
+    """
+
+    def __init__(self, *, run: str, position: int, kept_rows: int, lag_rows: int) -> None:
+        self.run = run
+        self.position = position
+        self.complete_after = position
+        self.followers: set[Follower] = set()
+        self.dropped = 0
+        self._kept: deque[Published] = deque()
+        self._rows = 0
+        self._kept_rows = kept_rows
+        self._lag_rows = lag_rows
+        self._end: Ended | None = None
+
+    def publish(self, events: Iterable[Published], *, position: int) -> None:
+        """Pass events to all followers; O(events · followers)."""
+        for event in events:
+            self._kept.append(event)
+            self._rows += event.rows
+            while self._rows > self._kept_rows:
+                old = self._kept.popleft()
+                self._rows -= old.rows
+                self.complete_after = old.position
+            for follower in self.followers:
+                is_live = follower.queue.ended is None
+                follower.queue.put(event, event.rows)
+                self.dropped += is_live and follower.queue.ended is not None
+        self.position = position
+
+    def follow(self, wanted: Wanted, after: Place | None) -> Follower:
+        """Return a new follower, from now on or from a place on; its `gap` says which changes are no longer available."""
+        follower = Follower(wanted, lag_rows=self._lag_rows)
+        if after is not None:
+            self._go_on(follower, after)
+        if self._end is not None:
+            follower.queue.end(self._end)
+        self.followers.add(follower)
+        return follower
+
+    def _go_on(self, follower: Follower, after: Place) -> None:
+        whole = after.position - (after.part is not None)  # the last push of which nothing is asked for
+        foreign = after.run is not None and after.run != self.run
+        if foreign or after.position > self.position or whole < self.complete_after:
+            why = "these are positions of another run of the server" if foreign or after.position > self.position else (
+                f"changes are kept from position {self.complete_after + 1} on"
+            )
+            follower.gap = Gap(
+                after.position,
+                self.position,
+                f"the changes behind position {after.position} cannot all be given: {why}; read the answers anew",
+            )
+            return
+        for event in self._kept:
+            if event.position > whole:
+                if event.position == after.position:
+                    follower.skipped_parts = after.part or 0
+                # Kept events do not count as lag of this follower.
+                follower.queue.put(event, 0)
+
+    def leave(self, follower: Follower) -> None:
+        """Remove a follower."""
+        self.followers.discard(follower)
+
+    def end_query(self, name: str) -> None:
+        """Note that a query was dropped; end the followers that have no other query."""
+        for follower in self.followers:
+            if name in follower.live:
+                follower.live.discard(name)
+                if not follower.live:
+                    follower.queue.end(Ended(f"the query {name!r} was dropped"))
+
+    def end(self, reason: str) -> None:
+        """End all present and future followers."""
+        self._end = Ended(reason)
+        for follower in self.followers:
+            follower.queue.end(self._end)
+
+
+PING_SECONDS = 15.0
+GOODBYE_SECONDS = 5.0
+"""How long a dropped follower may take to read the reason."""
+
+WRITTEN = 1 << 16
+"""Approximate size of a chunk, in bytes."""
+
+
+def event_text(kind: str, content: object, *, id: str | None = None) -> bytes:
+    """Return a server-sent event as bytes.
+
+    >>> event_text("end", {"reason": "x"})
+    b'event: end\\ndata: {"reason":"x"}\\n\\n'
+    """
+    head = b"" if id is None else b"id: %s\n" % id.encode()
+    return head + b"event: %s\ndata: %s\n\n" % (kind.encode(), json_text(content))
+
+
+class FollowedChanges:
+    """The ASGI response that streams the changes of a hub to one follower.
+
+    Large events are encoded by `encoder`, once for all followers, which share the bytes; so a response that frames each
+    event itself, as those of sse-starlette do, is of no use here. `begin` is the first event.
+    """
+
+    def __init__(self, hub: ChangeHub, follower: Follower, encoder: Executor, begin: bytes) -> None:
+        self._hub = hub
+        self._follower = follower
+        self._encoder = encoder
+        self._begin = begin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        follower = self._follower
+        chunks = self._chunks(follower)
+        response = StreamingResponse(chunks, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        loop = asyncio.get_running_loop()
+        ping = loop.create_task(self._ping(follower))
+        try:
+            async with asyncio.timeout(None) as patience:
+                follower.queue.when_ended(lambda: patience.reschedule(loop.time() + GOODBYE_SECONDS))
+                await response(scope, receive, send)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+        finally:
+            ping.cancel()
+            self._hub.leave(follower)
+
+    async def _chunks(self, follower: Follower) -> AsyncIterator[bytes]:
+        """Yield chunks of one or more events as they arrive; a chunk has been sent when the next one is requested."""
+        gap = follower.gap
+        if gap is None:
+            yield self._begin
+        else:
+            content = {"message": gap.message, "from": gap.after, "to": gap.position}
+            yield self._begin + event_text("gap", content, id=f"{gap.position}-{self._hub.run}")
+        while True:
+            try:
+                items = await follower.queue.get()
+            except Exception as ended:
+                yield event_text("end", {"reason": str(ended)})
+                return
+            buffer: list[bytes] = []
+            size = rows = 0
+            for event, counted in items:
+                if isinstance(follower.queue.ended, FollowerTooSlow):
+                    break  # the rest is discarded
+                for part in await self._parts(event, follower):
+                    buffer.append(part)
+                    size += len(part)
+                    if size > WRITTEN:
+                        yield b"".join(buffer)
+                        buffer, size = [], 0
+                rows += counted
+                if not buffer:
+                    follower.queue.note_sent(rows)
+                    rows = 0
+            else:
+                if buffer:
+                    yield b"".join(buffer)
+                follower.queue.note_sent(rows)
+
+    async def _ping(self, follower: Follower) -> None:
+        """Send comments, which keep the connection alive; a timeout for each wait would cost more than the events."""
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            if follower.queue.is_idle:
+                follower.queue.put(None, 0)
+
+    async def _parts(self, event: Published | None, follower: Follower) -> list[bytes]:
+        if event is None:
+            return [b": ping\n\n"]
+        if event.is_encoded(follower.wanted):
+            parts = event.parts(follower.wanted)
+        else:
+            loop = asyncio.get_running_loop()
+            parts = await loop.run_in_executor(self._encoder, event.parts, follower.wanted)
+        if follower.skipped_parts:
+            parts, follower.skipped_parts = parts[follower.skipped_parts :], 0
+        return parts
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Wait until the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,401 @@
+"""Reading requests: bodies, posted tuples and queries, and the problems that responses report about them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from json import loads
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rpq.automata.errors import ExpressionError
+from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RpqError, SparqlError
+from rpq.queries.query import PatternQuery, Query
+from rpq.queries.query_file import Place, QueryEntry, query_entry
+from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.edges import read_tuples
+from rpq.readers.fields import FieldError
+from rpq.readers.inputs import order_rows
+from rpq.serve import models
+from rpq.serve.engine_thread import NameTaken, NoSuchQuery, NotApplied, ServiceFailed, StorageUnavailable, TooManyQueries
+from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, to_model
+from rpq.sparql.query import SparqlQuery
+from rpq.stream.columns import check_stream, columns_by_name
+from rpq.stream.durations import DurationError, duration_text, parse_duration
+from rpq.stream.plain_columns import plain_column
+from rpq.stream.window import Window, kind_of_text, size_and_slide
+
+_WORD = re.compile(r"[\w.:#-]+|\S")
+
+STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (ServiceFailed, 503),
+    (StorageUnavailable, 503),
+    (NameTaken, 409),
+    (NoSuchQuery, 404),
+    (TooManyQueries, 429),
+    (RegistrationError, 409),
+    (LimitError, 507),
+    (QueryError, 422),
+    (ExpressionError, 422),
+    (InputError, 422),
+)
+
+
+class Problem(RpqError):
+    """The content of an error response; `more` has further fields of it, `headers` those of the response."""
+
+    def __init__(
+        self,
+        status: int,
+        type: str,
+        message: str,
+        more: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.type = type
+        self.message = message
+        self.more = more
+        self.headers = headers
+
+    def content(self) -> Error:
+        """Return the body of the response."""
+        more = {name: value for name, value in (self.more or {}).items() if value is not None}
+        return Error(error=ErrorContent(type=self.type, message=self.message, **more))
+
+
+def problem_of(error: Exception, text: str | None = None) -> Problem:
+    """Return the problem that reports an error; `text` is the query that the error may refer to."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, NotApplied):
+        inner = problem_of(error.cause)
+        return Problem(
+            inner.status,
+            inner.type,
+            inner.message,
+            {**(inner.more or {}), "applied": error.applied, "position": error.position},
+            inner.headers,
+        )
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, (ExpressionError, SparqlError)):
+        cause = cause.__cause__
+    if isinstance(cause, (ExpressionError, SparqlError)):
+        return _of_text(cause, text)
+    status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
+    if status == 500:
+        message = str(error) if isinstance(error, RpqError) else "the server failed; its log says more"
+        return Problem(500, type(error).__name__ if isinstance(error, RpqError) else "InternalError", message)
+    headers = {"Retry-After": "5"} if status == 503 else None
+    if isinstance(error, StorageUnavailable):
+        status, headers = 507 if error.is_full else 503, {"Retry-After": str(error.retry_after)}
+    return Problem(status, type(error).__name__, _of_server(str(error)), _more(error), headers)
+
+
+def _of_server(message: str) -> str:
+    """Return a message in which advice for Python is replaced by advice for the command."""
+    return message.replace('rpq.Engine(…, time_unit="s")', "rpq serve --time-unit s")
+
+
+def _more(error: Exception) -> dict[str, Any]:
+    """Return the fields of an error besides its message."""
+    more: dict[str, Any] = {}
+    if isinstance(error, InputError):
+        more |= {"line": error.line, "row": error.row, "field": error.column}
+    if isinstance(error, RegistrationError):
+        more["available_from"] = json_value(error.available_from)
+    if isinstance(error, LimitError):
+        more |= {"query": getattr(error, "query", None), "limit": getattr(error, "limit", None)}
+    field = getattr(error, "field", None)
+    if field is not None:
+        more["field"] = "expression" if field == "query" and not isinstance(error, FieldsError) else field
+    return more
+
+
+def _of_text(error: ExpressionError | SparqlError, text: str | None) -> Problem:
+    """Return the problem of a query that cannot be parsed, with line, column and length of the faulty part."""
+    expected = error.expected
+    more: dict[str, Any] = {"field": "expression"}
+    if isinstance(error, SparqlError):
+        name, written, line, column = "SparqlError", error.text, error.line, error.column
+    else:
+        name, written = "ExpressionError", error.expression
+        before = written[: error.column - 1]
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    if line is not None and column is not None:
+        lines = (text if text is not None else written).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        rest = lines[line - 1][column - 1 :] if line <= len(lines) else ""
+        found = _WORD.match(rest)
+        more |= {"line": line, "column": column, "length": len(found[0]) if found else 1}
+    if expected:
+        more["hint"] = f"expected {expected}"
+    return Problem(422, name, error.message, more)
+
+
+def json_response(content: Any, status: int = 200) -> Response:
+    """Return a JSON response."""
+    return Response(json_text(content), status_code=status, media_type="application/json")
+
+
+def problem_response(problem: Problem) -> Response:
+    """Return the response that reports a problem."""
+    response = json_response(problem.content(), problem.status)
+    response.headers.update(problem.headers or {})
+    return response
+
+
+BODY_SECONDS = 120.0
+"""How long the transfer of a body may take."""
+
+
+class RequestBodies:
+    """A reader of request bodies that counts the bytes of those in progress."""
+
+    def __init__(self, limits: ServeLimits) -> None:
+        self._limits = limits
+        self.waiting_bytes = 0
+
+    @contextlib.asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[bytes]:
+        """Read the body of a request, neither too large nor compressed; it counts as waiting within the context."""
+        coding = request.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in ("", "identity"):
+            raise Problem(415, "CodingRefused", f"bodies are not read in the coding {coding}; send them as they are")
+        limits = self._limits
+        too_large = Problem(413, "BodyTooLarge", f"the body has more than {limits.body_bytes:,} bytes; send it in parts")
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > limits.body_bytes:
+            raise too_large
+        parts: list[bytes] = []
+        size = 0
+        try:
+            try:
+                async with asyncio.timeout(BODY_SECONDS), asyncio.timeout(limits.request_seconds) as pause:
+                    async for part in request.stream():
+                        pause.reschedule(asyncio.get_running_loop().time() + limits.request_seconds)
+                        parts.append(part)
+                        size += len(part)
+                        self.waiting_bytes += len(part)
+                        if size > limits.body_bytes:
+                            raise too_large
+                        if self.waiting_bytes > limits.waiting_bytes:
+                            message = "more tuples wait for the engine than may; send these again"
+                            raise Problem(503, "TooMuchWaits", message, None, {"Retry-After": "1"})
+            except TimeoutError:
+                seconds = f"{BODY_SECONDS:.0f} seconds, or no part of it came in {limits.request_seconds:g}"
+                message = f"the body was not there after {seconds}"
+                raise Problem(408, "BodyTooSlow", message, None, {"Connection": "close"}) from None
+            yield b"".join(parts)
+        finally:
+            self.waiting_bytes -= size
+
+    async def json(self, request: Request) -> Any:
+        type_ = content_type(request)
+        if type_ != "application/json":
+            raise Problem(415, "TypeRefused", f"expected application/json, not {type_ or 'no content type'}")
+        async with self.read(request) as body:
+            try:
+                return loads(body, parse_constant=_refuse_constant)
+            except (ValueError, RecursionError) as error:
+                raise Problem(400, "NoJson", f"the body is no JSON: {error}") from error
+
+
+def content_type(request: Request) -> str:
+    """Return the media type of a body, without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+NAME = "the body"
+"""The name of a request body in messages."""
+
+JSON_LINES = ("application/x-ndjson", "application/jsonl")
+CSV = ("text/csv", "text/tab-separated-values")
+ARROW = ("application/vnd.apache.arrow.stream",)
+TUPLE_TYPES = (*JSON_LINES, *CSV, *ARROW)
+
+TUPLE_SCHEMAS = {
+    JSON_LINES[0]: {
+        "type": "string",
+        "description": "An object a line: source, target, label, timestamp[, op or delete][, stream].",
+        "examples": ['{"source":"x","target":"y","label":"a","timestamp":1}\n'],
+    },
+    CSV[0]: {
+        "type": "string",
+        "description": "Fields in that order, or with a header in any.",
+        "examples": ["source,target,label,timestamp\nx,y,a,1\n"],
+    },
+    ARROW[0]: {"description": "A stream of Arrow's IPC format, with these columns."},
+}
+"""Schemas of the bodies, by content type."""
+
+_NAMES = ("source", "target", "label", "timestamp", "op", "delete", "stream")
+
+
+class PostedTuples(NamedTuple):
+    """The tuples of a body, None if there are none, and warnings about ambiguous content."""
+
+    columns: pa.RecordBatch | None
+    warnings: list[str]
+
+
+def read_tuple_body(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> PostedTuples:
+    """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
+
+    All of them belong to `stream`, unless it is None.  Raises `InputError`, with a line number for formats that have lines;
+    then none of the tuples may be applied.  JSON lines and CSV are read as files are.  O(bytes).
+    """
+    if stream is not None:
+        check_stream(stream)
+    if type_ in ARROW:
+        columns, warnings = _of_arrow(body)
+    else:
+        only_json = type_ in JSON_LINES
+        batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit)
+        columns = concatenate(batches)
+    if columns is None or stream is None:
+        return PostedTuples(columns, warnings)
+    if "stream" in columns.schema.names:
+        raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
+    named = pa.DictionaryArray.from_arrays(pa.array(np.zeros(columns.num_rows, np.int32)), pa.array([stream]))
+    return PostedTuples(columns.append_column("stream", named.cast(LABEL_TYPE)), warnings)
+
+
+def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Concatenate batches with the same columns; return None if they have no rows."""
+    held = [batch for batch in batches if batch.num_rows]
+    if len(held) < 2:
+        return held[0] if held else None
+    return order_rows(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
+
+
+def can_concatenate(first: pa.Schema, second: pa.Schema) -> bool:
+    """Whether tuples with these columns may be pushed as one."""
+    return first == second and "op" not in first.names
+
+
+def _of_arrow(body: bytes) -> PostedTuples:
+    """Read tuples from a stream in Arrow's IPC format."""
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)  # what comes from outside may point anywhere
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError, EOFError, MemoryError) as error:
+        raise InputError(f"{NAME}: is no stream of Arrow's IPC format: {str(error) or 'it is damaged'}") from error
+    given, unknown = columns_by_name(table)
+    try:
+        ColumnNames(fixed=True).refuse_missing([*given, *map(str, unknown)], there=list(given))
+    except FieldError as error:
+        place = "" if error.column is None else f"column '{error.column}' "
+        raise InputError(f"{NAME}: {place}{error.message}", column=error.column) from error
+    warnings = [f"{NAME}: {warning}" for warning in ColumnNames().deletes_not_read(table.schema.names)]
+    if not table.num_rows:
+        return PostedTuples(None, warnings)
+    # Plain types from here on: the engine gets it together with what others post.
+    columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
+    return PostedTuples(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
+
+
+PLACE = Place(file="the query")
+SLIDES = 30
+"""The default slide of a time window is its size divided by this."""
+
+FIELDS = tuple(name for name in models.AskedQuery.__struct_fields__ if name != "start")
+"""The fields that define a query; `start` is a field of its registration."""
+
+UNREACHABLE = (".", "..")
+"""Names that browsers and other clients resolve as relative paths in an address, however they are written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryDefaults:
+    """Defaults for the fields of a query, by name, and the unit of the stream's timestamps."""
+
+    fields: Mapping[str, Any]
+    time_unit: str | None = None
+
+
+def parse_query(fields: Any, defaults: QueryDefaults) -> Query:
+    """Return the query that a JSON object describes.  Raises `QueryError`, with its place in the text if it is known."""
+    expression = to_model(fields, models.AskedQuery, kind="field of a query").expression
+    entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
+    if entry.get("name") == "":
+        del entry["name"]
+    asked = query_entry({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
+    query = query_of(asked, defaults.time_unit)
+    if query.name in UNREACHABLE:
+        message = f"name: a query named {query.name!r} has no address: clients leave it out of paths; give it another"
+        raise FieldsError(message, field="name")
+    return query
+
+
+def query_of(asked: QueryEntry, time_unit: str | None) -> Query:
+    """Return the query of an entry, with a default slide if it needs one and has none."""
+    window = asked.window
+    if window is not None and asked.slide is None and kind_of_text(window) == "time":
+        asked = replace(asked, slide=_usual_slide(window, time_unit))
+    if window is not None and asked.slide is not None and _is_number(window) != _is_number(asked.slide):
+        return asked.query(unit=time_unit)  # one in the stream's unit, one in its own
+    return asked.query(unit=None, durations=True)
+
+
+def _is_number(length: int | str) -> bool:
+    return isinstance(length, int) or length.strip().isdigit()
+
+
+def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
+    if isinstance(window, int):
+        return max(1, window // SLIDES)
+    if window.strip().isdigit():
+        return max(1, int(window) // SLIDES)
+    unit = time_unit or "ns"
+    try:
+        return f"{max(1, parse_duration(window, unit=unit) // SLIDES)}{unit}"
+    except DurationError:
+        return None  # the error in the window is reported later
+
+
+def language_of(query: Query) -> models.Language:
+    """Return the language of a query: path, pattern or sparql."""
+    if isinstance(query, SparqlQuery):
+        return "sparql"
+    return "pattern" if isinstance(query, PatternQuery) else "path"
+
+
+def describe_window(query: Query) -> tuple[int | str | None, int | str | None]:
+    """Return window and slide of a query as in a request; both are None if a SPARQL text declares all windows."""
+    if isinstance(query, SparqlQuery) and not query.has_default:
+        return None, None
+    window = query.window
+    if isinstance(window, Window) and window.unit is not None:
+        return duration_text(window.size), duration_text(window.slide)
+    return size_and_slide(window)
+
+
+def describe_query(query: Query, *, answers: int) -> models.Query:
+    """Return the description of a query in responses."""
+    window, slide = describe_window(query)
+    return models.Query(
+        name=query.name,
+        expression=query.expression,
+        language=language_of(query),
+        window=window,
+        slide=slide,
+        semantics=query.semantics,
+        paths=query.paths,
+        report=getattr(query, "report", "change"),
+        columns=list(query.columns),
+        answers=answers,
+    )
