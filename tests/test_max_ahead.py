@@ -380,7 +380,7 @@ def test_playback_does_not_wait_for_it(speed: float | None, edges: Path) -> None
         assert feed.has_ended.wait(60)
         assert feed.error is None and feed.rejected == 1
         assert served.answers("q") == {(x, y) for x, y in combinations("xyzw", 2)}
-        assert playback.told().time < FAR
+        assert playback.model().time < FAR
 
 
 # --- topics ----------------------------------------------------------------------------------------------------------

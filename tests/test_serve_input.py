@@ -34,9 +34,9 @@ def until(holds, seconds: float = 600.0) -> None:
 def test_at_full_speed_all_is_due():
     playback = Playback(speed=None, time_unit="s")
     assert playback.due(np.array([5, 3, 900])) == 3
-    assert playback.told() == models.Playback(state="playing", speed=None, time=900)
+    assert playback.model() == models.Playback(state="playing", speed=None, time=900)
     playback.end()
-    assert playback.told().state == "ended"
+    assert playback.model().state == "ended"
 
 
 def test_tuples_are_due_at_their_time():
@@ -53,7 +53,7 @@ def test_tuples_are_due_at_their_time():
 def test_it_pauses_and_changes_its_speed():
     playback = Playback(speed=1.0, time_unit=None)
     playback.change({"state": "paused"})
-    assert playback.told().state == "paused"
+    assert playback.model().state == "paused"
     found: list[int] = []
     thread = threading.Thread(target=lambda: found.append(playback.due(np.array([0, 1_000_000]))))
     thread.start()
