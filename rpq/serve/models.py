@@ -106,14 +106,14 @@ class Queries(Struct, frozen=True):
 
 
 class Explained(Struct, frozen=True):
-    """What a query means, in words, and drawn, where there is something to draw."""
+    """The explanation of a query: a text, and a picture if there is something to draw."""
 
     text: str
     svg: str | None
 
 
 class Understood(Explained, frozen=True):
-    """What there is to tell of a query that is not registered."""
+    """The explanation of a query that is not registered, with its columns and warnings."""
 
     language: Language
     columns: list[str]
@@ -150,7 +150,7 @@ class Atom(Struct, frozen=True):
 
 
 class Witness(Struct, frozen=True):
-    """What makes an answer: edges in the order in which they are walked; of a pattern also by atom, and the binding."""
+    """The edges behind an answer, in the order of the walk; for a pattern also by atom, and the binding."""
 
     edges: list[Edge]
     time: Time
@@ -214,7 +214,7 @@ class Statistics(Struct, frozen=True):
 
 
 class Playback(Struct, frozen=True):
-    """How the input is played; `time` is how far."""
+    """The playback of the input; `time` is how far it has come."""
 
     state: Literal["playing", "paused", "ended"]
     speed: float | None
@@ -222,7 +222,7 @@ class Playback(Struct, frozen=True):
 
 
 class ChangedPlayback(RequestFields, frozen=True):
-    """What is to change of how the input is played; null is full speed."""
+    """A change of the playback; a null speed means full speed."""
 
     state: Literal["playing", "paused"] | UnsetType = UNSET
     speed: Annotated[float, Meta(gt=0, le=1e15)] | UnsetType | None = UNSET
@@ -233,7 +233,7 @@ class Status(Struct, frozen=True):
 
 
 class ErrorContent(Struct, frozen=True):
-    """What is wrong, and where, as far as that is known."""
+    """The description of an error, and its place if it is known."""
 
     type: str
     message: str

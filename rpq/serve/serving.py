@@ -42,7 +42,7 @@ from rpq.serve.storage import EngineOptions
 from rpq.stream.window import WindowTextError, window_of
 
 SWITCH_SECONDS = 0.001
-"""So long the engine's thread keeps the interpreter, at most, while a request waits."""
+"""The longest time that the engine's thread keeps the interpreter while a request waits."""
 
 _DEFAULTS = ("window", "slide", "paths", "semantics", "simple_budget", "on_budget", "language", *PATTERN_OPTIONS)
 
