@@ -34,7 +34,8 @@ for found in pkgutil.walk_packages(rpq.__path__, "rpq."):
         try:
             __import__(found.name)
         except ImportError as error:
-            extras = {"pyspark", "pandas", "matplotlib", "pyoxigraph", "starlette", "uvicorn", "bytewax", "quixstreams"}
+            extras = {"pyspark", "pandas", "matplotlib", "msgspec", "pyoxigraph", "starlette", "uvicorn"}
+            extras |= {"bytewax", "quixstreams"}
             if (error.name or "").partition(".")[0] not in extras:
                 raise
 files = {}

@@ -234,7 +234,7 @@ def test_a_table_is_replayed_by_its_name(session, prepared):
 
 def test_shares_are_as_many_as_task_slots(session):
     """Never Spark's 200: our session has as many shuffle partitions as slots, and another is told once what to write."""
-    from rpq.spark.jvm import session
+    from rpq.spark.jvm import session as sessions
 
     assert session.conf.get("spark.sql.shuffle.partitions") == "2"
     query = rpq.Query("a", window=rpq.Window(size=1, slide=1))
@@ -243,7 +243,7 @@ def test_shares_are_as_many_as_task_slots(session):
         warnings.simplefilter("error")
         pipeline.rpq_changes(edges, query)
     session.conf.set("spark.sql.shuffle.partitions", "200")
-    session._warned.clear()
+    sessions._warned.clear()
     try:
         with pytest.warns(UserWarning, match=r"spark\.conf\.set\('spark\.sql\.shuffle\.partitions', 2\)"):
             plan = pipeline.rpq_changes(edges, query)
@@ -252,7 +252,7 @@ def test_shares_are_as_many_as_task_slots(session):
             pipeline.rpq_changes(edges, query)
     finally:
         session.conf.set("spark.sql.shuffle.partitions", "2")
-    assert session.share_count(session, None) == 2
+    assert sessions.share_count(session, None) == 2
     exploded = plan._jdf.queryExecution().analyzed().toString()
     assert "array(cast(" in exploded and exploded.count(" as int)") == 2, exploded
 
