@@ -367,3 +367,14 @@ def test_without_rdflib_the_error_names_the_extra():
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert told.startswith("SPARQL needs rdflib: pip install") and "'rdflib>=7'" in told
+
+
+@pytest.mark.parametrize("report", ["change", "time", "slide"])
+def test_a_row_that_comes_and_goes_with_its_partner_leaves_groups_whole(report):
+    text = "SELECT (COUNT(*) AS ?c) WHERE { ?x <n> ?y . FILTER (!((?y = ?y) && EXISTS { ?x <n> ?y })) }"
+    engine = rpq.Engine(rpq.Query(text, window=rpq.Window(size=1, slide=1), name="q", report=report))
+    rows = engine.push_rows([("x", "1", "n", 20)] * 2).rows()
+    engine._check()
+    rows += engine.advance(50).rows()
+    engine._check()
+    assert [tuple(row) for row in rows] == [("q", 0, 20, "+")]

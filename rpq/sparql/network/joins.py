@@ -386,8 +386,11 @@ class ExistsNode(Node):
             if before[0] == after[0]:
                 found.append((event, (*row, self._marks[after[0]]), after[1] - before[1]))
             else:
-                found.append((event, (*row, self._marks[before[0]]), -before[1]))
-                found.append((event, (*row, self._marks[after[0]]), after[1]))
+                # A row that comes or goes with its partner has one side alone: a change of weight 0 is none.
+                if before[1]:
+                    found.append((event, (*row, self._marks[before[0]]), -before[1]))
+                if after[1]:
+                    found.append((event, (*row, self._marks[after[0]]), after[1]))
             return
         difference = (after[1] if after[0] != self._is_negated else 0) - (before[1] if before[0] != self._is_negated else 0)
         if difference:
