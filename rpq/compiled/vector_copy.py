@@ -24,6 +24,8 @@ def _vector_copy(typingctx, target, at, source, start):
 
 
 def _python_copy(target, at, source, start):
+    # As plain Python, places computed from signed and unsigned integers are floats with numpy 1.
+    at, start = int(at), int(start)
     target[at : at + VECTOR] = source[start : start + VECTOR]
 
 
