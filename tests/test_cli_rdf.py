@@ -55,7 +55,7 @@ def term(text: str) -> str:
 
 
 def solutions(data: bytes, format) -> list[tuple[str, ...]]:
-    """What a reader of SPARQL's results finds, as N-Triples write it."""
+    """Return the solutions that a reader of SPARQL results finds, as N-Triples write them."""
     found = ox.parse_query_results(data, format=format)
     return [tuple(str(value) for value in solution) for solution in found]
 

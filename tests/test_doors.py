@@ -39,7 +39,7 @@ _NUMBERS = ("timestamp", "amount")
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """How rows become batches of tuples; what the door has, beside the columns of a tuple."""
+    """A way for rows to become batches of tuples, and the columns that it has besides those of a tuple."""
 
     open: Callable[..., Iterable[Any]]  # (rows, folder, *, where, columns)
     filters: bool = False

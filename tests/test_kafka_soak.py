@@ -37,7 +37,7 @@ pytestmark = [
 
 
 class Reading(NamedTuple):
-    """What a process has after so many tuples."""
+    """The resources of a process after a number of tuples."""
 
     tuples: int
     megabytes: float

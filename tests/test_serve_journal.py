@@ -1,4 +1,4 @@
-"""What was acknowledged is there again, whatever ends the server."""
+"""Acknowledged posts survive, whatever ends the server."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Saved:
         return sum(end <= length for end in self.ends) - 1
 
     def read(self, content: bytes) -> JournalContent:
-        """What the reader says of another journal."""
+        """Return the records, or the error, that the reader gives for another journal."""
         return journal_in(parse_log(bytes(content), KIND, path="FILE"), path="FILE")
 
     def load(self, content: bytes | None, **options: object) -> Loaded:
@@ -588,7 +588,7 @@ def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):
 
 
 def test_posts_and_reads_at_the_same_moment(tmp_path, disk):
-    """What comes together is refused or answered together, and what a limit saved on its way is not refused."""
+    """Requests that come together are refused or answered together; those within the limit are not refused."""
     with Served(PATH, checkpoint=tmp_path / "state", max_rows=50) as served:
         disk.journal = errno.ENOSPC
         jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(3)]

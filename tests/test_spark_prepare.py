@@ -46,7 +46,7 @@ def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: st
 
 
 def read(paths: list[str], format: str) -> list[tuple]:
-    """What the reader gives, bad lines left out."""
+    """Return the tuples that the reader gives, without bad lines."""
     found = []
     for batch in open_reader(format, paths, on_error="skip"):
         for row in batch.columns.to_pylist():

@@ -42,7 +42,7 @@ INTEGER = f"^^<{XSD}integer>"
 
 
 def body(where: str, **options):
-    """What stands below the projection of `SELECT *`."""
+    """Return the algebra below the projection of `SELECT *`."""
     found = read(f"SELECT * {{ {where} }}", **options).body
     assert isinstance(found, Project)
     return found.inner

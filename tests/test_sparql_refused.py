@@ -1,4 +1,4 @@
-"""What is not understood, and what is refused: each error by its message, and with its place in the text."""
+"""Texts that are not understood or refused: each error by its message, and with its place in the text."""
 
 from __future__ import annotations
 

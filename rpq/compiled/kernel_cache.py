@@ -82,7 +82,7 @@ class Place(NamedTuple):
 
 
 class Key(NamedTuple):
-    """What a compiled kernel was made from and for; all fields must match."""
+    """The sources and the target of a compiled kernel; all fields must match."""
 
     numba: str
     sources: str

@@ -1,4 +1,4 @@
-"""What a kernel is made from: the text of its module, and of every module of this package that it imports.
+"""The sources of a kernel: the text of its module, and of every module of this package that it imports.
 
 A compiled kernel contains the kernels that it calls and the constants that it reads, whichever module they are in.
 """

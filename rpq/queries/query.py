@@ -294,7 +294,7 @@ class PatternQuery(Query):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may be meant otherwise than it is understood.
+        """Hints on parts of the query that may mean something other than intended.
 
         >>> query = Query("?x a+ ?x", window=Window(size=1, slide=1), paths="simple")
         >>> [warning.partition(":")[0] for warning in query.warnings]

@@ -18,7 +18,7 @@ from rpq.stream.durations import NANOSECONDS, TIME_UNITS
 
 
 class FieldError(Exception):
-    """What is wrong with a line: `message`, and the `column` (None where it is the line as a whole)."""
+    """An error in a line: its `message`, and the `column` (None if the line as a whole is wrong)."""
 
     def __init__(self, message: str, column: str | None = None) -> None:
         super().__init__(message)

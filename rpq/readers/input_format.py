@@ -1,4 +1,4 @@
-"""What a format is: what opens inputs as a stream and, of text, how the lines of a file are laid out."""
+"""The interface of a format: how it opens inputs as a stream and, for text, how the lines of a file are laid out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rpq.readers.text.textfile import Detect, TextFile
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
-    """How files of lines are read, each line independently of others, so that a part of a file can be read.
+    """A reader of files of lines. Each line is read independently of others, so that a part of a file can be read.
 
     `detect` detects from the first data line of a file how it is laid out; `label` derives the label of all edges of a file
     from its name.

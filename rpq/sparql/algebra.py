@@ -50,7 +50,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Exists:
-    """Whether a body has a solution that agrees with the bindings around it, or has none."""
+    """A condition: a body has a solution that agrees with the bindings around it, or has none."""
 
     body: Operator
     is_negated: bool
@@ -245,7 +245,7 @@ class Registration:
 
 @dataclass(frozen=True, kw_only=True)
 class SparqlQuestion:
-    """What a text in SPARQL asks.
+    """The question that a text in SPARQL asks.
 
     The solutions of `body` are the rows of SELECT, whose columns are `columns`; ASK asks whether there is one; CONSTRUCT
     makes the edges of `template` of each. `warnings` tell what may be meant otherwise.

@@ -1,4 +1,4 @@
-"""What a query in SPARQL means to the engine: its algebra, and the operators that keep its answer."""
+"""The meaning of a query in SPARQL to the engine: its algebra, and the operators that maintain its answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rpq.sparql.rewriting import rewrite
 
 @dataclass(frozen=True, kw_only=True)
 class SparqlExplanation:
-    """How a query in SPARQL is understood and evaluated. Its text is for people; `to_dict` has the same for programs.
+    """The meaning of a query in SPARQL and the plan of its evaluation. Its text is for people; `to_dict` is for programs.
 
     `operators` are those of the network, each above those that it reads, with what it keeps and how many entries that are
     now; empty where it does not run.

@@ -147,7 +147,7 @@ class SparqlQuery(Query):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may be meant otherwise than it is understood.
+        """Hints on parts of the query that may mean something other than intended.
 
         >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
         ('the path a* accepts the empty path too, which is never an answer',)
@@ -187,7 +187,7 @@ class SparqlQuery(Query):
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """What it reads over each of `windows`; nothing over one that nothing leaves, where it has none."""
+        """The labels that the query reads over each of `windows`; none over a window that nothing leaves."""
         streams: dict[str | None, str | None] = {one.name: one.stream for one in self.parsed.windows}
         atoms: dict[str | None, list[WindowAtom]] = {}
         for one in atoms_of(self.parsed.body):

@@ -76,7 +76,7 @@ class InvertedIndex:
             self._tables.setdefault(view, _Tables())
 
     def insert(self, edge: Edge) -> dict[str, set[Row]]:
-        """Let an edge come; the new solutions of each pattern that has some: values of its variables in order."""
+        """Insert an edge. Return the new solutions of each pattern that has some: values of its variables in order."""
         if edge in self._edges:
             return {}
         self._edges.add(edge)

@@ -125,7 +125,7 @@ _TEXT = pa.string()
 
 @dataclass(frozen=True, kw_only=True)
 class LineKinds:
-    """Which lines are canonical statements, and which of them have a graph."""
+    """A classification of lines: canonical statements, and those among them that have a graph."""
 
     canonical: np.ndarray
     of_graph: np.ndarray

@@ -55,7 +55,7 @@ TIME_SOURCES = (POSITION, GRAPH_POSITION, GRAPH_NAME)
 
 @dataclass(frozen=True, kw_only=True)
 class RdfReading:
-    """How RDF is read: its `syntax`, the source of the `time` of a triple, and the meaning of the name of its `graph`.
+    """The options for reading RDF: its `syntax`, the source of the `time` of a triple, and the meaning of its `graph`.
 
     `syntax` is one of nt, nq, ttl, trig, jsonld, rdf; where it is None, the names of files decide. `time` is "position"
     (the n-th triple has the time n), "graph-position" (those of the n-th graph have), "graph-name" (the name of the graph

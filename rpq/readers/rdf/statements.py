@@ -41,7 +41,7 @@ RDF12_MESSAGE = "it is of RDF 1.2 (a triple term, or a direction of text), which
 
 @dataclass(frozen=True, kw_only=True)
 class BadStatement:
-    """What is wrong with a line, or with the input where `line` is None; with `ends` nothing can be read behind it."""
+    """An error in a line, or in the input if `line` is None; if `ends` is set, nothing can be read behind it."""
 
     message: str
     line: int | None

@@ -64,7 +64,7 @@ SEPARATORS = ("\t", ",", " ")
 
 @dataclass(frozen=True, kw_only=True)
 class FileSample:
-    """What the beginning of a file shows: the kind of its timestamps and, for JSON, the layout and some keys."""
+    """Facts that the beginning of a file shows: the kind of its timestamps and, for JSON, the layout and some keys."""
 
     times: Literal["integers", "naive", "aware"] = "integers"
     json: JsonLayout
@@ -178,7 +178,7 @@ class Detection:
 
     @property
     def unit(self) -> str:
-        """What times in text become."""
+        """The unit to which times in text are converted."""
         return self.time_unit or DEFAULT_UNIT
 
     def with_sample_of(self, path: str, *, stop: bool) -> Detection:

@@ -58,7 +58,7 @@ class Prologue:
 
 
 class Scope:
-    """Which variable a name means: in a subselect those that it does not project are its own."""
+    """The variables that names denote: in a subselect, those that it does not project are its own."""
 
     def __init__(self, parent: Scope | None = None, projected: frozenset[str] = frozenset(), number: int = 0) -> None:
         self._parent = parent

@@ -58,7 +58,7 @@ class RegisterClause:
 
 @dataclass(frozen=True)
 class WindowClauses:
-    """What was taken out of a text, what is left of it, and the places where WINDOW stood in the body."""
+    """The clauses taken out of a text, the remaining text, and the places where WINDOW stood in the body."""
 
     windows: tuple[WindowClause, ...]
     register: RegisterClause | None
