@@ -27,13 +27,13 @@ class Reserve:
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
-        self._held: list[np.ndarray] = []
+        self._regions: list[np.ndarray] = []
         self._lock = Lock()
 
     @property
     def nbytes(self) -> int:
         """Bytes of the regions that are kept, in use or not."""
-        return sum(region.nbytes for region in self._held)
+        return sum(region.nbytes for region in self._regions)
 
     def take(self, size: int) -> np.ndarray:
         """Return a region of at least `size` bytes, of any content, for as long as someone refers to it or to a view of it.
@@ -43,22 +43,22 @@ class Reserve:
         if size < SMALLEST:
             return np.empty(size, np.uint8)
         with self._lock:
-            free = [place for place in range(len(self._held)) if self._is_free(place)]
-            fitting = [place for place in free if size <= self._held[place].nbytes <= _TOO_LARGE * size]
+            free = [place for place in range(len(self._regions)) if self._is_free(place)]
+            fitting = [place for place in free if size <= self._regions[place].nbytes <= _TOO_LARGE * size]
             if fitting:
-                return self._held[min(fitting, key=lambda place: self._held[place].nbytes)]
+                return self._regions[min(fitting, key=lambda place: self._regions[place].nbytes)]
             region = np.empty(-(-size // SMALLEST) * SMALLEST, np.uint8)
             excess = self.nbytes + region.nbytes - self.most
             if region.nbytes <= self.most:
                 for place in reversed(free):  # of the free ones none fits
                     if excess > 0:
-                        excess -= self._held.pop(place).nbytes
+                        excess -= self._regions.pop(place).nbytes
             if excess <= 0:
-                self._held.append(region)
+                self._regions.append(region)
             return region
 
     def _is_free(self, place: int) -> bool:
-        return sys.getrefcount(self._held[place]) == _REFERENCES + 1
+        return sys.getrefcount(self._regions[place]) == _REFERENCES + 1
 
 
 rows = Reserve()

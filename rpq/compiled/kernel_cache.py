@@ -115,7 +115,7 @@ class KernelCache(_Cache):
             return None
         key = self._key(sig, target_context.codegen())
         if key is None:
-            _tell(REPLACED, self._function)
+            _record_reason(REPLACED, self._function)
             return None
         content = self._find(key)
         if content is None:
@@ -126,7 +126,7 @@ class KernelCache(_Cache):
                     _turns.end(place.directory / self._name(key))
         if content is not None:
             return self._format.rebuild(target_context, content)
-        _tell(self._reason(key), self._function)
+        _record_reason(self._reason(key), self._function)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -160,7 +160,7 @@ class KernelCache(_Cache):
     def flush(self) -> None:
         """Delete the files of this kernel's variants, as far as possible."""
         for place in places(self._file):
-            for path in self._kept(place):
+            for path in self._kernel_files(place):
                 try:
                     path.unlink()
                 except OSError:
@@ -229,7 +229,7 @@ class KernelCache(_Cache):
         except Exception:  # a damaged pickle may raise anything
             return None
 
-    def _kept(self, place: Place) -> list[Path]:
+    def _kernel_files(self, place: Place) -> list[Path]:
         try:
             return sorted(place.directory.glob(f"{self._stem}.*.nbc"))
         except OSError:
@@ -240,7 +240,7 @@ class KernelCache(_Cache):
         found: list[tuple[int, str]] = []
         for place in places(self._file):
             where = f"the cache in {place.known_as}"
-            for path in self._kept(place):
+            for path in self._kernel_files(place):
                 try:
                     key = _key_of(path)
                 except OSError as error:
@@ -323,13 +323,13 @@ class _Turns:
 
     def __init__(self) -> None:
         self._files: dict[Path, int] = {}
-        self._taken: set[Path] = set()
+        self._locked: set[Path] = set()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._taken.clear)
+            os.register_at_fork(after_in_child=self._locked.clear)
 
     def take(self, path: Path) -> bool:
         """Announce that the file of a kernel will be made; return whether this had to wait for another process."""
-        if fcntl is None or path in self._taken:
+        if fcntl is None or path in self._locked:
             return False
         try:
             file = self._file(path.parent)
@@ -339,7 +339,7 @@ class _Turns:
         while time.monotonic() < end:
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte(path))
-                self._taken.add(path)
+                self._locked.add(path)
                 break
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
@@ -350,8 +350,8 @@ class _Turns:
 
     def end(self, path: Path) -> None:
         """Release the lock: the file exists, or will not be made."""
-        if path in self._taken:
-            self._taken.remove(path)
+        if path in self._locked:
+            self._locked.remove(path)
             with contextlib.suppress(OSError):
                 fcntl.lockf(self._file(path.parent), fcntl.LOCK_UN, 1, self._byte(path))
 
@@ -450,17 +450,17 @@ def _is_writable(place: Place) -> bool:
 
 # --- reasons ---------------------------------------------------------------------------------------------------------
 
-_told: list[str] = []
+_reasons: list[str] = []
 """The reason for compiling the first kernel of this process, as a list of one item; later ones follow from it."""
 
 
-def _tell(reason: str, function: FunctionType) -> None:
-    if not _told:
-        _told.append(reason)
+def _record_reason(reason: str, function: FunctionType) -> None:
+    if not _reasons:
+        _reasons.append(reason)
     _log.debug("compiling %s.%s: %s", function.__module__, function.__qualname__, reason)
 
 
-def _where_kept(file: str) -> str:
+def _location_text(file: str) -> str:
     place = writable_place(file)
     if place is not None:
         return f"kept in {place.known_as}"
@@ -470,9 +470,9 @@ def _where_kept(file: str) -> str:
 
 def why_compiled() -> str | None:
     """Return why kernels were compiled in this process, and where they are kept; None if all came from the cache."""
-    if not _told or _told[0] == REPLACED:
-        return _told[0] if _told else None
-    return f"{_told[0]}; {_where_kept(__file__)}"
+    if not _reasons or _reasons[0] == REPLACED:
+        return _reasons[0] if _reasons else None
+    return f"{_reasons[0]}; {_location_text(__file__)}"
 
 
 def reason_to_compile(kernel: Any, *arguments: Any) -> str | None:

@@ -101,15 +101,15 @@ def _scalar(array: np.ndarray) -> types.Type:
 
 
 def _addresses(arrays: Any) -> list[int]:
-    found: list[int] = []
+    all_addresses: list[int] = []
     for array in arrays:
         if isinstance(array, tuple):
-            found += _addresses(array)
+            all_addresses += _addresses(array)
         else:
             if not array.flags.c_contiguous:
                 raise ValueError("a view is of contiguous arrays")
-            found.append(array.__array_interface__["data"][0])
-    return found
+            all_addresses.append(array.__array_interface__["data"][0])
+    return all_addresses
 
 
 @typeof_impl.register(View)

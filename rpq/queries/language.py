@@ -68,13 +68,13 @@ def language_of(text: str) -> Language:
     return "path"
 
 
-def unsuitable_option(language: Language, text: str, given: Iterable[str]) -> UnsuitableOption | None:
+def unsuitable_option(language: Language, text: str, option_names: Iterable[str]) -> UnsuitableOption | None:
     """Return the first of the options given that does not go with a text in a notation, and why.
 
     >>> unsuitable_option("path", "a/b*", ["paths", "select"])
     UnsuitableOption(option='select', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
     """
-    for option in given:
+    for option in option_names:
         if language == "path" and option in PATTERN_OPTIONS:
             return UnsuitableOption(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
         if language == "pattern" and option in PATH_OPTIONS:

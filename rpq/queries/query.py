@@ -118,8 +118,8 @@ class Query(_Options):
             raise QueryError(f"the window of a query is a {windows}, not {self.window!r}")
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
-        asked: str | None = self.semantics
-        if asked is None:
+        semantics: str | None = self.semantics
+        if semantics is None:
             object.__setattr__(self, "semantics", self._usual_semantics)
         if self.semantics not in ("implicit", "explicit"):
             raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
@@ -396,8 +396,8 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
     if language == "pattern":
         return PatternQuery(text, **options)
     if language == "sparql":
-        asked: Query = _of_sparql()(text, **options)
-        return asked
+        parsed: Query = _of_sparql()(text, **options)
+        return parsed
     if language == "path":
         compiled(text)  # what is a path expression is never taken for anything else
     return Query(text, **options)

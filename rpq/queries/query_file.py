@@ -358,7 +358,7 @@ def _object(pairs: list[tuple[str, Any]], *, place: Place) -> dict[str, Any]:
 def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a table by name, checked; null in JSON is as if the field were not there."""
     if not isinstance(table, dict):
-        raise place.error(f"expected fields with names, such as query, window, slide, not {_shown(table)}")
+        raise place.error(f"expected fields with names, such as query, window, slide, not {_json_text(table)}")
     for field in table:
         if field not in known:
             raise place.error(
@@ -372,28 +372,28 @@ def _checked(field: str, value: Any, place: Place) -> Any:
     if field in CHOICES:
         if not isinstance(value, str) or value not in CHOICES[field]:
             hint = _did_you_mean(value, CHOICES[field]) if isinstance(value, str) else ""
-            raise place.error(f"expected one of {', '.join(CHOICES[field])}, not {_shown(value)}{hint}", field=field)
+            raise place.error(f"expected one of {', '.join(CHOICES[field])}, not {_json_text(value)}{hint}", field=field)
     elif field in ("window", "slide"):
         _check_length(field, value, place)
     elif field in ("sources", "targets"):
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise place.error(f"expected a list of vertices, not {_shown(value)}", field=field)
+            raise place.error(f"expected a list of vertices, not {_json_text(value)}", field=field)
         for vertex in value:
             if isinstance(vertex, bool) or not isinstance(vertex, (int, str)):
-                raise place.error(f"vertices are texts or integers, not {_shown(vertex)}", field=field)
+                raise place.error(f"vertices are texts or integers, not {_json_text(vertex)}", field=field)
         return tuple(value)
     elif field == "select":
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise place.error(f"expected a list of variables without ?, not {_shown(value)}", field=field)
+            raise place.error(f"expected a list of variables without ?, not {_json_text(value)}", field=field)
         return tuple(value)
     elif field == "distinct":
         if not isinstance(value, bool):
-            raise place.error(f"expected true or false, not {_shown(value)}", field=field)
+            raise place.error(f"expected true or false, not {_json_text(value)}", field=field)
     elif field == "simple_budget":
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise place.error(f"expected a positive number of nodes, not {_shown(value)}", field=field)
+            raise place.error(f"expected a positive number of nodes, not {_json_text(value)}", field=field)
     elif not isinstance(value, str) or not value or (field == "output" and "\0" in value):
-        raise place.error(f"expected a text, not {_shown(value)}", field=field)
+        raise place.error(f"expected a text, not {_json_text(value)}", field=field)
     return value
 
 
@@ -413,7 +413,7 @@ def _check_length(field: str, value: Any, place: Place) -> None:
         raise place.error(faults[0], field=field)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
         raise place.error(
-            f"expected a positive whole number in the stream's time unit, or a text such as '30d', not {_shown(value)}",
+            f"expected a positive whole number in the stream's time unit, or a text such as '30d', not {_json_text(value)}",
             field=field,
         )
 
@@ -428,7 +428,7 @@ def _name(field: str) -> str:
     return field if field.isprintable() and field else repr(field)
 
 
-def _shown(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """Return a value in a message, not too long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"

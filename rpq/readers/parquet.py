@@ -136,8 +136,8 @@ class ParquetInput:
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
             further = [key.removeprefix(FURTHER) for key in sorted(predicate.keys if predicate else ()) if key != DELETE]
-            wanted = list(dict.fromkeys([*names.values(), *further]))
-            for given, size in _batches(path, wanted, names, self._batch_rows):
+            names_read = list(dict.fromkeys([*names.values(), *further]))
+            for given, size in _batches(path, names_read, names, self._batch_rows):
                 batch = with_plain_columns(given)
                 self._bytes_read += size
                 tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
@@ -201,13 +201,13 @@ class ParquetInput:
             raise _row_error(batch, path, row, end, self._columns)
 
 
-def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
     """Yield a file in batches of the wanted columns, each with its share of the bytes of the file."""
     size = os.path.getsize(path)
     if _begins_with(path, ARROW_MAGIC):
         with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
             for place in range(file.num_record_batches):
-                whole = file.get_batch(place).select(wanted)
+                whole = file.get_batch(place).select(names_read)
                 for start in range(0, whole.num_rows, rows):
                     part = whole.slice(start, rows)
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
@@ -216,7 +216,7 @@ def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> 
     repetitive = _dictionary_columns(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
     with pq.ParquetFile(path, read_dictionary=repetitive, metadata=metadata) as file:
-        for batch in file.iter_batches(rows, columns=wanted):
+        for batch in file.iter_batches(rows, columns=names_read):
             yield batch, bytes_a_row * batch.num_rows
 
 

@@ -140,8 +140,8 @@ def _variables(names: tuple[str, ...]) -> str:
     return " ".join(f"?{name}" for name in names) or "nothing"
 
 
-def _formula(formula: Formula, around: int) -> str:
-    """Return a formula inside one that binds its operands with at least `around`."""
+def _formula(formula: Formula, outer_binding: int) -> str:
+    """Return a formula inside one that binds its operands with at least `outer_binding`."""
     match formula:
         case Variable() | Blank():
             return str(formula)
@@ -162,7 +162,7 @@ def _formula(formula: Formula, around: int) -> str:
                 text = f"{first} {function} ({members})"
             else:
                 text = f" {function} ".join([_formula(arguments[0], binding if binding > 2 else binding + 1), *others])
-            return f"({text})" if binding < around else text
+            return f"({text})" if binding < outer_binding else text
         case Call(function, arguments):
             name = f"xsd:{function.removeprefix(XSD)}" if function.startswith(XSD) else function
             return f"{name}({', '.join(_formula(one, 0) for one in arguments)})"

@@ -99,7 +99,7 @@ def _joined(parts: list[Operator]) -> Operator:
     conditions: list[Formula] = []
     found = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
     conjunctions = sum(filtered_conjunction(one) is not None for one in found)
-    kept: list[Operator] = []
+    parts_left: list[Operator] = []
     for place, part in enumerate(found):
         others = frozenset().union(*(possible_variables(one) for other, one in enumerate(found) if other != place))
         while conjunctions > 1 and filtered_conjunction(part) and isinstance(part, Filter):
@@ -107,8 +107,8 @@ def _joined(parts: list[Operator]) -> Operator:
                 break
             conditions.append(part.condition)
             part = part.inner
-        kept.append(part)
-    operator = make_join(*kept)
+        parts_left.append(part)
+    operator = make_join(*parts_left)
     for condition in conditions:
         operator = _pushed(operator, condition)
     return operator

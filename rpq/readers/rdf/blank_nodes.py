@@ -59,18 +59,18 @@ class BlankNodes:
     def _number_nodes(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Assign numbers to nodes without a label, by statement and then by subject, object, graph."""
         texts = [columns[place].to_pylist() for place in _PLACES]
-        seen: dict[str, int] = {}
+        last_rows: dict[str, int] = {}
         for row, terms in enumerate(zip(*texts, strict=True)):
             for term in terms:
                 if term is not None and self._is_generated(term):
                     if term not in self._numbers:
                         self._count += 1
                         self._numbers[term] = self._count
-                    seen[term] = row
+                    last_rows[term] = row
         for place, column in zip(_PLACES, texts, strict=True):
             columns[place] = pa.array(list(map(self._name, column)), pa.string())
         if self._local:
-            self._forget(texts, seen)
+            self._forget(texts, last_rows)
         return columns
 
     def _is_generated(self, term: str) -> bool:
@@ -82,14 +82,14 @@ class BlankNodes:
         number = self._numbers.get(term)
         return f"_:{self._scope}.{term[2:]}" if number is None else f"_:{self._scope}-{number}"
 
-    def _forget(self, texts: list[list[str]], seen: dict[str, int]) -> None:
+    def _forget(self, texts: list[list[str]], last_rows: dict[str, int]) -> None:
         """Forget nodes that were last seen before the last statement whose subject has a name."""
         named = np.array([term not in self._numbers for term in texts[0]])
         if not named.any():
             return
         last = int(np.flatnonzero(named)[-1])
         graph = texts[2][-1]
-        kept = {term for term, row in seen.items() if row >= last} | ({graph} if graph in self._numbers else set())
+        kept = {term for term, row in last_rows.items() if row >= last} | ({graph} if graph in self._numbers else set())
         self._numbers = {term: number for term, number in self._numbers.items() if term in kept}
 
 

@@ -148,8 +148,8 @@ class RdfInput:
                 yield from self._tuples_of(self._times.assign(named))
         yield from self._tuples_of(self._times.finish())
 
-    def _tuples_of(self, told: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
-        for one in told:
+    def _tuples_of(self, results: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
+        for one in results:
             if isinstance(one, UntimedStatement):
                 self._reject(one.message, self._line_of(one.number), number=one.number)
                 continue

@@ -231,8 +231,8 @@ class GraphPropertyTimes:
         self._property = iri
         self._terms = terms
         self._waiting: list[pa.RecordBatch] = []
-        self._known: dict[str, int] = {}
-        self._known_before: dict[str, int] = {}
+        self._times: dict[str, int] = {}
+        self._earlier_times: dict[str, int] = {}
 
     def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         while statements.num_rows:
@@ -266,14 +266,14 @@ class GraphPropertyTimes:
             before = self._time_of(graph)
             if before is not None and before != time:
                 return row, f"the graph {quote_value(graph)} has the time {before} already, and now {time}"
-            if len(self._known) >= MOST_GRAPHS:
-                self._known_before, self._known = self._known, {}
-            self._known[graph] = time
+            if len(self._times) >= MOST_GRAPHS:
+                self._earlier_times, self._times = self._times, {}
+            self._times[graph] = time
         return None
 
     def _time_of(self, graph: str) -> int | None:
-        time = self._known.get(graph)
-        return self._known_before.get(graph) if time is None else time
+        time = self._times.get(graph)
+        return self._earlier_times.get(graph) if time is None else time
 
     def _release(self, *, at_end: bool) -> Iterator[TimedResult]:
         """Yield the waiting statements up to the first one whose time is unknown."""

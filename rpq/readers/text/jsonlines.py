@@ -51,7 +51,7 @@ class JsonLayout:
     """Whether it reads the first object, so that a message cannot refer to earlier ones."""
 
     @property
-    def used(self) -> frozenset[str]:
+    def all_keys(self) -> frozenset[str]:
         """All keys that are read."""
         return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
 
@@ -75,7 +75,7 @@ class JsonLayout:
         {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False, 'stream': None}
         """
         found = read_object(line)
-        duplicates = found.duplicates & self.used if isinstance(found, _Object) else frozenset()
+        duplicates = found.duplicates & self.all_keys if isinstance(found, _Object) else frozenset()
         if duplicates:
             raise FieldError("stands in the object twice", min(duplicates))
         values: dict[str, Any] = {}

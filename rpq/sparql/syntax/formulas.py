@@ -205,16 +205,16 @@ class FormulaReader:
         if function in REFUSED:
             raise refusal(self._source, function, node.place)
         # Of CONCAT and COALESCE the one parameter is a list.
-        given = [one for parameter in node.values() for one in _listed(parameter)]
+        operands = [one for parameter in node.values() for one in _listed(parameter)]
         function = _SAME_FUNCTIONS.get(function, function)
-        arguments = tuple(self.formula(one, scope) for one in given)
+        arguments = tuple(self.formula(one, scope) for one in operands)
         if function in ("REGEX", "REPLACE"):
-            self._check_pattern(given, arguments, flags=arguments[2 if function == "REGEX" else 3 :])
+            self._check_pattern(operands, arguments, flags=arguments[2 if function == "REGEX" else 3 :])
         if function == "IRI" and self._prologue.base:
             arguments = (*arguments, Constant(self._prologue.base))
         return Call(function, arguments)
 
-    def _check_pattern(self, given: list[Any], arguments: tuple[Formula, ...], *, flags: tuple[Formula, ...]) -> None:
+    def _check_pattern(self, operands: list[Any], arguments: tuple[Formula, ...], *, flags: tuple[Formula, ...]) -> None:
         """Refuse a pattern that the text has and that cannot be matched; one that comes with data is an error value."""
         require_engine()
         pattern, *options = [_plain_literal(one) for one in (arguments[1], *flags)]
@@ -223,7 +223,7 @@ class FormulaReader:
         try:
             compile_pattern(pattern, "".join(map(str, options)))
         except UnsupportedPattern as problem:
-            raise refusal(self._source, problem.construct, given[1].place) from None
+            raise refusal(self._source, problem.construct, operands[1].place) from None
         except NoValue:  # it is no regular expression at all, which is an error value in SPARQL
             return
 

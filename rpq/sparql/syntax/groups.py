@@ -119,20 +119,20 @@ def atoms_of_path(
     ['?x a _:1', '?y b _:1']
     """
 
-    def asked(subject: Term, expression: Expression, object_: Term) -> Operator:
+    def operator_of(subject: Term, expression: Expression, object_: Term) -> Operator:
         if isinstance(expression, Inverse) and (not whole or isinstance(expression.inner, Label)):
-            return asked(object_, expression.inner, subject)
+            return operator_of(object_, expression.inner, subject)
         if not whole and isinstance(expression, Alternation):
-            return make_union(*(asked(subject, part, object_) for part in expression.parts))
+            return make_union(*(operator_of(subject, part, object_) for part in expression.parts))
         if not whole and isinstance(expression, Concatenation) and not any(map(accepts_empty, expression.parts)):
             inner = [fresh() for _ in expression.parts[1:]]
             ends = [subject, *inner, object_]
             return make_join(
-                *(asked(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
+                *(operator_of(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
             )
         return Conjunction((WindowAtom(Atom(subject, expression, object_), window),))
 
-    return asked(subject, expression, object_)
+    return operator_of(subject, expression, object_)
 
 
 def _of_parts(kind: type[Alternation] | type[Concatenation], parts: list[Expression]) -> Expression:

@@ -183,13 +183,13 @@ def strafter(term: str, part: str) -> str:
     return literal_text(after, language=language_of(term)) if found else literal_text("")
 
 
-def langmatches(language: str, wanted: str) -> str:
+def langmatches(language: str, range_text: str) -> str:
     """LANGMATCHES: the basic filtering of RFC 4647.
 
     >>> [langmatches(f'"{one}"', '"FR"') == boolean_term(True) for one in ("fr-BE", "fr", "frr", "")]
     [True, True, False, False]
     """
-    tag, range_ = plain_string_of(language).lower(), plain_string_of(wanted).lower()
+    tag, range_ = plain_string_of(language).lower(), plain_string_of(range_text).lower()
     return boolean_term(tag != "" if range_ == "*" else tag == range_ or (tag.startswith(f"{range_}-") and range_ != ""))
 
 
@@ -217,9 +217,9 @@ def string_map(change: Callable[[str], str]) -> Callable[[str], str]:
     return lambda term: literal_text(change(string_of(term).text), language=language_of(term))
 
 
-def string_test(holds: Callable[[str, str], bool]) -> Callable[[str, str], str]:
+def string_test(predicate: Callable[[str, str], bool]) -> Callable[[str, str], str]:
     """Return a function that tests two strings which may be compared."""
-    return lambda left, right: boolean_term(holds(*_compatible(left, right)))
+    return lambda left, right: boolean_term(predicate(*_compatible(left, right)))
 
 
 def _compatible(left: str, right: str) -> tuple[str, str]:
@@ -382,13 +382,13 @@ def _hash(name: str) -> Callable[[str], str]:
     return lambda term: literal_text(hashlib.new(name, plain_string_of(term).encode()).hexdigest())
 
 
-def _compared(holds: Callable[[str, str], bool]) -> Callable[[str, str], str]:
-    return lambda left, right: boolean_term(holds(left, right))
+def _compared(predicate: Callable[[str, str], bool]) -> Callable[[str, str], str]:
+    return lambda left, right: boolean_term(predicate(left, right))
 
 
 FUNCTIONS: dict[str, Callable[..., str]] = {
     "!": lambda term: boolean_term(not is_true(term)),
-    **{sign: _compared(holds) for sign, holds in COMPARISONS.items()},
+    **{sign: _compared(predicate) for sign, predicate in COMPARISONS.items()},
     **{sign: partial(calculate, sign) for sign in "+-*/"},
     "unary -": negate,
     "unary +": unary_plus,

@@ -319,10 +319,10 @@ class _Translation:
 
     def _one(self, character: str) -> str:
         if character == "[":
-            return self._written(self._class())
+            return self._class_text(self._class())
         if character == "\\":
             escape = self._escape()
-            return f"\\x{{{ord(escape):x}}}" if isinstance(escape, str) else self._written(escape)
+            return f"\\x{{{ord(escape):x}}}" if isinstance(escape, str) else self._class_text(escape)
         self._place += 1
         if character in "{}]":
             raise self._wrong()
@@ -403,7 +403,7 @@ class _Translation:
             raise self._wrong()
         return complement(found) if letter.isupper() else found
 
-    def _written(self, characters: CharacterSet) -> str:
+    def _class_text(self, characters: CharacterSet) -> str:
         """Return a class of RE2 in which letters match only their own case."""
         written = _as_ranges(characters)
         return f"(?-i:{written})" if self._ignores_case else written

@@ -128,17 +128,17 @@ def _recomposed(scheme: str | None, authority: str | None, path: str, query: str
 
 
 def _without_dots(path: str) -> str:
-    kept: list[str] = []
+    segments: list[str] = []
     steps = path.split("/")
     for step in steps:
         if step == "..":
-            if len(kept) > 1 or (kept and kept[0]):
-                kept.pop()
+            if len(segments) > 1 or (segments and segments[0]):
+                segments.pop()
         elif step != ".":
-            kept.append(step)
-    if steps[-1] in (".", "..") and (len(kept) < 2 or kept[-1]):
-        kept.append("")
-    return "/".join(kept)
+            segments.append(step)
+    if steps[-1] in (".", "..") and (len(segments) < 2 or segments[-1]):
+        segments.append("")
+    return "/".join(segments)
 
 
 def _character(escape: re.Match[str]) -> str:
