@@ -204,7 +204,7 @@ def test_under_simple_paths_nothing_is_split():
 
 def test_the_empty_path_is_told_of_once():
     question = read("SELECT * { ?x <a>* ?y . ?y <a>* ?z . ?z <b>/<c>* ?w }")
-    assert question.warnings == ("the path a* accepts the empty path too, which is never an answer",)
+    assert question.warnings == ("the path a* also accepts the empty path, which is never an answer",)
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ class SparqlQuery(Query):
         """Hints on parts of the query that may mean something other than intended.
 
         >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
-        ('the path a* accepts the empty path too, which is never an answer',)
+        ('the path a* also accepts the empty path, which is never an answer',)
         """
         no_default = (_NO_DEFAULT,) if not self.has_default and reads_default(self.parsed.body) else ()
         atoms = [one.atom for one in atoms_of(self.parsed.body)] if self.paths == "simple" else []
