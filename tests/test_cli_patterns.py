@@ -505,9 +505,9 @@ def test_a_file_whose_name_has_a_sign_of_equality(rpq, edges):
     assert status == 2 and "--input =b.txt: is no file, and no NAME=FILE" in err
     Path("own.csv").write_text("source,target,label,timestamp,stream\ns,t,a,1,x\n")
     status, _, err = rpq(*run, "--input", "a=own.csv")
-    assert status == 1 and "own.csv: has a column 'stream', and all of it is said to be of the stream 'a'" in err
+    assert status == 1 and "own.csv: has a column 'stream', but the input is assigned to the stream 'a'" in err
     status, _, err = rpq(*run, "--input", "a=b.txt", "--format", "yago")
-    assert status == 2 and "the format yago knows no streams" in err
+    assert status == 2 and "the format yago has no streams" in err
     # the last of several inputs is not taken for an expression if its file is there
     status, _, err = rpq("run", *WINDOW, "--input", "a=b.txt", "c=b.txt")
     assert status == 2 and "Missing argument 'EXPRESSION'" in err

@@ -199,7 +199,7 @@ def test_several_queries_share_an_output_of_edges(rpq, trig):
             [f"<{E}knows>", "--format", "edges", "--rdf-graph", "event"],
             "--rdf-graph: the format is edges; expected --format rdf",
         ),
-        ([f"<{E}knows>", "--columns", "source=s"], "the format rdf has columns of its own"),
+        ([f"<{E}knows>", "--columns", "source=s"], "the format rdf has fixed columns"),
         ([f"<{E}knows>", "--rdf-syntax", "turtle"], "'turtle' is not one of"),
     ],
 )

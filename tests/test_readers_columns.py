@@ -139,7 +139,7 @@ def test_another_kind_of_text_is_told_of_before_names_of_columns(rows, text, hin
 
 
 def test_a_column_that_is_there_twice_is_told(rows):
-    with pytest.raises(InputError, match="column 'user': stands in the header twice"):
+    with pytest.raises(InputError, match="column 'user': occurs twice in the header"):
         rows("user,user,target,timestamp\n", "source=user", label="x")
     with pytest.raises(InputError, match="edges.csv:1: column 'user': stands in the object twice"):
         rows('{"user": "a", "user": "b", "target": "c", "timestamp": 1}\n', "source=user", label="x")
@@ -148,9 +148,9 @@ def test_a_column_that_is_there_twice_is_told(rows):
 @pytest.mark.parametrize(
     ("columns", "label", "message"),
     [
-        ("source", None, "'source' is no COLUMN=NAME"),
-        ("sorce=user", None, "'sorce' is no column of a tuple.* did you mean 'source'"),
-        ("source=a,source=b", None, "'source' is given twice"),
+        ("source", None, "'source' is not COLUMN=NAME"),
+        ("sorce=user", None, "'sorce' is not a column of a tuple.* did you mean 'source'"),
+        ("source=a,source=b", None, "'source' is mapped twice"),
         ("label=kind", "x", "give one of the two"),
         (None, "", "the label is empty"),
     ],
@@ -176,7 +176,7 @@ def test_parquet_has_the_names_too(tmp_path):
 
 def test_formats_with_columns_of_their_own_take_no_names(tmp_path):
     (tmp_path / "a-b.txt").write_text("1 2 3\n")
-    with pytest.raises(InputError, match="the format gmark has columns of its own"):
+    with pytest.raises(InputError, match="the format gmark has fixed columns"):
         open_reader("gmark", tmp_path / "a-b.txt", columns=ColumnNames.parse("source=a"))
 
 

@@ -161,7 +161,7 @@ def test_the_first_line_must_tell_the_columns(tmp_path):
 
 
 def test_a_header_must_not_name_a_column_twice(edges):
-    with pytest.raises(InputError, match="column 'source': stands in the header twice"):
+    with pytest.raises(InputError, match="column 'source': occurs twice in the header"):
         edges("source,target,label,timestamp,source\n")
 
 

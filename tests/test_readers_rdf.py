@@ -634,7 +634,7 @@ def test_wrong_options_are_told_with_what_is_right(tmp_path):
     ):
         with pytest.raises(InputError, match=re.escape(message)):
             read(path, **options)
-    with pytest.raises(InputError, match="go with the format rdf"):
+    with pytest.raises(InputError, match="options of the format rdf"):
         open_reader("edges", path, rdf=RdfReading())
 
 

@@ -242,7 +242,7 @@ class Detection:
             if name and not fields[place] and name not in own:
                 if name in where.names:
                     if names.count(name) > 1:
-                        raise where.error(f"column {name!r} stands in the header twice", 1)
+                        raise where.error(f"column {name!r} occurs twice in the header", 1)
                     fields[place] = FURTHER + name
                 kinds[name] = ColumnKind(key=FURTHER + name, kind="untyped")
         return replace(layout, fields=tuple(fields)), Predicate(where, kinds)
