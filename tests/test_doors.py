@@ -445,7 +445,7 @@ def test_operations_of_debezium_are_refused_with_what_to_do(tmp_path, rpq, name)
     edges.write_bytes(FILES[name](three("+", "+", "d", name="op")))
     status, _, err = rpq("run", "a", "--window", "10", "--slide", "1", "--input", str(edges), "--output", "-")
     assert status == 1
-    assert "is not an operation; expected + or -; those of Debezium are not read: let it add a column __deleted" in err
+    assert "is not an operation; expected + or -; those of Debezium are not supported: let it add a column __deleted" in err
 
 
 def test_a_post_takes_edges_back_and_its_response_has_the_warnings():
