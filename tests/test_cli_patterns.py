@@ -465,7 +465,7 @@ def test_what_is_wrong_with_edges_without_time_is_told(rpq, edges):
         ("bad.txt", 1, "bad.txt:2: found 2 fields"),
         ("nothing.txt", 2, "--static nothing.txt: there is no such file"),
         ("-", 2, "--static -: is no file or folder"),
-        ("rows.csv", 2, "--output rows.csv and --static rows.csv are one file"),
+        ("rows.csv", 2, "--output rows.csv and --static rows.csv are the same file"),
         (str(edges), 1, "deletes an edge"),
     ):
         status, _, err = rpq("run", CHAIN, "--input", edges, *WINDOW, "--output", "rows.csv", "--static", name)

@@ -298,8 +298,8 @@ def test_options_that_do_not_go_with_a_file_of_queries(rpq, edges):
 @pytest.mark.parametrize(
     ("output", "options", "message"),
     [
-        ("rows.csv", ("--late", "./rows.csv"), "q.jsonl, line 2, field output: rows.csv and --late ./rows.csv are one file"),
-        ("rows.csv", ("--stats", "q.jsonl"), "--stats q.jsonl and --queries q.jsonl are one file"),
+        ("rows.csv", ("--late", "./rows.csv"), "field output: rows.csv and --late ./rows.csv are the same file"),
+        ("rows.csv", ("--stats", "q.jsonl"), "--stats q.jsonl and --queries q.jsonl are the same file"),
         ("edges.csv", (), "q.jsonl, line 2, field output: edges.csv and --input"),
         ("x.parquet", ("--checkpoint", "x.parquet.rows"), "the rows of q.jsonl, line 2, field output: in x.parquet.rows"),
         ("/dev/null", ("--checkpoint", "state"), "/dev/null: is no regular file"),

@@ -197,7 +197,7 @@ def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):
     saved.loaded(saved.content[: saved.ends[3] + 77], 3)
     said = f"{saved.journal} ends at position 3: a crash left 77 bytes behind it"
     assert [one.partition(",")[0] for one in told] == [said]
-    saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is not whole")
+    saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is incomplete")
 
 
 def test_zeros_behind_a_place_are_what_a_loss_of_power_leaves(saved):
@@ -244,7 +244,7 @@ def test_records_that_are_missing_twice_there_or_moved_are_seen(saved):
             position = number if parts is changed[0] else number - 1
             found = saved.read(b"".join(parts))
             assert found.position == position and f"at byte {saved.ends[position]:,} of" in str(found.damage)
-    said = "record 3 stands in the place of record 2"
+    said = "record 3 is in the place of record 2"
     saved.refused(b"".join([*groups[:2], *groups[3:]]), f"at byte {saved.ends[1]:,}", said)
     saved.refused(saved.content + saved.content, f"at byte {saved.ends[-1]:,}")
 
@@ -295,7 +295,7 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
     [
         (b"", "it is empty"),
         (bytes(4096), "it begins with"),
-        (b"x\n", "is no journal of `rpq serve`"),
+        (b"x\n", "is not a journal of `rpq serve`"),
         (b'{"format": "rpq serve journal", "version": 1, "run": "aa", "after": 0}\nxx', "of version 1"),
         (KIND.magic + b"\x63\0\0\0", "of version 99"),
     ],
