@@ -218,7 +218,7 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
         (("SELECT ?x WHERE { ?x <a> ?y ORDER BY ?x",), "line 1, column 29"),
         (("SELECT ?x WHERE { ?x <a> ?y } ORDER BY ?x",), "ORDER BY is refused"),
         (("a/b", "--language", "sparql"), "line 1, column 1"),
-        (("SELECT ?x { ?x <a> ?y }", "--distinct"), "--distinct is an option of graph patterns; in SPARQL the text says it"),
+        (("SELECT ?x { ?x <a> ?y }", "--distinct"), "is an option of graph patterns; in SPARQL, write it in the text"),
         ((CHAIN, "--language", "path"), "the expression is not understood\ncolumn 1: unexpected '?'"),
         (("a/b", "--language", "pattern"), "the pattern is not understood\ncolumn 2"),
         (("s a t", "--language", "pattern"), "has no variable, so its rows have no columns"),
@@ -383,7 +383,7 @@ def test_options_are_defaults_of_patterns_in_a_file(rpq, edges):
         ('{"query": "?x a ?y", "report": "slid"}', "line 2, field report: expected one of change, slide, time"),
         ('{"query": "?x a ?y", "language": "path"}', "line 2, field query: the expression is not understood"),
         ('{"query": "ASK { ?x <a ?y }"}', "line 2, field query: line 1, column 12: unexpected ?y"),
-        ('{"query": "?x a ?y", "on_budget": "set_aside"}', "line 2, field on_budget: 'set_aside' is of path queries"),
+        ('{"query": "?x a ?y", "on_budget": "set_aside"}', "line 2, field on_budget: 'set_aside' is for path queries"),
         ('{"query": "?op a ?y"}', "line 2, field query: all rows have a column called op"),
         ('{"query": "?x a ?y", "window": "count:x"}', "line 2, field window: 'count:x' is no number of inserts"),
         ('{"query": "?x a ?y", "window": "unbounded", "slide": 3}', "line 2, field slide: a window without bounds"),
@@ -514,7 +514,7 @@ def test_a_file_whose_name_has_a_sign_of_equality(rpq, edges):
 
 
 def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
-    told = '?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; ask for walks (paths="walk")'
+    told = '?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; use walks (paths="walk")'
     asked = ("run", "?x a{3,4} ?x . ?x b ?y", "--input", edges, *WINDOW)
     status, _, err = rpq(*asked, "--paths", "simple")
     assert status == 0 and err.count(told) == 1 and f"warning: {told}" in err

@@ -91,26 +91,26 @@ class SparqlQuery(Query):
         object.__setattr__(self, "_unit", None)
         object.__setattr__(self, "_original", None)
         object.__setattr__(self, "_has_default", self.window is not None)
-        self._have_window()
-        self._have_report()
+        self._set_default_window()
+        self._check_report()
         if not self.name and parsed.registration is not None:
             object.__setattr__(self, "name", parsed.registration.name)
-        self._see_that_options_fit()
+        self._check_options()
         if self.semantics == "implicit" and not self._may_be_implicit:
             raise QueryError(
                 "implicit windows, in which solutions expire silently, are for SELECT without OPTIONAL, MINUS, NOT EXISTS, "
-                'aggregates and reports: leave semantics out, or give semantics="explicit"'
+                'aggregates and reports: omit semantics, or pass semantics="explicit"'
             )
         for path in self._paths:
             compiled(path)
-        self._have_name()
+        self._set_default_name()
 
-    def _have_window(self) -> None:
+    def _set_default_window(self) -> None:
         if self.window is not None:
             return
         object.__setattr__(self, "window", UnboundedWindow())
 
-    def _have_report(self) -> None:
+    def _check_report(self) -> None:
         if self.report not in ("change", "slide", "time"):
             raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
         if self.parsed.registration is not None:
