@@ -369,6 +369,6 @@ def test_a_kernel_that_was_typed_in_is_not_kept():
     names: dict = {}
     exec(compile(INNER.replace("from rpq.small_factor import FACTOR", "FACTOR = 2"), "<typed>", "exec"), names)
     kernel = names["scaled"]
-    assert "kept nowhere" in kernel_cache.reason_to_compile(kernel, 1)
+    assert "is not cached" in kernel_cache.reason_to_compile(kernel, 1)
     assert kernel(1) == 2 and isinstance(kernel._cache, KernelCache) and kernel._cache.cache_path is None
     assert kernel_cache.reason_to_compile(kernel, 1) is None

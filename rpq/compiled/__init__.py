@@ -1,1 +1,1 @@
-"""The layer between Python and compiled kernels: their cache, views of arrays, intrinsics, the cost of compiling."""
+"""The layer between Python and compiled kernels: kernel cache, views of arrays, intrinsics, compile times."""
