@@ -87,7 +87,7 @@ def test_the_first_object_is_not_held_against_others_before(opened, values, mess
         ('{"source": "a", ', None, "is not JSON: .* at character 17"),
         ("[1, 2]", None, r"\[1, 2\] is not an object"),
         ({**FIRST, "source": None}, "source", "is null; expected a value"),
-        ({"source": "a", "target": "b", "timestamp": 1}, "label", "is missing; there are 'source', 'target'"),
+        ({"source": "a", "target": "b", "timestamp": 1}, "label", "is missing; found 'source', 'target'"),
         ({**FIRST, "source": 5}, "source", "5 is not text; expected a name in quotes"),
         ({**FIRST, "source": ""}, "source", "is empty"),
         ({**FIRST, "label": True}, "label", "true is not text"),

@@ -97,7 +97,7 @@ def test_rows_for_which_a_condition_holds_are_kept(kept, condition, expected, ba
         (
             "label = 'x' and amuont > 3",
             17,
-            "unknown column 'amuont'; did you mean 'amount'.* there are source, .*first name",
+            "unknown column 'amuont'; did you mean 'amount'.* the columns are source, .*first name",
         ),
         ("label > 3", 7, r"text is compared with a number; number\(…\) and text\(…\)"),
         ("label = 'x' and timestamp", 17, "is a time; expected a condition"),
@@ -213,7 +213,7 @@ def test_json_values_are_of_any_kind_and_may_be_missing(tmp_path):
         assert kept("contains(w, 'b')", batch_rows) == [8]
         assert kept(f"w = {2**62 + 1}", batch_rows) == [10]
     known = "source, target, label, timestamp, op, delete, stream, w"
-    with pytest.raises(WhereError, match=f"unknown column 'v'.*there are {known}"):
+    with pytest.raises(WhereError, match=f"unknown column 'v'.*the columns are {known}"):
         kept("v = 1", 10)
 
 

@@ -306,7 +306,7 @@ def check_folder_writable(path: str | os.PathLike[str]) -> None:
 
 
 def is_regular(path: str | os.PathLike[str]) -> bool:
-    """Whether writing to a path creates or replaces a regular file."""
+    """Return whether writing to a path creates or replaces a regular file."""
     return not _is_written_in_place(os.fspath(path))
 
 
@@ -491,7 +491,7 @@ def check_distinct(
 
 
 def is_read_with(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
-    """Whether a path, which need not exist, is a folder, or is below the folder where its files are read.
+    """Return whether a path, which need not exist, is a folder, or is below the folder where its files are read.
 
     Files below a name that begins with `_` or `.` are not read, as in Spark and Hive.
     """

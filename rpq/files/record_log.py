@@ -243,7 +243,7 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
 
 
 def begins_with(path: str, start: bytes) -> bool:
-    """Whether a file is readable, and begins with these bytes."""
+    """Return whether a file is readable, and begins with these bytes."""
     try:
         with open(path, "rb") as file:
             return file.read(len(start)) == start
@@ -313,7 +313,7 @@ def _records(data: memoryview, first: int, last: int) -> Iterator[tuple[int, mem
 
 
 def _is_torn(data: bytes, end: LogEnd) -> bool:
-    """Whether the bytes after the end result from a crash: a group that breaks off, or ends in zeros."""
+    """Return whether the bytes after the end result from a crash: a group that breaks off, or ends in zeros."""
     rest = len(data[end.offset :].rstrip(b"\0"))
     found = _length_at(data, end.offset, end.salt)
     if found is None:

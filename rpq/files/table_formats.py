@@ -62,7 +62,7 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _has_special(column: pa.Array, special: bytes) -> bool:
-    """Whether a text column contains one of these bytes."""
+    """Return whether a text column contains one of these bytes."""
     if not _is_text(column) or not len(column):
         return False
     data = np.frombuffer(_content(column), dtype=np.uint8)

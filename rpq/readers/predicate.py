@@ -254,7 +254,7 @@ class Predicate:
         if known is None:
             listed = ", ".join(self._columns)
             raise self._where.error(
-                f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; there are {listed}", column
+                f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; the columns are {listed}", column
             )
         if known.kind not in (*_KINDS, "op", DELETE):
             raise self._where.error(f"column {name!r} has the type {known.kind}, which conditions do not support", column)

@@ -20,7 +20,7 @@ class SparqlExplanation:
     >>> from rpq import Query, Window
     >>> from rpq.sparql.explanation import explain_query
     >>> print(explain_query(Query("ASK { ?x <a> ?y }", window=Window(size=10, slide=1)), ""))
-    language     SPARQL: it begins with a keyword of it
+    language     SPARQL: the text begins with one of its keywords
     form         ask
     semantics    explicit
     windows
@@ -49,7 +49,7 @@ class SparqlExplanation:
         columns = [f"columns      {', '.join(self.columns)}"] if self.columns else []
         report = [] if self.report == "change" else [f"report       {self.report}"]
         lines = [
-            "language     SPARQL: it begins with a keyword of it",
+            "language     SPARQL: the text begins with one of its keywords",
             f"form         {self.form}",
             *columns,
             f"semantics    {self.semantics}",

@@ -226,7 +226,7 @@ class Saved:
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
-        counted, held = evaluation.graph.counted, evaluation.graph.edges.held
+        counted, holder_counts = evaluation.graph.counted, evaluation.graph.edges.held
         known: dict[Any, tuple[int, np.ndarray]] = {}
         for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
             for place, (window, key) in enumerate(zip(running.windows, evaluation.running.keys(running), strict=True)):
@@ -236,8 +236,8 @@ class Saved:
                 inside = np.where(slides[place] > number // window.step, slides[place], ABSENT)
                 if key not in known:
                     known[key] = number, inside
-                    is_held = inside != ABSENT
-                    counted.fill(key, number, entered[is_held], inside[is_held], held)
+                    is_inside = inside != ABSENT
+                    counted.fill(key, number, entered[is_inside], inside[is_inside], holder_counts)
                 elif known[key][0] != number or (known[key][1] != inside).any():
                     raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
 

@@ -116,11 +116,11 @@ class KeptWindow:
     def read(cls, content: JsonValue) -> KeptWindow:
         """Read the output of `described`. Raises `Damage`."""
         size, slide = (length.whole(1, INT64_MAX) for length in content["window"].tuple_of(2))
-        window = asked = Window(size=size, slide=slide)
+        window = original = Window(size=size, slide=slide)
         if not content["duration"].is_none:
             size, slide = (length.whole(1, _LONGEST) for length in content["duration"].tuple_of(2))
-            asked = Window(size=size, slide=slide, unit="ns")
-        return cls(window=window, asked=asked)
+            original = Window(size=size, slide=slide, unit="ns")
+        return cls(window=window, asked=original)
 
 
 @dataclass(frozen=True, kw_only=True)

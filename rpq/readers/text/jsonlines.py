@@ -196,7 +196,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _missing(name: str, found: Mapping[str, Any]) -> str:
-    return f"is missing; there are {', '.join(map(quote_value, found)) or 'none'}{did_you_mean(name, list(found))}"
+    return f"is missing; found {', '.join(map(quote_value, found)) or 'none'}{did_you_mean(name, list(found))}"
 
 
 def _integer(value: Any, name: str, expected: str) -> int:

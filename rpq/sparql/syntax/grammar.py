@@ -78,10 +78,10 @@ def _problem(source: SourceText, text: str, place: int, expected: set[str]) -> S
     if expected == {":"} and before:  # the word could only have been a prefix
         place = before.start()
         words = sorted(_keywords())
-        meant = {word.upper(): word for word in words}
-        if before[0].upper() in meant:
+        keywords = {word.upper(): word for word in words}
+        if before[0].upper() in keywords:
             return source.error(f"unexpected {before[0]}", place)
-        near = [meant[one] for one in get_close_matches(before[0].upper(), list(meant), 1, 0.8)]
+        near = [keywords[one] for one in get_close_matches(before[0].upper(), list(keywords), 1, 0.8)]
         hint = f"did you mean {near[0]}?" if near else "a prefixed name has a colon"
         return source.error(f"unexpected {before[0]}: {hint}", place)
     if not found.strip():

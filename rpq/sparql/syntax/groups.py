@@ -368,7 +368,7 @@ class GroupReader:
         """Return the name of a variable that BIND or AS assigns. Raises `SparqlError` if the variable is already bound."""
         name = self.formulas.variable(leaf, scope)
         if name in bound:
-            raise self.source.error(f"?{leaf.text} has a value already", leaf.place, "a name of its own behind AS")
+            raise self.source.error(f"?{leaf.text} is already bound", leaf.place, "another name after AS")
         self.assigned.setdefault(name, leaf.place)
         return name
 

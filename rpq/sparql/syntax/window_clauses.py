@@ -182,7 +182,7 @@ class _ClauseExtractor:
             )
         found = _DURATION.fullmatch(text)
         if found is None or not any(found.groups()) or text.endswith("T"):
-            raise self._source.error(f"{text} is not a duration", token.start, _meant(text) or expected)
+            raise self._source.error(f"{text} is not a duration", token.start, _rsp_ql_duration(text) or expected)
         days, hours, minutes, seconds, fraction = found.groups(default="0")
         whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
         nanoseconds = whole * 10**9 + int(fraction.ljust(9, "0"))
@@ -232,7 +232,7 @@ class _ClauseExtractor:
         return self._source.error(f"unexpected {token.text}", token.start, expected)
 
 
-def _meant(text: str) -> str | None:
+def _rsp_ql_duration(text: str) -> str | None:
     """Return the form in RSP-QL of a duration of C-SPARQL or CQELS (`10s`)."""
     try:
         nanoseconds = nanoseconds_of(text.lower())

@@ -126,7 +126,7 @@ def string_of(term: str) -> Text:
     """Return the value of a term, which must be a string. Raises `NoValue`."""
     value = value_of(term)
     if not isinstance(value, Text):
-        raise NoValue(f"{term} is no string")
+        raise NoValue(f"{term} is not a string")
     return value
 
 
@@ -233,7 +233,7 @@ def _compatible(left: str, right: str) -> tuple[str, str]:
 def _integer(term: str) -> int:
     number = number_of(term)
     if number.type != "integer":
-        raise NoValue(f"{term} is no integer")
+        raise NoValue(f"{term} is not an integer")
     return int(number.amount)
 
 
@@ -248,7 +248,7 @@ def lang(term: str) -> str:
     """LANG: the language of a literal."""
     literal = read_literal(term)
     if literal is None:
-        raise NoValue(f"{term} is no literal")
+        raise NoValue(f"{term} is not a literal")
     return literal_text(literal.language)
 
 
@@ -256,7 +256,7 @@ def datatype(term: str) -> str:
     """DATATYPE: the datatype of a literal."""
     literal = read_literal(term)
     if literal is None:
-        raise NoValue(f"{term} is no literal")
+        raise NoValue(f"{term} is not a literal")
     return literal.datatype
 
 
@@ -270,7 +270,7 @@ def iri(term: str, base: str = "") -> str:
         return term
     resolved = resolve_iri(base, plain_string_of(term))
     if is_literal(resolved) or is_blank(resolved):
-        raise NoValue(f"{resolved} is no IRI")
+        raise NoValue(f"{resolved} is not an IRI")
     return resolved
 
 
@@ -285,7 +285,7 @@ def strlang(term: str, language: str) -> str:
     """STRLANG: a literal with a language, whose tag is lowercased."""
     tag = plain_string_of(language)
     if not _LANGUAGE.fullmatch(tag):
-        raise NoValue(f"{tag!r} is no language")
+        raise NoValue(f"{tag!r} is not a language tag")
     return literal_text(plain_string_of(term), language=tag.lower())
 
 
@@ -371,7 +371,7 @@ def tz(term: str) -> str:
 def _moment(term: str) -> Moment:
     value = value_of(term)
     if not isinstance(value, Moment):
-        raise NoValue(f"{term} is no date or time")
+        raise NoValue(f"{term} is not a date or time")
     return value
 
 

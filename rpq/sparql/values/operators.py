@@ -54,7 +54,7 @@ def number_of(term: str) -> Number:
     """Return the value of a term, which must be a number. Raises `NoValue`."""
     value = value_of(term)
     if not isinstance(value, Number):
-        raise NoValue(f"{term} is no number")
+        raise NoValue(f"{term} is not a number")
     return value
 
 

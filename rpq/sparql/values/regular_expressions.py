@@ -198,7 +198,7 @@ def _compile_pattern(pattern: str, flags: str) -> RegularExpression | NoValue:
     engine = require_engine()
     try:
         if unknown := set(flags) - {"s", "m", "i", "x", "q"}:
-            raise NoValue(f"there is no flag {min(unknown)} of regular expressions")
+            raise NoValue(f"unknown flag {min(unknown)} of a regular expression")
         if len(pattern) > _LONGEST_PATTERN:
             raise UnsupportedPattern("a regular expression that is too large")
         translated = engine.escape(pattern) if "q" in flags else _Translation(pattern, flags).translated()
@@ -219,7 +219,7 @@ def _compile_pattern(pattern: str, flags: str) -> RegularExpression | NoValue:
             return UnsupportedPattern("a repetition of more than 1,000 in a regular expression")
         if "too large" in message:
             return UnsupportedPattern("a regular expression that is too large")
-        return NoValue(f"{pattern!r} is no regular expression")
+        return NoValue(f"{pattern!r} is not a regular expression")
 
 
 def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> str:
@@ -264,13 +264,13 @@ def _pieces(replacement: str, groups: int) -> list[bytes | int]:
         character, following = replacement[place], replacement[place + 1 : place + 2]
         if character == "\\":
             if following not in ("\\", "$"):
-                raise NoValue(f"a backslash in the replacement {replacement!r} stands before \\ or $")
+                raise NoValue(f"a backslash in the replacement {replacement!r} must precede \\ or $")
             pieces.append(following.encode())
             place += 2
         elif character == "$":
             digits = re.match(r"[0-9]{1,9}", replacement[place + 1 :])
             if digits is None:
-                raise NoValue(f"a $ in the replacement {replacement!r} stands before a number")
+                raise NoValue(f"a $ in the replacement {replacement!r} must precede a number")
             # Use as many digits as form the number of a group.
             length = next((n for n in range(len(digits[0]), 1, -1) if int(digits[0][:n]) <= groups), 1)
             number = int(digits[0][:length])
@@ -393,7 +393,7 @@ class _Translation:
         if letter in "pP" and (category := _CATEGORY.match(self._pattern, self._place)):
             self._place = category.end()
             if category[1].startswith("Is"):
-                raise NoValue(f"blocks of Unicode such as {category[1]} are not known")
+                raise NoValue(f"blocks of Unicode such as {category[1]} are not supported")
             found = of_category(category[1])
         elif letter in "123456789":
             raise UnsupportedPattern("a back-reference in a regular expression")
@@ -412,7 +412,7 @@ class _Translation:
         return self._pattern.startswith(texts, self._place)
 
     def _wrong(self) -> NoValue:
-        return NoValue(f"{self._pattern!r} is no regular expression")
+        return NoValue(f"{self._pattern!r} is not a regular expression")
 
 
 def _of_letter(letter: str) -> CharacterSet:

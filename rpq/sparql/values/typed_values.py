@@ -92,7 +92,7 @@ def value_of(term: str) -> Value:
         return Text(term) if type_ is None else _number(type_, term)
     literal = read_literal(term)
     if literal is None:
-        raise NoValue(f"{term} is no term")
+        raise NoValue(f"{term} is not a term")
     if literal.language:
         return Text(literal.text, literal.language.lower())
     value = _typed(literal.text, literal.datatype) if literal.datatype.startswith(XSD) else None
