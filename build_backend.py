@@ -112,7 +112,7 @@ def _compile(folder: Path, processors: list[str]) -> None:
 
 
 def _pin_numba(metadata: Path) -> None:
-    """Let a wheel be installed only beside the numba that its kernels were compiled with."""
+    """Restrict a wheel to the version of numba that its kernels were compiled with."""
     pinned = f"Requires-Dist: numba=={version('numba')}"
     text, found = re.subn(r"^Requires-Dist: numba\b[^\n;]*$", pinned, metadata.read_text(), flags=re.MULTILINE)
     if found != 1:

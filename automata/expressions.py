@@ -57,7 +57,7 @@ class Expression:
         object.__setattr__(self, "depth", depth)
         object.__setattr__(self, "steps", steps)
 
-    def _within(self, binding: int) -> str:
+    def _parenthesized(self, binding: int) -> str:
         """Write the expression as an operand of something that binds its operands with at least `binding`."""
         return str(self) if self._binding >= binding else f"({self})"
 
@@ -133,7 +133,7 @@ class Inverse(Expression):
         self._measure([self.inner], self.inner.steps)
 
     def __str__(self) -> str:
-        return "^" + self.inner._within(3)
+        return "^" + self.inner._parenthesized(3)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Concatenation(Expression):
         self._measure(parts, sum(part.steps for part in parts))
 
     def __str__(self) -> str:
-        return "/".join([part._within(2) for part in self.parts])
+        return "/".join([part._parenthesized(2) for part in self.parts])
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Alternation(Expression):
         self._measure(parts, sum(part.steps for part in parts))
 
     def __str__(self) -> str:
-        return "|".join([part._within(1) for part in self.parts])
+        return "|".join([part._parenthesized(1) for part in self.parts])
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Repetition(Expression):
         self._measure([self.inner], steps)
 
     def __str__(self) -> str:
-        return self.inner._within(4) + self._quantifier()
+        return self.inner._parenthesized(4) + self._quantifier()
 
     def _quantifier(self) -> str:
         match (self.minimum, self.maximum):

@@ -81,7 +81,7 @@ def parse_name(text: str, start: int) -> tuple[str | None, int]:
 
 @dataclass
 class _Group:
-    """What stands between two parentheses, as far as it was read."""
+    """A group between two parentheses, as far as it has been read."""
 
     column: int  # of the '(', 0 for the whole expression
     inverse_column: int  # of a '^' before the '(', 0 for none

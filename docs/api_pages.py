@@ -1,4 +1,4 @@
-"""What the API pages change of docstrings and signatures before they are shown."""
+"""Changes to docstrings and signatures that the API pages make before they show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the site takes from elsewhere in the repository when it is built, so that nothing is written twice.
+"""Content that the site takes from elsewhere in the repository when it is built, so that nothing is written twice.
 
 Markers in pages, each on a line of its own:
 

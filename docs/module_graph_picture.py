@@ -63,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Port:
-    """Where arrows meet a floor: pixels below its top, by the floor at their other end."""
+    """The points at which arrows meet a floor: pixels below its top, by the floor at their other end."""
 
     out: dict[str, float]
     into: dict[str, float]

@@ -23,7 +23,7 @@ watch = rpq.Query(
 engine = rpq.Engine(watch)
 
 
-def tell(changes: rpq.Changes) -> None:
+def print_alerts(changes: rpq.Changes) -> None:
     """Show what has changed; the path is asked for while it holds."""
     for change in changes:
         found = engine.witness(change.source, change.target) if change.op == "+" else None
@@ -38,10 +38,10 @@ def at(hour: int, minute: int = 0, day: int = 1) -> datetime:
     return datetime(2026, 3, day, hour, minute)
 
 
-tell(engine.insert("mallory", "ann", "transfer", at(8, 10)))
-tell(engine.insert("bob", "exchange", "cashes_out", at(8, 20)))
-tell(engine.insert("ann", "bob", "transfer", at(9)))  # which closes the path
-tell(engine.delete("ann", "bob", "transfer", at(9, 30)))  # called back
-tell(engine.insert("cho", "exchange", "cashes_out", at(0, 15)))  # reported late, and still in the window
-tell(engine.insert("mallory", "cho", "transfer", at(11)))
-tell(engine.advance(at(12, day=2)))  # nothing comes, but time passes: the cash-out of 00:15 has left the window
+print_alerts(engine.insert("mallory", "ann", "transfer", at(8, 10)))
+print_alerts(engine.insert("bob", "exchange", "cashes_out", at(8, 20)))
+print_alerts(engine.insert("ann", "bob", "transfer", at(9)))  # which closes the path
+print_alerts(engine.delete("ann", "bob", "transfer", at(9, 30)))  # called back
+print_alerts(engine.insert("cho", "exchange", "cashes_out", at(0, 15)))  # reported late, and still in the window
+print_alerts(engine.insert("mallory", "cho", "transfer", at(11)))
+print_alerts(engine.advance(at(12, day=2)))  # nothing comes, but time passes: the cash-out of 00:15 has left the window

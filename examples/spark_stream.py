@@ -29,7 +29,7 @@ def run_once(folder: Path) -> DataFrame:
     return session.read.parquet(str(folder / "rows"))
 
 
-def shown(rows: DataFrame) -> list[str]:
+def sorted_rows(rows: DataFrame) -> list[str]:
     ordered = rows.orderBy("timestamp", "source", "target").collect()
     return [f"{row.source} {row.target} {row.timestamp} {row.op}" for row in ordered]
 
@@ -38,12 +38,12 @@ with tempfile.TemporaryDirectory() as temporary:
     folder = Path(temporary)
     (folder / "incoming").mkdir()
     (folder / "incoming" / "first.csv").write_text("ann,bob,knows,1,+\nbob,cho,knows,2,+\n")
-    first = shown(run_once(folder))
+    first = sorted_rows(run_once(folder))
     print(f"first run: {', '.join(first)}")
 
     # The window is in the checkpoint: the edges of the first file are still there.
     (folder / "incoming" / "second.csv").write_text("cho,dan,knows,3,+\ncho,dan,knows,4,-\n")
-    second = shown(run_once(folder))[len(first) :]
+    second = sorted_rows(run_once(folder))[len(first) :]
     print(f"second run: {', '.join(second)}")
 
 session.stop()

@@ -444,7 +444,7 @@ def explain_command(**options: Any) -> None:
 @shared.time_unit("if not known")
 @_session_options
 def rescale_command(**options: Any) -> None:
-    """Let the stream of CHECKPOINT, which must not run, go on with other shares or other queries.
+    """Change the shares or the queries of the stream of CHECKPOINT, which must not be running.
 
     Its rows go on as if nothing had been; queries that are new begin with the answers over what their windows hold.
     """

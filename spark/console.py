@@ -159,17 +159,17 @@ class Progress:
     """A line on the terminal, kept up to date; nothing where stderr is no terminal."""
 
     def __init__(self, *, shown: bool) -> None:
-        self._shown = shown and sys.stderr.isatty()
+        self._is_visible = shown and sys.stderr.isatty()
         self._width = 0
 
     @property
     def is_shown(self) -> bool:
         """Whether the line is visible."""
-        return self._shown
+        return self._is_visible
 
     def show(self, text: str) -> None:
         """Replace the text of the line."""
-        if self._shown:
+        if self._is_visible:
             click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
             self._width = len(text)
 

@@ -134,7 +134,7 @@ def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> t
 
 @contextmanager
 def _one_at_a_time(mark: str) -> Iterator[None]:
-    """Let one process of this machine at a time run a block, until one has finished it; all where kernels are not stored."""
+    """Run a block in one process of this machine at a time, until one has finished it; in all if kernels are not stored."""
     place = kernel_cache.writable_place(kernel_cache.__file__)
     try:
         import fcntl

@@ -142,7 +142,7 @@ class EdgesWorker:
         return [(u, v) for u, v, _ in self.held.values() if self.is_own[u]]
 
     def sweep(self) -> None:
-        """What has left the window is gone already."""
+        """Do nothing: edges are removed when they leave the window."""
 
     def _check(self) -> None:
         assert all(slide > self.slide for _, _, slide in self.held.values())

@@ -359,7 +359,7 @@ def command_of_queries(folder: Path, *options: object) -> list[str]:
 
 
 def read_all(folder: Path) -> list[list[tuple]]:
-    """What three outputs hold; the time is the third column behind that of the query."""
+    """Return the rows of three outputs; the time is the third column behind that of the query."""
     found = []
     for name in ("rows.csv", "two.parquet", "shared.csv"):
         if name.endswith(".csv"):

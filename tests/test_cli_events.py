@@ -286,4 +286,4 @@ def test_integers_of_json_are_events_too(rpq, tmp_path):
     assert out.splitlines()[1:] == ["q,t,1,+", "r,t,1,+", "r,t,1,-"]
     path.write_text(path.read_text().replace('"event": 7', '"event": 7.5'))
     status, _, err = rpq("run", "?x a ?y", "--input", path, "--events", "window", *WINDOW)
-    assert status == 1 and "7.5 is not text; expected what tells an event from others" in err
+    assert status == 1 and "7.5 is not text; expected the identifier of an event" in err

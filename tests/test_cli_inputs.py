@@ -82,14 +82,14 @@ def test_times_are_microseconds_where_nothing_is_said(run, stream):
         (["--where", "amuont > 3"], 2, "--where: column 1: unknown column 'amuont'; did you mean 'amount'"),
         (["--where", "amount >"], 2, "  amount >\n          ^"),
         (["--where", "user > 3"], 2, "text is compared with a number"),
-        (["--columns", "sorce=user"], 2, "--columns: 'sorce' is no column of a tuple"),
+        (["--columns", "sorce=user"], 2, "--columns: 'sorce' is not a column of a tuple"),
         (
             ["--columns", "source=usr", "--label", "x"],
             1,
             "stream.csv.xz:1: the columns usr, target and timestamp are missing; expected usr, .* found user, item, ts, "
             "amount; give --columns source=user,target=item,timestamp=ts",
         ),
-        (["--format", "gmark"], 2, "the format gmark has columns of its own"),
+        (["--format", "gmark"], 2, "the format gmark has fixed columns"),
     ],
 )
 def test_what_is_wrong_with_the_options(run, stream, options, status, message):

@@ -292,8 +292,8 @@ def test_queries_are_checked() -> None:
         ("?x a", "expected"),
         ("SELECT ?x {", "line 1, column"),
         ("DESCRIBE <x>", "DESCRIBE is refused"),
-        ("a/b", "the query has no window: give it one, as window=rpq.Window"),
-        ("?x a ?y", "the query has no window: give it one, as window=rpq.Window"),
+        ("a/b", "the query has no window: pass one, as window=rpq.Window"),
+        ("?x a ?y", "the query has no window: pass one, as window=rpq.Window"),
         (None, "the expression of a query is text, not None"),
         (b"a", "the expression of a query is text, not b'a'"),
         (7, "the expression of a query is text, not 7"),
@@ -577,7 +577,7 @@ def test_what_is_no_state_of_version_1(tmp_path: Path, engine: rpq.Engine) -> No
         write(description, table.set_column(number, table.schema.names[number], column))
         refused(message)
     write(description, pa.concat_tables([table, table]))
-    refused("an edge is there twice")
+    refused("an edge occurs twice")
     write(description)
     assert rpq.Engine.restore(path).answers().pairs() == {("x", "y"), ("x", "z")}
 

@@ -84,7 +84,7 @@ def test_every_call_is_refused_while_another_is_under_way(call) -> None:
 
 
 def failing(engine: rpq.Engine, name: str, monkeypatch: pytest.MonkeyPatch, error: BaseException):
-    """Let a method of the engine's only index fail once."""
+    """Make a method of the engine's only index fail once."""
     index = engine._evaluation.running.named("a+").workers[0]
 
     def fail(*_args, **_options):

@@ -28,7 +28,7 @@ QUERY = [PATH, "--window", WINDOW.size, "--slide", WINDOW.slide, "--semantics", 
 
 
 def rows_of(tuples) -> list[tuple]:
-    """What an engine says of tuples in this order: (op, timestamp, source, target)."""
+    """Return the changes of an engine for tuples in this order: (op, timestamp, source, target)."""
     engine = rpq.Engine(rpq.Query(PATH, window=WINDOW, semantics="explicit"))
     made = engine.push_rows([(one["source"], one["target"], one["label"], one["timestamp"]) for one in tuples]).rows()
     return [(row.op, row.timestamp, row.source, row.target) for row in made]

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 
 class Reading(NamedTuple):
-    """What a process has after so many tuples."""
+    """The resources of a process after a number of tuples."""
 
     tuples: int
     megabytes: float

@@ -33,7 +33,7 @@ def part_rows(runs: list[tuple[int, int, int, list[tuple[int, ...]]]]) -> PartRo
 
 
 class Counted:
-    """What `Solutions` should say: all products counted anew."""
+    """A model of `Solutions` that counts all products anew."""
 
     def __init__(self, columns, select, meanings, *, distinct, differ):
         self.columns, self.select, self.distinct, self.differ = columns, select, distinct, differ

@@ -113,7 +113,7 @@ def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
     file.write_text("a b x 1\nb c x 2\n")
     assert formats() == ["edges", "jsonl", "pairs", "rdf"]
     assert times(open_reader("pairs", file, where=parse_where("timestamp > 1"), limit=5)) == [2]
-    with pytest.raises(InputError, match="the format pairs has columns of its own"):
+    with pytest.raises(InputError, match="the format pairs has fixed columns"):
         open_reader("pairs", file, columns=ColumnNames.parse("source=from"))
 
 

@@ -1,4 +1,4 @@
-"""What was acknowledged is there again, whatever ends the server."""
+"""Acknowledged posts survive, whatever ends the server."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Saved:
         return sum(end <= length for end in self.ends) - 1
 
     def read(self, content: bytes) -> JournalContent:
-        """What the reader says of another journal."""
+        """Return the records, or the error, that the reader gives for another journal."""
         return journal_in(parse_log(bytes(content), KIND, path="FILE"), path="FILE")
 
     def load(self, content: bytes | None, **options: object) -> Loaded:
@@ -197,7 +197,7 @@ def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):
     saved.loaded(saved.content[: saved.ends[3] + 77], 3)
     said = f"{saved.journal} ends at position 3: a crash left 77 bytes behind it"
     assert [one.partition(",")[0] for one in told] == [said]
-    saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is not whole")
+    saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is incomplete")
 
 
 def test_zeros_behind_a_place_are_what_a_loss_of_power_leaves(saved):
@@ -244,7 +244,7 @@ def test_records_that_are_missing_twice_there_or_moved_are_seen(saved):
             position = number if parts is changed[0] else number - 1
             found = saved.read(b"".join(parts))
             assert found.position == position and f"at byte {saved.ends[position]:,} of" in str(found.damage)
-    said = "record 3 stands in the place of record 2"
+    said = "record 3 is in the place of record 2"
     saved.refused(b"".join([*groups[:2], *groups[3:]]), f"at byte {saved.ends[1]:,}", said)
     saved.refused(saved.content + saved.content, f"at byte {saved.ends[-1]:,}")
 
@@ -295,7 +295,7 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
     [
         (b"", "it is empty"),
         (bytes(4096), "it begins with"),
-        (b"x\n", "is no journal of `rpq serve`"),
+        (b"x\n", "is not a journal of `rpq serve`"),
         (b'{"format": "rpq serve journal", "version": 1, "run": "aa", "after": 0}\nxx', "of version 1"),
         (KIND.magic + b"\x63\0\0\0", "of version 99"),
     ],
@@ -588,7 +588,7 @@ def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):
 
 
 def test_posts_and_reads_at_the_same_moment(tmp_path, disk):
-    """What comes together is refused or answered together, and what a limit saved on its way is not refused."""
+    """Requests that come together are refused or answered together; those within the limit are not refused."""
     with Served(PATH, checkpoint=tmp_path / "state", max_rows=50) as served:
         disk.journal = errno.ENOSPC
         jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(3)]

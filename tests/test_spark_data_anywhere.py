@@ -118,7 +118,7 @@ def test_folders_that_tell_columns_and_names_of_columns(session, mounted, tmp_pa
 
 
 def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
-    """What is no tuple is kept aside; `format("rpq")` gives the files in order, with times if they are wanted."""
+    """Rows that are no tuples are set aside; `format("rpq")` gives the files in order, with times if they are wanted."""
     wrong = [(None, "y", "a", 1, "+"), ("x", "y", "a", 1, "?")]
     schema = "source string, target string, label string, timestamp bigint, op string"
     frame = session.createDataFrame([*wrong, *ROWS], schema)

@@ -67,7 +67,7 @@ class Partitions:
         self.workers: dict[str, EngineCache] = {}
 
     def push(self, rows: list[Row], worker: str = "one", sequence: list[int] | None = None) -> Counter:
-        """Let a worker apply a micro-batch; its answer changes."""
+        """Apply a micro-batch in a worker and return its changes."""
         processor.cache = self.workers.setdefault(worker, EngineCache())
         found: Counter = Counter()
         for key, tester in self.testers.items():
@@ -75,7 +75,7 @@ class Partitions:
         return found
 
     def fail(self, rows: list[Row], worker: str) -> None:
-        """Let a worker apply a micro-batch in vain: the state stays as it was."""
+        """Make a worker fail at a micro-batch: the state stays as it was."""
         states = {key: copy.deepcopy(self._states(tester)) for key, tester in self.testers.items()}
         self.push(rows, worker)
         for key, tester in self.testers.items():

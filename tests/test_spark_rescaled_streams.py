@@ -61,7 +61,7 @@ def batch(number: int) -> list[Row]:
 
 
 def arrives(folder: Path, number: int) -> None:
-    """Let a file come."""
+    """Move a file into the folder of the stream."""
     folder.mkdir(exist_ok=True)
     columns = dict(zip(NAMES, map(list, zip(*batch(number), strict=True)), strict=True))
     pq.write_table(pa.table(columns), folder / f"{number}.parquet")

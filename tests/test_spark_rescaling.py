@@ -185,7 +185,7 @@ def test_a_large_state_is_broadcast_and_missed_only_when_it_is_asked_for():
     """The driver looks at a processor in a worker to which nothing is broadcast."""
 
     class Broadcast:
-        """As Spark's are pickled: with their numbers, by which a worker finds them."""
+        """A broadcast value that is pickled like Spark's: with its number, by which a worker finds it."""
 
         value = "the state"
 

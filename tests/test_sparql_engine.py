@@ -240,7 +240,7 @@ def test_implicit_windows_are_silent_and_what_is_not_monotone_is_explicit():
     assert push(engine("SELECT ?x { ?x <a> ?y }"), "x y a 1", "u v b 30") == ["+ x @1"]
     assert push(engine("SELECT ?x { ?x <a> ?y }", semantics="explicit"), "x y a 1", "u v b 30") == ["+ x @1", "- x @20"]
     assert push(engine("SELECT ?x { ?x <a> ?y MINUS { ?x <b> ?y } }"), "x y a 1", "u v b 30") == ["+ x @1", "- x @20"]
-    with pytest.raises(rpq.QueryError, match="leave semantics out"):
+    with pytest.raises(rpq.QueryError, match="omit semantics"):
         rpq.Query("SELECT ?x { ?x <a> ?y MINUS { ?x <b> ?y } }", window=TEN, semantics="implicit")
 
 

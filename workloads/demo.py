@@ -140,7 +140,7 @@ def _shows_windows() -> bool:
 
 
 def _open_once_it_answers(port: int) -> None:
-    """Let the browser of the system show the page as soon as the server answers."""
+    """Open the page in the browser of the system as soon as the server answers."""
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         try:

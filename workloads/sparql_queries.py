@@ -80,20 +80,20 @@ def _queries() -> Mapping[str, NamedSparql]:
 
 def _read(text: str) -> NamedSparql:
     """Read a query file: its text, and the fields of its first comments."""
-    said: dict[str, list[str]] = {field: [] for field in _FIELDS}
+    header: dict[str, list[str]] = {field: [] for field in _FIELDS}
     first, *others = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
     name, about = first.split(": ", 1)
     for line in others:
         field, value = line.split(": ", 1)
-        said[field].append(value)
-    (source,), (stream,), (window,) = said["From"], said["Stream"], said["Window"]
+        header[field].append(value)
+    (source,), (stream,), (window,) = header["From"], header["Stream"], header["Window"]
     return NamedSparql(
         name=name,
         about=about,
         source=source,
         stream=stream,
         window=() if window == "none" else tuple(window.split()),
-        changed=tuple(said["Changed"]),
+        changed=tuple(header["Changed"]),
         text=text,
     )
 

@@ -1,4 +1,4 @@
-"""What a run reports: progress, the notice that kernels are compiled, and at its end figures, a summary and warnings.
+"""Reports of a run: progress, the notice that kernels are compiled, and at its end figures, a summary and warnings.
 
 People read stderr; programs read the JSON file of `--stats`.
 """

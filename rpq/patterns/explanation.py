@@ -88,7 +88,7 @@ class ExplainedMeaning:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """How a pattern is understood and evaluated. Its text is for people; `to_dict` has the same for programs.
+    """The meaning of a pattern and the plan of its evaluation. Its text is for people; `to_dict` has the same for programs.
 
     >>> from rpq import Query, Window
     >>> print(explain(Query("?x a ?y . ?y b ann", window=Window(size=10, slide=1), select=["x"])))

@@ -114,9 +114,10 @@ def replay_to(
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
     addition: Any = _RowCounts()  # no subclass of PySpark's, so that this module is imported without it
-    counted = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
+    row_counts = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
     microseconds = NANOSECONDS[plan.unit] // NANOSECONDS["us"] if plan.is_time else None
-    contents = plan.envelopes.mapInArrow(RowFiles(plan.share, counted=counted, microseconds=microseconds), "value string")
+    row_files = RowFiles(plan.share, row_counts=row_counts, microseconds=microseconds)
+    contents = plan.envelopes.mapInArrow(row_files, "value string")
     try:
         contents_writer(contents).text(output)  # files appear when all of them are complete
         if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
@@ -129,7 +130,7 @@ def replay_to(
             spark.sparkContext.cancelAllJobs()
             hadoop_files.remove(spark, output)  # it was not there before
         raise
-    return dict(counted.value)
+    return dict(row_counts.value)
 
 
 class _Replay(NamedTuple):
@@ -301,12 +302,12 @@ class RowBatches:
 class RowFiles:
     """A function for `mapInArrow` that returns answer changes as the contents of Parquet files.
 
-    The accumulator `counted` receives the number of rows of each query and op; `microseconds` is that of `ParquetContent`.
+    The accumulator `row_counts` receives the numbers of rows by query and op; `microseconds` is that of `ParquetContent`.
     """
 
-    def __init__(self, share: Share, *, counted: Any, microseconds: int | None) -> None:
+    def __init__(self, share: Share, *, row_counts: Any, microseconds: int | None) -> None:
         self._share = share
-        self._counted = counted
+        self._row_counts = row_counts
         self._microseconds = microseconds
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -326,7 +327,7 @@ class RowFiles:
                 file = ParquetContent(microseconds=self._microseconds)
         if file.rows:
             yield _as_text(file.finish())
-        self._counted.add(found)
+        self._row_counts.add(found)
 
 
 def _as_text(content: pa.Buffer) -> pa.RecordBatch:

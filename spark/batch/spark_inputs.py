@@ -148,15 +148,15 @@ class RowReader(Shipped):
         self._files = None if files is None else dict(files)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen: Counter[int] = Counter()
-        for split, runs in groupby(self._runs(batches, seen), lambda run: run[0]):
+        row_counts: Counter[int] = Counter()
+        for split, runs in groupby(self._runs(batches, row_counts), lambda run: run[0]):
             for _, first, rows in runs:
                 yield from stage_parts(check_rows(rows, first), split=split, vertex=self._vertex, first=first)
-        for split, count in seen.items():
+        for split, count in row_counts.items():
             counts = {"lines": pa.array([0]), "data_lines": pa.array([count])}
             yield from stage_parts([(COUNTS, counts)], split=split, vertex=self._vertex)
 
-    def _runs(self, batches: Iterable[pa.RecordBatch], seen: Counter[int]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    def _runs(self, batches: Iterable[pa.RecordBatch], counts: Counter[int]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         """Yield runs of consecutive rows of one split, each with the number of the split and of its first row."""
         from pyspark import TaskContext
 
@@ -166,13 +166,13 @@ class RowReader(Shipped):
                 continue
             if self._files is None:
                 split = split_number(task.partitionId() if task else 0, 0)
-                yield split, seen[split], batch
-                seen[split] += batch.num_rows
+                yield split, counts[split], batch
+                counts[split] += batch.num_rows
                 continue
             begin = 0
             for end in pc.run_end_encode(batch["file"]).run_ends.to_pylist():
                 split = split_number(self._files[path_of(batch["file"][begin].as_py(), is_encoded=True)], 0)
                 rows = batch.slice(begin, end - begin)
                 yield split, rows["row"][0].as_py(), rows.drop_columns(list(_PLACES))
-                seen[split] += end - begin
+                counts[split] += end - begin
                 begin = end

@@ -88,7 +88,7 @@ class _Host:
     def __init__(self, files: str) -> None:
         self._files = files
         self._cache = EngineCache()
-        self._known: dict[bytes, ShareSpec] = {}
+        self._specs: dict[bytes, ShareSpec] = {}
         self._calls = 0
         self._called_at = time.monotonic()
         self._lock = threading.Lock()
@@ -123,12 +123,12 @@ class _Host:
 
     def _receive_spec(self, call: _Call) -> ShareSpec:
         digest = call.receive()
-        if digest not in self._known:
+        if digest not in self._specs:
             call.answer(UNKNOWN)
             spec: ShareSpec = pickle.loads(call.receive())
-            self._known = {digest: spec}  # only the latest: a share may have many queries, and seldom has others
+            self._specs = {digest: spec}  # only the latest: a share may have many queries, and seldom has others
             return spec
-        return self._known[digest]
+        return self._specs[digest]
 
     @staticmethod
     def _answer(call: _Call, engine: LocalEngine, name: str, values: tuple[Any, ...]) -> None:

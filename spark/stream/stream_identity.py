@@ -163,22 +163,22 @@ def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query]
     A stream on Spark keeps nothing of edges that no query reads, so a query must have read every label of the added query,
     over a window that reaches as far back.
     """
-    kept = [reading for query in before for reading in readings_of(query)]
+    former = [reading for query in before for reading in readings_of(query)]
     for query in added:
         for reading in readings_of(query):
             bound = _lower_bound(reading, time)
-            for label in _labels([*kept, reading]):
+            for label in _labels([*former, reading]):
                 if not reading.labels.has(label):
                     continue
-                readers = [one for one in kept if one.labels.has(label)]
+                readers = [one for one in former if one.labels.has(label)]
                 if not readers:
-                    raise _refusal(query, f"edges that no query has read ({_label_text(label, kept, reading)})")
+                    raise _refusal(query, f"edges that no query has read ({_label_text(label, former, reading)})")
                 if min(_lower_bound(one, time) for one in readers) > bound:
                     longest = min(readers, key=lambda one: _lower_bound(one, time))
                     raise _refusal(
                         query,
-                        f"edges from {bound + 1} on ({_label_text(label, kept, reading)}), and the stream, which reads them "
-                        f"over {longest.window}, has them from {_lower_bound(longest, time) + 1} on",
+                        f"edges from {bound + 1} on ({_label_text(label, former, reading)}), and the stream, which reads "
+                        f"them over {longest.window}, has them from {_lower_bound(longest, time) + 1} on",
                     )
 
 
@@ -198,8 +198,8 @@ def _unnamed_label(named: set[str]) -> str:
     return max(named, default="") + "?"
 
 
-def _label_text(label: str, kept: Sequence[Any], reading: Any) -> str:
-    named = {one for each in (*kept, reading) for one in each.labels.named}
+def _label_text(label: str, former: Sequence[Any], reading: Any) -> str:
+    named = {one for each in (*former, reading) for one in each.labels.named}
     return f"label {label!r}" if label in named else "labels that nobody names"
 
 

@@ -1,4 +1,4 @@
-"""What the engine is compared with.
+"""Systems and algorithms that the engine is compared with.
 
     reevaluation                    the query evaluated anew over the window: by a search, a SPARQL store, DuckDB
     inverted_index                  TriC's baselines for thousands of patterns at once

@@ -58,7 +58,7 @@ class InvertedIndex:
     def __init__(self, *, incremental: bool, caching: bool) -> None:
         self._incremental = incremental
         self._caching = caching
-        self._asked: dict[str, _RegisteredQuery] = {}
+        self._queries: dict[str, _RegisteredQuery] = {}
         self._readers: dict[View, list[str]] = {}  # the inverted index
         self._views: dict[View, list[tuple[str, str]]] = {}
         self._tables: dict[View, _Tables] = {}
@@ -69,14 +69,14 @@ class InvertedIndex:
         different = tuple(dict.fromkeys(atoms))
         terms = dict.fromkeys(term for source, _, target in different for term in (source, target))
         variables = tuple(term for term in terms if _is_variable(term))
-        self._asked[name] = _RegisteredQuery(different, variables, covering_paths(different))
+        self._queries[name] = _RegisteredQuery(different, variables, covering_paths(different))
         for view in dict.fromkeys(map(_view_of, different)):
             self._readers.setdefault(view, []).append(name)
             self._views.setdefault(view, [])
             self._tables.setdefault(view, _Tables())
 
     def insert(self, edge: Edge) -> dict[str, set[Row]]:
-        """Let an edge come; the new solutions of each pattern that has some: values of its variables in order."""
+        """Insert an edge. Return the new solutions of each pattern that has some: values of its variables in order."""
         if edge in self._edges:
             return {}
         self._edges.add(edge)
@@ -90,39 +90,39 @@ class InvertedIndex:
                 affected |= dict.fromkeys(self._readers[view])
         found = {}
         for name in affected:
-            asked = self._asked[name]
-            if all(self._views[_view_of(atom)] for atom in asked.atoms) and (rows := self._solutions(asked, edge)):
+            query = self._queries[name]
+            if all(self._views[_view_of(atom)] for atom in query.atoms) and (rows := self._solutions(query, edge)):
                 found[name] = rows
         return found
 
-    def _solutions(self, asked: _RegisteredQuery, edge: Edge) -> set[Row]:
+    def _solutions(self, query: _RegisteredQuery, edge: Edge) -> set[Row]:
         """Compute the solutions of a pattern that use an edge."""
         if not self._incremental:
             results = []
-            for path in asked.paths:
+            for path in query.paths:
                 results.append(self._join(path, self._whole(path[0]), 0))
                 if not results[-1]:
                     return set()
             return {
-                tuple(binding[name] for name in asked.variables)
+                tuple(binding[name] for name in query.variables)
                 for binding in _join_rows(results)
-                if any(_image(atom, binding) == edge for atom in asked.atoms)
+                if any(_image(atom, binding) == edge for atom in query.atoms)
             }
         found: set[Row] = set()
         whole: dict[int, list[Binding]] = {}
-        for number, path in enumerate(asked.paths):
+        for number, path in enumerate(query.paths):
             for place, atom in enumerate(path):
                 first = _bind({}, atom, edge[0], edge[2]) if edge[1] == atom[1] else None
                 mine = [] if first is None else self._join(path, [first], place)
                 if not mine:
                     continue
                 results = [mine]
-                for other, others in enumerate(asked.paths):
+                for other, others in enumerate(query.paths):
                     if other != number:
                         if other not in whole:
                             whole[other] = self._join(others, self._whole(others[0]), 0)
                         results.append(whole[other])
-                found |= {tuple(binding[name] for name in asked.variables) for binding in _join_rows(results)}
+                found |= {tuple(binding[name] for name in query.variables) for binding in _join_rows(results)}
         return found
 
     def _whole(self, atom: Atom) -> list[Binding]:

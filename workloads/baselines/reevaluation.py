@@ -117,19 +117,19 @@ class BaselineProcess:
 
     def change(self, added: list[Edge], removed: list[Edge]) -> None:
         """Add and remove edges, untimed."""
-        self._ask("change", (added, removed), None)
+        self._request("change", (added, removed), None)
 
     def evaluate(self, added: list[Edge], removed: list[Edge], *, seconds: float) -> float:
         """Add and remove edges and evaluate; return the seconds of both. Raises `TimeIsUpError` beyond `seconds`."""
-        taken, _ = self._ask("evaluate", (added, removed), seconds)
-        return taken
+        seconds_taken, _ = self._request("evaluate", (added, removed), seconds)
+        return seconds_taken
 
     def pairs(self, *, seconds: float) -> Pairs:
         """Evaluate and return the pairs. Raises `TimeIsUpError`."""
-        _, found = self._ask("pairs", (), seconds)
+        _, found = self._request("pairs", (), seconds)
         return found
 
-    def _ask(self, request: str, arguments: tuple[Any, ...], seconds: float | None) -> Any:
+    def _request(self, request: str, arguments: tuple[Any, ...], seconds: float | None) -> Any:
         timer = threading.Timer(seconds, self._process.kill) if seconds is not None else None
         if timer is not None:
             timer.start()
@@ -342,7 +342,7 @@ def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int,
     store = pyoxigraph.Store()
     low, high = _bounds(times, window, first)
     store.bulk_extend(quads(low, high))
-    taken: list[float] = []
+    seconds_taken: list[float] = []
     moment = first
     while True:
         before, after = _bounds(times, window, moment)
@@ -352,10 +352,10 @@ def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int,
             store.remove(quad)
         store.extend(come)
         rows = len(list(store.query(text)))  # type: ignore[arg-type]
-        taken.append(time.process_time() - started)
+        seconds_taken.append(time.process_time() - started)
         low, high = before, after
-        if sum(taken) > seconds or moment + window.slide > times[-1]:
-            return Evaluation(seconds=taken, rows=rows, moment=moment)
+        if sum(seconds_taken) > seconds or moment + window.slide > times[-1]:
+            return Evaluation(seconds=seconds_taken, rows=rows, moment=moment)
         moment += window.slide
 
 
@@ -368,7 +368,7 @@ def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seco
         connection.register("given", table)
         connection.execute("CREATE TABLE stream AS SELECT * FROM given")
         times = table["timestamp"].to_numpy()
-        taken: list[float] = []
+        seconds_taken: list[float] = []
         moment = first
         while True:
             bound = window.lower_bound(moment)
@@ -376,9 +376,9 @@ def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seco
             found = connection.execute(
                 f"WITH tuples AS (SELECT * FROM stream WHERE timestamp > {bound} AND timestamp <= {moment}) {sql}"
             ).fetchnumpy()
-            taken.append(time.process_time() - started)
-            if sum(taken) > seconds or moment + window.slide > times[-1]:
-                return Evaluation(seconds=taken, rows=len(next(iter(found.values()))), moment=moment)
+            seconds_taken.append(time.process_time() - started)
+            if sum(seconds_taken) > seconds or moment + window.slide > times[-1]:
+                return Evaluation(seconds=seconds_taken, rows=len(next(iter(found.values()))), moment=moment)
             moment += window.slide
 
 

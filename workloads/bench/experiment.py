@@ -1,4 +1,4 @@
-"""What every experiment has in common: settings, records, columns, the table, and the files NAME.json and NAME.png."""
+"""The common parts of experiments: settings, records, columns, the table, and the files NAME.json and NAME.png."""
 
 from __future__ import annotations
 

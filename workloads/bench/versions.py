@@ -280,22 +280,22 @@ def _of_stream(
 def _behind_window(rest: Callable[[Inputs], Result]) -> Callable[[Inputs], Result]:
     """Single tuples from the middle of a stream on, in a window that is full by then."""
 
-    def made(inputs: Inputs) -> Result:
+    def measure_once(inputs: Inputs) -> Result:
         stream = inputs.stream("stackoverflow")
         first = len(stream) // 2
         times = stream.table["timestamp"].to_numpy()
         begin = int((times < times[first] - stream.window.size).sum())
         return {**rest(inputs), "begin": min(begin, first), "first": first, "calls": min(_CALLS, len(stream) - first)}
 
-    return made
+    return measure_once
 
 
 def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Result]:
-    def made(inputs: Inputs) -> Result:
+    def measure_once(inputs: Inputs) -> Result:
         options = ["--input", inputs.one_tuple(), "--window", "10", "--slide", "1", "--quiet"] if is_run else []
         return {"arguments": [*arguments, *options]}
 
-    return made
+    return measure_once
 
 
 class Turns:

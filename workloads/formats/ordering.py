@@ -25,19 +25,19 @@ def sort_by_time(batches: Iterable[pa.RecordBatch], *, run_rows: int = RUN_ROWS)
     Reads everything before the first row comes out.  O(n log n), less where the input is nearly sorted; memory: a run
     (and a batch of each run, while they are merged).
     """
-    held: list[pa.RecordBatch] = []
+    run: list[pa.RecordBatch] = []
     rows = 0
     with tempfile.TemporaryDirectory(prefix="rpq-sort-") as folder:
         runs: list[Path] = []
         for batch in batches:
-            held.append(batch)
+            run.append(batch)
             rows += batch.num_rows
             if rows >= run_rows:
                 runs.append(Path(folder) / f"{len(runs)}.arrows")
-                _write(runs[-1], _sort(held))
-                held, rows = [], 0
-        last = _slices(_sort(held)) if held else iter(())
-        del held
+                _write(runs[-1], _sort(run))
+                run, rows = [], 0
+        last = _slices(_sort(run)) if run else iter(())
+        del run
         # A run is sorted, so its rows stand at their own timestamps: merging by heads is merging by time.
         yield from merge_by_heads([*map(_read, runs), last]) if runs else last
 

@@ -100,24 +100,24 @@ class _Graph:
 
     def __init__(self, edges: Iterable[Edge]) -> None:
         self.edges = list(edges)
-        self.around: dict[str, list[tuple[str, str, bool]]] = {}
+        self.neighbours: dict[str, list[tuple[str, str, bool]]] = {}
         """Of a vertex: its neighbours, with the label, and whether the edge leads to them."""
         self.lists: dict[tuple[str, str, bool], list[str]] = {}
-        self.between: dict[tuple[str, str], str] = {}
+        self.labels: dict[tuple[str, str], str] = {}
         self.known = set(self.edges)
         self.alike: dict[tuple[str, bool], list[str]] = {}
         """Group vertices by their first edge, which distinguishes persons from places."""
         for source, label, target in self.edges:
-            self.between.setdefault((source, target), label)
+            self.labels.setdefault((source, target), label)
             for near, far, out in ((source, target, True), (target, source, False)):
-                if near not in self.around:
+                if near not in self.neighbours:
                     self.alike.setdefault((label, out), []).append(near)
-                self.around.setdefault(near, []).append((far, label, out))
+                self.neighbours.setdefault(near, []).append((far, label, out))
                 self.lists.setdefault((near, label, out), []).append(far)
 
     def like(self, vertex: str) -> list[str]:
         """Vertices of the same sort."""
-        _, label, out = self.around[vertex][0]
+        _, label, out = self.neighbours[vertex][0]
         return self.alike[label, out]
 
     def count(self, drawn: PatternQuery, most: int) -> int:
@@ -143,7 +143,7 @@ class _Graph:
             ]
             if not reached:
                 _, label, _ = waiting[0]
-                reached = [(0, self.alike.get((label, True), [*self.around]), waiting[0][0])]
+                reached = [(0, self.alike.get((label, True), [*self.neighbours]), waiting[0][0])]
             _, found, place = min(reached)
             total = 0
             for vertex in found:
@@ -172,14 +172,14 @@ def _draw(
     else:
         vertices, atoms = [chance.choice(graph.edges)[chance.choice((0, 2))]], []
         constants = [chance.random() < _OF_CHAINS]
-    if any(vertex not in graph.around for vertex in vertices):
+    if any(vertex not in graph.neighbours for vertex in vertices):
         return None
     if kind == "cycle":
         return _cycle(graph, chance, vertices[0], size)
     while len(atoms) < size:
         place = 0 if kind == "star" else len(vertices) - 1
-        around = graph.around[vertices[place]]
-        fresh = [step for step in chance.sample(around, min(8, len(around))) if step[0] not in vertices]
+        neighbours = graph.neighbours[vertices[place]]
+        fresh = [step for step in chance.sample(neighbours, min(8, len(neighbours))) if step[0] not in vertices]
         if not fresh:
             break
         far, label, out = fresh[0]
@@ -194,8 +194,8 @@ def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> Patte
     vertices = [start]
     atoms: list[tuple[int, str, int]] = []
     for _ in range(chance.randint(1, max(1, min(size - 1, 4)))):
-        around = graph.around[vertices[-1]]
-        fresh = [step for step in chance.sample(around, min(8, len(around))) if step[0] not in vertices]
+        neighbours = graph.neighbours[vertices[-1]]
+        fresh = [step for step in chance.sample(neighbours, min(8, len(neighbours))) if step[0] not in vertices]
         if not fresh:
             break
         far, label, out = fresh[0]
@@ -205,19 +205,19 @@ def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> Patte
     last = len(vertices) - 1
     if last > 1:
         for here, there in ((last, 0), (0, last)):
-            if (closing := graph.between.get((vertices[here], vertices[there]))) is not None:
+            if (closing := graph.labels.get((vertices[here], vertices[there]))) is not None:
                 return _close(chance, vertices, [*atoms, (here, closing, there)])
-    near, far_end = sorted((0, last), key=lambda place: len(graph.around[vertices[place]]))
-    around = graph.around[vertices[near]]
-    if last > 0 and len(around) <= 300:
-        for vertex, label, out in chance.sample(around, len(around)):
+    near, far_end = sorted((0, last), key=lambda place: len(graph.neighbours[vertices[place]]))
+    neighbours = graph.neighbours[vertices[near]]
+    if last > 0 and len(neighbours) <= 300:
+        for vertex, label, out in chance.sample(neighbours, len(neighbours)):
             if vertex in vertices:
                 continue
             new = len(vertices)
             first = (near, label, new) if out else (new, label, near)
             for here, there in ((new, far_end), (far_end, new)):
                 ends = (vertex, vertices[far_end]) if here == new else (vertices[far_end], vertex)
-                if (second := graph.between.get(ends)) is not None:
+                if (second := graph.labels.get(ends)) is not None:
                     return _close(chance, [*vertices, vertex], [*atoms, first, (here, second, there)])
     return None
 

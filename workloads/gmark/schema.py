@@ -27,7 +27,7 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Distribution:
-    """How many edges a vertex has: `kind` "uniform" or "gaussian" with that mean, or "zipfian" with that exponent."""
+    """The distribution of vertex degrees: `kind` "uniform" or "gaussian" with a mean, or "zipfian" with an exponent."""
 
     kind: str
     mean: float = 1.0

@@ -68,7 +68,7 @@ def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> O
         say(f"{known['name']} …")
         query = rpq.Query(named_queries.named_query(known["name"], stream.queries), window=stream.window)
         record = {"query": known["name"], **measure_query(query, stream, settings)}
-        records.append(record | (_beside(record, known, others) if is_whole else {}))
+        records.append(record | (_comparison(record, known, others) if is_whole else {}))
     expected = [record["rows_as_expected"] for record in records if record.get("rows_as_expected") is not None]
     facts: dict[str, Any] = {
         "others": others["source"],
@@ -128,18 +128,18 @@ def figure_text(figure: Any) -> float | str | None:
     return f"> {figure['minimum']:g}"
 
 
-def _beside(record: Record, known: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
+def _comparison(record: Record, known: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
     """Return the figures of others for a query, and the ratios to them."""
-    beside: Record = {}
+    comparison: Record = {}
     if "rows" in known:
-        beside |= {"rows_expected": known["rows"], "rows_as_expected": known["rows"] == record["rows_added"]}
+        comparison |= {"rows_expected": known["rows"], "rows_as_expected": known["rows"] == record["rows_added"]}
     for system, seconds in known.get("seconds", {}).items():
-        beside[f"{system}_seconds"] = figure_text(seconds)
+        comparison[f"{system}_seconds"] = figure_text(seconds)
     for seconds in others.get("seconds", {}).values():
-        beside["others_seconds"] = figure_text(seconds)
-    beside["LM-SRPQ_mb"] = known.get("resident_mb")
-    beside["sketch_ratio"] = measure.ratio(record["engine_seconds"], known.get("seconds", {}).get("sketch"))
-    return beside
+        comparison["others_seconds"] = figure_text(seconds)
+    comparison["LM-SRPQ_mb"] = known.get("resident_mb")
+    comparison["sketch_ratio"] = measure.ratio(record["engine_seconds"], known.get("seconds", {}).get("sketch"))
+    return comparison
 
 
 def stream_of(dataset: str, settings: Settings, say: Say) -> Stream:

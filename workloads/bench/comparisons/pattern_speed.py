@@ -295,7 +295,7 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
         "kernels_mb": resident.kernels / MEGABYTE,
         "names_mb": run.names_bytes / MEGABYTE,
         "row_buffer_mb": run.buffer_bytes / MEGABYTE,
-        **(_beside(run, known, sketched, counted) if is_whole else {}),
+        **(_comparison(run, known, sketched, counted) if is_whole else {}),
     }
 
 
@@ -309,19 +309,19 @@ def _latencies(runs: Sequence[Stages]) -> dict[str, float]:
     return {name: min(run.latency_us[name] for run in runs) for name in runs[0].latency_us}
 
 
-def _beside(run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]) -> Record:
+def _comparison(run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]) -> Record:
     """Return the figures of others, and the ratios to them."""
     expected = known["enter"], known["leave"]
     found = {(run.rows_added, run.rows_removed), *((one.rows_added, one.rows_removed) for one in sketched)}
-    beside: Record = {"rows_as_expected": found == {expected}}
-    beside |= {f"{name}_seconds": known["seconds"][name] for name in ENGINES}
-    beside["quoted_sketch_seconds"] = known["seconds"]["sketch"]
+    comparison: Record = {"rows_as_expected": found == {expected}}
+    comparison |= {f"{name}_seconds": known["seconds"][name] for name in ENGINES}
+    comparison["quoted_sketch_seconds"] = known["seconds"]["sketch"]
     if sketched:
         best = min(one.seconds for one in sketched)
-        beside["sketch_seconds"] = best
-        beside["sketch_mb"] = min(one.megabytes for one in sketched)
-        beside["sketch_ratio"] = measuring.ratio(min(stages.kernels for stages in counted), best)
-    return beside
+        comparison["sketch_seconds"] = best
+        comparison["sketch_mb"] = min(one.megabytes for one in sketched)
+        comparison["sketch_ratio"] = measuring.ratio(min(stages.kernels for stages in counted), best)
+    return comparison
 
 
 def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings) -> Record:

@@ -205,15 +205,15 @@ def measure(settings: Settings, say: Say) -> Outcome:
     records: list[Record] = []
     streams: dict[str, dict[str, Any]] = {}
     seconds: dict[str, float] = {}
-    for asked in QUESTIONS:
-        if asked.name not in wanted:
+    for question in QUESTIONS:
+        if question.name not in wanted:
             continue
-        say(f"{asked.name} …")
-        stream = asked.stream(window, settings.seed)
+        say(f"{question.name} …")
+        stream = question.stream(window, settings.seed)
         streams[stream.name] = stream.describe()
-        record, seconds[asked.name] = _measure_question(asked, stream, settings, say)
-        if asked.beside in seconds:
-            record["beside_ratio"] = seconds[asked.name] / seconds[str(asked.beside)]
+        record, seconds[question.name] = _measure_question(question, stream, settings, say)
+        if question.beside in seconds:
+            record["beside_ratio"] = seconds[question.name] / seconds[str(question.beside)]
         records.append(record)
     checks = {"the answers are those of pyoxigraph and DuckDB": all(record["agree"] for record in records)}
     return Outcome(records=records, streams=list(streams.values()), checks=checks, facts=_goals(records))
@@ -224,36 +224,36 @@ def _goals(records: list[Record]) -> dict[str, str]:
     known = {one.name: one for one in QUESTIONS}
     found = {}
     for record in records:
-        asked = known[record["query"]]
-        if asked.goal is not None:
-            part = record["tuples_per_second"] / asked.goal
-            found[asked.name] = f"{part:.2f} of its goal of {asked.goal:,.0f} tuples a second"
-        elif asked.most is not None and "beside_ratio" in record:
-            found[asked.name] = f"{record['beside_ratio']:.2f} times its join, of {asked.most:g} at most"
+        question = known[record["query"]]
+        if question.goal is not None:
+            part = record["tuples_per_second"] / question.goal
+            found[question.name] = f"{part:.2f} of its goal of {question.goal:,.0f} tuples a second"
+        elif question.most is not None and "beside_ratio" in record:
+            found[question.name] = f"{record['beside_ratio']:.2f} times its join, of {question.most:g} at most"
     return found
 
 
-def _measure_question(asked: Question, stream: Stream, settings: Settings, say: Say) -> tuple[Record, float]:
-    query = rpq.Query(asked.text, window=stream.window, semantics="explicit", name=asked.name)
+def _measure_question(question: Question, stream: Stream, settings: Settings, say: Say) -> tuple[Record, float]:
+    query = rpq.Query(question.text, window=stream.window, semantics="explicit", name=question.name)
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
     cpu = min(run.cpu_seconds for run in runs)
     times = stream.table["timestamp"].to_numpy()
     slides = max(1, (int(times[-1]) - int(times[0])) // stream.window.slide)
     record: Record = {
-        "query": asked.name,
-        "about": asked.about,
+        "query": question.name,
+        "about": question.about,
         "edges": len(stream) // 2,
         "rows": runs[0].rows_added + runs[0].rows_removed,
         "tuples_per_second": len(stream) / cpu,
-        "goal": asked.goal,
+        "goal": question.goal,
         "slide_ms": cpu / slides * 1e3,
     }
     middle = (int(times[len(times) // 2]) // stream.window.slide + 1) * stream.window.slide
     evaluations: dict[str, Callable[[], Evaluation]] = {
         "pyoxigraph": lambda: by_pyoxigraph(
-            asked.text, stream.table, stream.window, first=middle, seconds=settings.seconds / 6
+            question.text, stream.table, stream.window, first=middle, seconds=settings.seconds / 6
         ),
-        "duckdb": lambda: by_duckdb(asked.sql, stream.table, stream.window, first=middle, seconds=settings.seconds / 6),
+        "duckdb": lambda: by_duckdb(question.sql, stream.table, stream.window, first=middle, seconds=settings.seconds / 6),
     }
     agreements = []
     for name, evaluate in evaluations.items():
@@ -272,7 +272,7 @@ def _measure_question(asked: Question, stream: Stream, settings: Settings, say: 
     if record["answers"]:
         record["bytes_per_answer"] = resident_memory(query, stream).beyond_kernels / record["answers"]
     if "event" in stream.table.column_names:
-        record |= _events_alone(asked, stream, settings)
+        record |= _events_alone(question, stream, settings)
     return record, cpu
 
 
@@ -300,12 +300,12 @@ def _operator_memory(engine: rpq.Engine, query: rpq.Query) -> Record:
     return {"bindings_kept": bindings, "bytes_per_binding": size / bindings, "operators": operators}
 
 
-def _events_alone(asked: Question, stream: Stream, settings: Settings) -> Record:
+def _events_alone(question: Question, stream: Stream, settings: Settings) -> Record:
     """Measure each event as a graph by itself, and pyoxigraph on a store for each of a sample of them."""
     events = len(set(stream.table["event"].to_pylist()))
     taken = []
     for _ in range(settings.repeat):
-        engine = rpq.Engine(rpq.Query(asked.text, name=asked.name, window=rpq.UnboundedWindow()), events="alone")
+        engine = rpq.Engine(rpq.Query(question.text, name=question.name, window=rpq.UnboundedWindow()), events="alone")
         started = time.process_time()
         for batch in stream.batches():
             engine.push(batch, collect=False)
@@ -322,7 +322,7 @@ def _events_alone(asked: Question, stream: Stream, settings: Settings) -> Record
     seconds = []
     for event in some:
         moment = event["timestamp"][0].as_py()
-        seconds.append(sum(by_pyoxigraph(asked.text, event, alone, first=moment, seconds=0).seconds))
+        seconds.append(sum(by_pyoxigraph(question.text, event, alone, first=moment, seconds=0).seconds))
     return found | {"event_ratio": sum(seconds) / len(seconds) / (best / events)}
 
 

@@ -49,10 +49,10 @@ def through_server(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, flo
             follower = http.client.HTTPConnection(address, timeout=600)
             follower.request("GET", "/changes")
             response = follower.getresponse()
-            begun = threading.Event()
-            reader = threading.Thread(target=_follow, args=(response, clock, begun), daemon=True)
+            started = threading.Event()
+            reader = threading.Thread(target=_follow, args=(response, clock, started), daemon=True)
             reader.start()
-            begun.wait(START_SECONDS)
+            started.wait(START_SECONDS)
             poster = http.client.HTTPConnection(address, timeout=600)
             _post(poster, [b'{"source":"-","target":"-","label":"-","timestamp":0}'])  # what is done the first time is done
             seconds = _post_paced(poster, lines, rate, clock)
@@ -103,13 +103,13 @@ def _post_paced(poster: http.client.HTTPConnection, lines: Sequence[bytes], rate
     return (time.perf_counter_ns() - began) / 1e9
 
 
-def _follow(response: http.client.HTTPResponse, clock: Clock, begun: threading.Event) -> None:
+def _follow(response: http.client.HTTPResponse, clock: Clock, started: threading.Event) -> None:
     kind = b""
     for line in response:
         if line.startswith(b"event: "):
             kind = line[7:].strip()
             if kind == b"start":
-                begun.set()
+                started.set()
         elif line.startswith(b"data: ") and kind == b"changes":
             at = time.perf_counter_ns()
             for change in json.loads(line[6:])["changes"]:

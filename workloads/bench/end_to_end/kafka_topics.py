@@ -50,7 +50,7 @@ class KafkaTopics:
 
         self.brokers = brokers
         self._admin = AdminClient({"bootstrap.servers": brokers})
-        self._made: list[str] = []
+        self._topics: list[str] = []
 
     def new(self) -> str:
         """Make one."""
@@ -59,7 +59,7 @@ class KafkaTopics:
         topic = f"rpq-bench-{uuid.uuid4().hex[:12]}"
         for made in self._admin.create_topics([NewTopic(topic, 1, 1)]).values():
             made.result()
-        self._made.append(topic)
+        self._topics.append(topic)
         return topic
 
     def uri(self, topic: str) -> str:
@@ -69,7 +69,7 @@ class KafkaTopics:
     def close(self) -> None:
         """Remove them, and those that others made for them."""
         known = self._admin.list_topics(timeout=30).topics
-        gone = [topic for topic in known if any(made in topic for made in self._made)]
+        gone = [topic for topic in known if any(made in topic for made in self._topics)]
         for removed in self._admin.delete_topics(gone).values() if gone else ():
             removed.result()
 
@@ -91,7 +91,7 @@ class RowsOfTopic(threading.Thread):
     def __init__(self, brokers: str, topic: str, clock: Clock) -> None:
         super().__init__(daemon=True)
         self._brokers, self._topic, self._clock = brokers, topic, clock
-        self.begun, self.over = threading.Event(), threading.Event()
+        self.started, self.over = threading.Event(), threading.Event()
         self.pairs: set[tuple[str, str]] = set()
 
     def run(self) -> None:
@@ -106,7 +106,7 @@ class RowsOfTopic(threading.Thread):
                 at = time.perf_counter_ns()
                 row = json.loads(message.value())
                 if row["timestamp"] < 0:
-                    self.begun.set()
+                    self.started.set()
                     continue
                 self._clock.record(row["timestamp"], at)
                 self.pairs.add((row["source"], row["target"]))
@@ -138,7 +138,7 @@ def through_topics(
             reader.start()
             send(PROBE)
             until = time.monotonic() + START_SECONDS
-            while not reader.begun.wait(0.1):
+            while not reader.started.wait(0.1):
                 if process.poll() is not None or time.monotonic() > until:
                     raise RuntimeError(f"{' '.join(process.args)}: gives no row: {_end_of(log.name)}")  # type: ignore[arg-type]
             began = clock.last = time.monotonic()
