@@ -289,12 +289,12 @@ def test_what_lies_around_a_column_is_divided(monkeypatch, text: str):
 
 def test_what_spark_cannot_divide_is_said():
     chain = query("?x a ?y . ?y b ?z")
-    assert describe_division(chain) == "divided by ?y: a share sees the edges at its own vertices alone"
-    by_roots = "divided by the roots of the trees of its paths: a share sees all edges that are read"
+    assert describe_division(chain) == "divided by ?y: a share sees only the edges at its own vertices"
+    by_roots = "divided by the roots of the trees of its paths: a share sees all edges that the query reads"
     assert describe_division(query("a/b*")) == by_roots
     warning = str(division_warning(query(chain.name, select=("x", "z"))))
-    assert "?y, which stands in all atoms, is no column: select it" in warning
-    assert "no variable stands in all atoms" in str(division_warning(query("?x a ?y . ?y b ?z . ?z a ?u")))
+    assert "?y, which occurs in all atoms, is not a column: select it" in warning
+    assert "no variable occurs in all atoms" in str(division_warning(query("?x a ?y . ?y b ?z . ?z a ?u")))
     assert "it has a path (a+)" in str(division_warning(query("?x a+ ?y")))
     pytest.importorskip("rdflib")
     question = "SELECT ?x WHERE { ?x <a> ?y . ?y <b> ?z }"
