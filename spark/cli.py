@@ -172,10 +172,10 @@ _session_options = shared.combine_options(
         "py_files",
         multiple=True,
         metavar="FILE",
-        help="Wheels or zips for the executors, such as this package if they lack it. Can be repeated.",
+        help="Wheels or zips for the executors, e.g. this package. Can be repeated.",
     ),
     click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Settings of Spark; can be repeated."),
-    click.option("--log", metavar="FILE", help="File for Spark's messages.  [default: a temporary file, kept after a failure]"),
+    click.option("--log", metavar="FILE", help="File for Spark's messages.  [default: temporary, kept after a failure]"),
     shared.stats(),
     shared.quiet,
 )
