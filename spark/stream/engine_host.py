@@ -336,7 +336,7 @@ def _connect_or_start(folder: str, number: int) -> Connection:
 
 
 def _connect(address: str) -> Connection:
-    """Return a connection to a process of this user.  Raises `OSError` if there is no process, or if it is another user's."""
+    """Return a connection to a process of this user.  Raises `OSError` if there is none, or it is another user's."""
     connection = Client(f"\0{address}", family="AF_UNIX")
     if peer_user(connection) != os.getuid():
         connection.close()
