@@ -203,7 +203,7 @@ def test_lines_with_other_names_and_with_times(session, mounted, tmp_path):
         pipeline.prepare(session, inputs[0].replace(mounted, str(tmp_path)), f"{tmp_path}/other", **wrong)
     with pytest.raises(rpq.InputError, match="column 'fom': is missing; .*did you mean 'from'"):
         pipeline.prepare(session, inputs[0], f"{mounted}/other", **wrong)
-    with pytest.raises(PipelineError, match="columns and label are for Parquet, data frames and the format 'edges'"):
+    with pytest.raises(PipelineError, match="columns and label apply to Parquet, data frames and the format 'edges'"):
         pipeline.prepare(session, inputs[0], f"{mounted}/other", format="stackoverflow", **names)
     (tmp_path / "in" / "naive.csv").write_text("at,to,op,from\n2024-05-01,x,+,y\n")
     with pytest.raises(rpq.InputError, match=r"naive\.csv: its times have no zone, but those of .*0\.csv have one"):

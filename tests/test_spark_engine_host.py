@@ -314,7 +314,7 @@ def test_one_that_ends_in_a_call_is_told_of(folder, parent):
         engine.build(None, None)
         (host,) = hosts(parent.pid)
         os.kill(host, signal.SIGKILL)
-        with pytest.raises(PipelineError, match="has ended; its next task builds the engine again"):
+        with pytest.raises(PipelineError, match="has ended; the next task of the share rebuilds the engine"):
             rows_of(engine, 0)
     with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)

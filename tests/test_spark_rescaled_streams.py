@@ -149,7 +149,7 @@ def test_the_command_from_two_shares_to_five_to_one(tmp_path):
         arrives(tmp_path / "in", number)
     call("stream", "--queries", before, *places)
     wanted += local_rows(engine, range(3, 14))
-    assert "'b', which is not asked now" in call("stream", "--queries", after, *places, status=1)
+    assert "'b', which is missing now" in call("stream", "--queries", after, *places, status=1)
     told = call("rescale", tmp_path / "state", "--partitions", 1, "--queries", after)
     assert "5 before, 1 now" in told and "new         a+/b" in told and "gone        b" in told
     wanted.update(map(tuple, engine.register(AFTER[1]).rows()))

@@ -216,7 +216,7 @@ def test_windows_that_the_stream_did_not_keep():
     refuse_missing_edges([query("a/b", size=9, slide=1), query("b", size=10, slide=5)], before, time=12)
     with pytest.raises(PipelineError, match=r"'a/c'.*that no query has read \(label 'c'\)"):
         refuse_missing_edges([query("a/c", size=5, slide=1)], before, time=12)
-    with pytest.raises(PipelineError, match=r"'!a'.*\(labels that nobody names\)"):
+    with pytest.raises(PipelineError, match=r"'!a'.*\(labels that no query names\)"):
         refuse_missing_edges([query("!a", size=5, slide=1)], before, time=12)
     with pytest.raises(PipelineError, match=r"edges from -9 on \(label 'b'\), and the stream.* has them from 1 on"):
         refuse_missing_edges([query("a/b", size=20, slide=5)], before, time=12)
