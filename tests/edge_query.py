@@ -16,10 +16,11 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
 from rpq.queries import kinds
-from rpq.queries.protocol import COUNTS, Division, Figures, Resources, RunningQuery
+from rpq.queries.protocol import Division, Figures, Resources, RunningQuery
 from rpq.queries.readings import LabelSet
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import Window
@@ -67,7 +68,7 @@ class EdgesWorker:
         self.is_own = np.ones(0, bool)  # a vertex
         self.held: dict[int, tuple[int, int, int]] = {}  # an edge: source, target, absolute slide
         self.time: int | None = None
-        self.counts = dict.fromkeys(COUNTS, 0)
+        self.counts = dict.fromkeys(OUTCOMES, 0)
         self.rows = np.zeros(2, np.int64)
         self.events: list[tuple[int, int, int, list[tuple[int, int]]]] = []
 
@@ -228,7 +229,7 @@ class RunningEdges(RunningQuery):
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         load()
         for worker in self.workers:
-            worker.counts = {name: saved["counts"][name].whole(0) for name in COUNTS}
+            worker.counts = {name: saved["counts"][name].whole(0) for name in OUTCOMES}
         self.workers[0].rows = np.array([count.whole(0) for count in saved["rows"].tuple_of(2)], np.int64)
 
 

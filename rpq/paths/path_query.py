@@ -18,11 +18,12 @@ from rpq.paths.path import Path, path_of, paths_of
 from rpq.paths.path_trees import PathTrees
 from rpq.paths.sharing import shared_key
 from rpq.queries.kinds import Kind, path_query_json, read_path_query
-from rpq.queries.protocol import COUNTS, Division, Figures, Overrun, Resources, RunningQuery
+from rpq.queries.protocol import Division, Figures, Overrun, Resources, RunningQuery
 from rpq.queries.query import PatternQuery, Query, Vertex
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
@@ -255,14 +256,14 @@ class PathQuery(RunningQuery):
     def saved(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
         latency = self._latency()
         return {
-            "counters": dict(zip((*_ROWS, *COUNTS), (*self.rows().tolist(), *self._counts()), strict=True)),
+            "counters": dict(zip((*_ROWS, *OUTCOMES), (*self.rows().tolist(), *self._counts()), strict=True)),
             "latency": [(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
             "figures": {name: self._figure(name) for name in _FIGURES},
             "set_aside": [(name_of(root), size) for index in self.workers for root, size in index.aside.items()],
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
-        counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *COUNTS)}
+        counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *OUTCOMES)}
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
             latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
@@ -273,7 +274,7 @@ class PathQuery(RunningQuery):
         load()
         if len(self.set_aside()) < len(aside):
             raise Damage("a root is set aside that meets no conflict")
-        self._reader.counted_before = self._trees.counted() - np.array([counters[name] for name in COUNTS], np.int64)
+        self._reader.counted_before = self._trees.counted() - np.array([counters[name] for name in OUTCOMES], np.int64)
         self._reader.latency_before = self._trees.latency() - latency
         self._trees.set_rows(self._reader, [counters[name] for name in _ROWS])
         for i, index in enumerate(self.workers):
@@ -282,7 +283,7 @@ class PathQuery(RunningQuery):
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _counts(self) -> list[int]:
-        """Return what became of tuples since it was registered, in the order of `COUNTS`."""
+        """Return what became of tuples since it was registered, in the order of `OUTCOMES`."""
         counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
         return counts
 

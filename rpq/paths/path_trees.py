@@ -27,16 +27,17 @@ from rpq.paths.program import Compiled
 from rpq.paths.roots import NamedRoots
 from rpq.paths.sharing import Sharer
 from rpq.paths.simple.simple_judge import judge_for
-from rpq.queries.protocol import COUNTS, SEVERAL, Division, Guard, Resources
+from rpq.queries.protocol import SEVERAL, Division, Guard, Resources
 from rpq.queries.query import Query, Vertex
 from rpq.results.delta import Delta
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.vertices import VertexDictionary
 
 _NO_PAIRS = np.zeros(0, np.int64)
-_COUNTS = np.array([getattr(layout, name) for name in COUNTS])
+_OUTCOMES = slice(layout.OUTCOMES, layout.OUTCOMES + len(OUTCOMES))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -49,7 +50,7 @@ class Reader:
     roots: Collection[Vertex] | None
     guard: Guard
     counted_before: np.ndarray
-    """What the trees had counted when it came, in the order of `COUNTS`."""
+    """What the trees had counted when it came, in the order of `Outcome`."""
     latency_before: np.ndarray
     to_load: list[np.ndarray] = field(default_factory=list)
     """The roots whose trees each index has to have when the query is loaded."""
@@ -423,13 +424,13 @@ class PathTrees:
         return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
 
     def counted(self) -> np.ndarray:
-        """Return the counts of tuples, which all indexes have in common, in the order of `COUNTS`."""
-        return self.workers[0].state[_COUNTS].copy()
+        """Return the counts of tuples, which all indexes have in common, in the order of `Outcome`."""
+        return self.workers[0].state[_OUTCOMES].copy()
 
     def latency(self) -> np.ndarray:
         """Return tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
         index = self.workers[0]
-        state = index.state[_COUNTS].tobytes()
+        state = index.state[_OUTCOMES].tobytes()
         if self._latency_copy is None or self._latency_copy[0] != state:
             self._latency_copy = state, index.index.latency.copy()
         return self._latency_copy[1]

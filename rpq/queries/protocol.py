@@ -110,9 +110,6 @@ SEVERAL = -1
 Telling = Literal["changes", "enter", "leave", "whole"]
 """What a report tells: what has changed since the last one, of that what enters or leaves, or the whole answer."""
 
-COUNTS = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
-"""What becomes of a tuple, for one query: the names under which it is counted."""
-
 
 _NO_WITNESS = "has_witnesses says that there are none"
 
@@ -185,7 +182,7 @@ class Overrun(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The counts of one running query, and what it holds now; `counts` are in the order of `COUNTS`."""
+    """The counts of one running query, and what it holds now; `counts` are in the order of `rpq.stream.outcomes.Outcome`."""
 
     counts: tuple[int, ...]
     added: int

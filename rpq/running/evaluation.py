@@ -28,7 +28,8 @@ from rpq.running.retention import WindowContents
 from rpq.running.running_queries import RunningQueries
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
-from rpq.stream.snapshot import LATE, Edges, SnapshotGraph
+from rpq.stream.outcomes import LATE
+from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.window import Window
 

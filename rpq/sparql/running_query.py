@@ -25,7 +25,7 @@ from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathConten
 from rpq.patterns.relations.shared_relations import Content
 from rpq.patterns.rows.delivered import PartRows, Place
 from rpq.queries.kinds import Kind, read_window, window_json
-from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Telling, Worker
+from rpq.queries.protocol import Figures, Overrun, Resources, RunningQuery, Telling, Worker
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.sparql.algebra import Reporting
@@ -39,6 +39,7 @@ from rpq.sparql.network.term_ids import FIRST, TermIds
 from rpq.sparql.query import SparqlQuery
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
@@ -374,7 +375,7 @@ class RunningSparql(RunningQuery):
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         relations = self._reads.path_relations
         return {
-            "counters": dict(zip(COUNTS, self._reads.counts, strict=True)),
+            "counters": dict(zip(OUTCOMES, self._reads.counts, strict=True)),
             "rows": self._rows.tolist(),
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._origin,
@@ -382,7 +383,7 @@ class RunningSparql(RunningQuery):
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
+        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in OUTCOMES]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
