@@ -69,7 +69,6 @@ class RunningWindowed(RunningQuery):
     """The pattern while it runs."""
 
     question: WindowedPattern
-    workers: Sequence[Any] = ()
     needs_room = False
     has_witnesses = False
 

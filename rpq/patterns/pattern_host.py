@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,8 +65,10 @@ class _EnoughError(Exception):
 class PatternHost:
     """The relations and plans of all pattern queries of an engine.
 
-    It runs like a worker of the crew and is not thread-safe.
+    It is its own worker, and not thread-safe.
     """
+
+    needs_room = True
 
     def __init__(self, resources: Resources) -> None:
         capacity = resources.capacity
@@ -81,7 +84,8 @@ class PatternHost:
         self.first: np.ndarray | None = None
         """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
         self.vertex_room = 0
-        self.keeps_rows = True
+        self._counts_only = False  # whether rows are not kept
+        self.workers = (self,)
         self.division = Division(1, resources.share)  # threads do not divide it
         self.is_own = np.ones(0, bool)
         """Which vertices belong to this share; the first column of a row, or that of its centre, decides."""
@@ -309,7 +313,7 @@ class PatternHost:
         output = live.output
         is_of_stream = self._sink is self._delivered
         # Only the values of rows tell which of them belong to a share.
-        only_counts = is_of_stream and not self.keeps_rows and self.division.is_whole
+        only_counts = is_of_stream and self._counts_only and self.division.is_whole
         some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
         self._sink.take(output, parts=some)
         if not is_of_stream:
@@ -386,7 +390,7 @@ class PatternHost:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
-        self._is_by_tuple = details.first is None
+        self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
         count = len(chunk.timestamp)
         # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
         both = tuples if details.named is None else details.named_view
@@ -407,14 +411,14 @@ class PatternHost:
         """Whether the last chunk changed rows of parts."""
         return bool(len(self._delivered))
 
-    def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        """Return the rows of the last chunk by the name of the query, only those `before` a tuple of it if given.
+    def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows of the last chunk by the number of the query, only those `before` a tuple of it if given.
 
         To be called once a chunk.
         """
         deltas = self._deltas_of(self._delivered, before=before)
         self._delivered.clear()
-        return deltas
+        return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def _deltas_of(self, delivered: DeliveredRows, *, before: int | None = None) -> list[tuple[str, Delta]]:
         found: dict[str, dict[Place, PartRows]] = {}
@@ -429,15 +433,14 @@ class PatternHost:
                 deltas.append((name, member.delta(parts)))
         return [(name, delta) for name, delta in deltas if len(delta)]
 
-    def advance(self, time: int) -> list[tuple[str, Delta]]:
-        """Move the stream time without a tuple; return the rows. Raises `LimitError`."""
+    def advance(self, time: int) -> None:
+        """Move the stream time without a tuple; `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
-        self._is_by_tuple, self.first = True, None
+        self._is_by_tuple, self._counts_only, self.first = True, False, None
         self._live.advance(time, self.paths.advance(time))
         for membership in self._memberships.values():
             membership.advance(time)
-        return self.deltas()
 
     def sweep(self) -> None:
         """Collect what has left the windows of paths; relations, which share their time, do so by themselves."""

@@ -29,7 +29,7 @@ from rpq.patterns.rows.delivered import PartRows, Place, events_of
 from rpq.patterns.rows.solutions import Solutions
 from rpq.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
-from rpq.queries.protocol import Figures, Overrun, Resources, RunningQuery, Worker
+from rpq.queries.protocol import Figures, Overrun, Resources, RunningQuery
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows, ends_after_filter, net_rows, net_rows_of_events
@@ -56,7 +56,6 @@ class RunningPattern(RunningQuery):
     """A registered pattern."""
 
     question: PatternQuery
-    workers: Sequence[Worker] = ()
     needs_room = False
     witnesses_are_of_now = True
 

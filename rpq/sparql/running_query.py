@@ -25,7 +25,7 @@ from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathConten
 from rpq.patterns.relations.shared_relations import Content
 from rpq.patterns.rows.delivered import PartRows, Place
 from rpq.queries.kinds import Kind, read_window, window_json
-from rpq.queries.protocol import Figures, Overrun, Resources, RunningQuery, Telling, Worker
+from rpq.queries.protocol import Figures, Overrun, ReportContent, Resources, RunningQuery
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.sparql.algebra import Reporting
@@ -45,7 +45,7 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
 
-_TELLING: dict[Reporting, Telling] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
+_CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
 _LARGEST_COUNT = 2**56
 
 
@@ -53,7 +53,6 @@ class RunningSparql(RunningQuery):
     """A registered query in SPARQL."""
 
     question: SparqlQuery
-    workers: Sequence[Worker] = ()
     has_witnesses = False
     nets_events = True
     holds_vertices = True
@@ -62,7 +61,7 @@ class RunningSparql(RunningQuery):
         self.question = question
         self.report = question.report
         registration = question.parsed.registration
-        self.telling = "changes" if registration is None else _TELLING[registration.reporting]
+        self.report_content = "changes" if registration is None else _CONTENT[registration.reporting]
         self.is_divided = True  # which vertices terms of its own are
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None

@@ -189,7 +189,7 @@ class WindowMembership:
         self._resize([place for place in range(len(self._readers) + 1) if place != gone])
         if self._labels and self._readers and label_of is not None:
             table = self._table()
-            unread = ~self._is_read().any(axis=1)[label_of[: len(table)]]
+            unread = ~np.asarray(self._is_read().any(axis=1))[label_of[: len(table)]]
             table[: len(unread)][unread] = NOT_HELD
 
     def _resize(self, places: list[int]) -> None:

@@ -23,7 +23,7 @@ from rpq.paths.index.judging import Judge
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
 from rpq.results.delta import ends_after_filter, net_rows
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.outcomes import NEVER, NOT_HELD, leaving_slide, outcome_of
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -131,7 +131,7 @@ class NumberedIndex(DeltaIndex):
             self._numbering = self._numbering._replace(leaves=np.concatenate([held, np.full(more, NOT_HELD, np.int64)]))
             self._numbering_view = view(self._numbering)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
         count = len(chunk.timestamp)
         if self._single is not None and self._single[0] is chunk:
