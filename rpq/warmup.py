@@ -17,14 +17,13 @@ import pyarrow as pa
 from rpq.arrays.flat_objects import Key, read_flat_objects
 from rpq.compiled.views import view
 from rpq.engine import Engine
-from rpq.patterns.verdicts import Verdicts
 from rpq.queries.query import PatternQuery, Query
-from rpq.queries.readings import LabelSet, Reading
 from rpq.results.blocks import place_rows
 from rpq.results.column_kernels import Names, Region, joined_lines, spread
 from rpq.sparql.algebra import atoms_of
 from rpq.sparql.query import SparqlQuery
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -348,7 +347,7 @@ def _judge_streams() -> None:
     )
     tuples = view(nothing)
     SnapshotGraph(capacity=1).resolve_with_streams(tuples, tuples, np.zeros(1, np.uint8), 0)
-    Verdicts([Reading(UnboundedWindow(), LabelSet(frozenset(), others=True))]).apply(tuples, tuples, 0)
+    WindowMembership([UnboundedWindow()]).apply(tuples, tuples, 0)
 
 
 def _plain(window: AnyWindow) -> Window:

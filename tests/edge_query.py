@@ -6,7 +6,7 @@ It proves that the evaluation, saved states, threads, shares and Spark know no k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,11 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
 from rpq.queries import kinds
-from rpq.queries.protocol import COUNTS, Division, Figures, Resources, RunningQuery
+from rpq.queries.protocol import Division, Figures, Resources, RunningQuery
 from rpq.queries.readings import LabelSet
 from rpq.results.delta import Delta, IdRows
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import Window
@@ -67,7 +68,7 @@ class EdgesWorker:
         self.is_own = np.ones(0, bool)  # a vertex
         self.held: dict[int, tuple[int, int, int]] = {}  # an edge: source, target, absolute slide
         self.time: int | None = None
-        self.counts = dict.fromkeys(COUNTS, 0)
+        self.counts = dict.fromkeys(OUTCOMES, 0)
         self.rows = np.zeros(2, np.int64)
         self.events: list[tuple[int, int, int, list[tuple[int, int]]]] = []
 
@@ -80,7 +81,7 @@ class EdgesWorker:
         assert self.time is not None
         return self.question.window.slide_number(self.time)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         self.events = []
         window = self.question.window
         for i, (u, v, label, time, delete, edge) in enumerate(zip(*(column.tolist() for column in chunk), strict=True)):
@@ -104,10 +105,9 @@ class EdgesWorker:
                 self.held[edge] = (u, v, expiry)
                 self._event(1, 2 * i + 1, [(u, v)])
 
-    def advance(self, time: int) -> Delta:
+    def advance(self, time: int) -> None:
         self.events = []
         self._move(time, 0)
-        return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
         self.events = []
@@ -122,6 +122,9 @@ class EdgesWorker:
     @property
     def has_rows(self) -> bool:
         return bool(self.events)
+
+    def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
+        return [(numbers[self.question.name], self.delta(before=before))]
 
     def delta(self, *, before: int | None = None) -> Delta:
         events = [event for event in self.events if before is None or event[2] < 2 * before]
@@ -195,6 +198,14 @@ class RunningEdges(RunningQuery):
             worker.is_own = np.concatenate([worker.is_own, np.ones(self.vertex_room - len(worker.is_own), bool)])
             worker.is_own[fresh] = mine
 
+    def load_static(self, chunk: Chunk) -> None:
+        raise NotImplementedError
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        for worker in self.workers:
+            worker.advance(time)
+        return [] if chunk is None else [worker.load(chunk, *slides, quiet=quiet) for worker in self.workers]
+
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         held = self.workers[0].held
         return [np.array([held[edge][2] if edge in held else -(2**62) for edge in edges.tolist()], np.int64)]
@@ -228,7 +239,7 @@ class RunningEdges(RunningQuery):
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         load()
         for worker in self.workers:
-            worker.counts = {name: saved["counts"][name].whole(0) for name in COUNTS}
+            worker.counts = {name: saved["counts"][name].whole(0) for name in OUTCOMES}
         self.workers[0].rows = np.array([count.whole(0) for count in saved["rows"].tuple_of(2)], np.int64)
 
 

@@ -14,6 +14,7 @@ import rpq
 from rpq.paths.index import layout
 from rpq.patterns.meanings import Neighbours, direct_atoms
 from rpq.queries.pattern import parse_pattern
+from rpq.stream.outcomes import DELETED
 from tests import pattern_strategies
 from tests.pattern_twins import PatternTwins, by_event, long_streams, query_of, rows_of, streams
 from tests.reference_pattern_stream import PatternQuestion, Window
@@ -401,7 +402,7 @@ def test_keeping_supports_for_deletes_is_done_once_for_all_who_share():
     engine.push_rows([(f"{n}", f"{n + 1}", "a", 1) for n in range(9)])
     engine.delete("4", "5", "a", 2)
     ((relation,),) = [[*paths_of(engine)._by_content.values()]]
-    assert relation.index.keeps_supports and relation.index.state[layout.DELETED] == 1
+    assert relation.index.keeps_supports and relation.index.state[layout.OUTCOMES + DELETED] == 1
     assert [len(engine.answers(f"{n}")) for n in range(5)] == [4, 3, 2, 1, 0]
 
 

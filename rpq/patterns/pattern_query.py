@@ -29,11 +29,12 @@ from rpq.patterns.rows.delivered import PartRows, Place, events_of
 from rpq.patterns.rows.solutions import Solutions
 from rpq.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
-from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
+from rpq.queries.protocol import Figures, Overrun, Resources, RunningQuery
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows, ends_after_filter, net_rows, net_rows_of_events
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
@@ -55,7 +56,6 @@ class RunningPattern(RunningQuery):
     """A registered pattern."""
 
     question: PatternQuery
-    workers: Sequence[Worker] = ()
     needs_room = False
     witnesses_are_of_now = True
 
@@ -511,7 +511,7 @@ class RunningPattern(RunningQuery):
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {
-            "counters": dict(zip(COUNTS, self._counts(), strict=True)),
+            "counters": dict(zip(OUTCOMES, self._counts(), strict=True)),
             "rows": self._rows.tolist(),
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._relations.origin,
@@ -522,7 +522,7 @@ class RunningPattern(RunningQuery):
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
+        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in OUTCOMES]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):

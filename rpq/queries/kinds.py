@@ -12,7 +12,7 @@ from typing import Any
 
 from rpq.errors import QueryError, RpqError
 from rpq.files.json_values import Damage, JsonValue
-from rpq.queries.protocol import Host, Question, Resources, RunningQuery
+from rpq.queries.protocol import Part, Question, Resources, RunningQuery
 from rpq.queries.query import PatternQuery, Query, Vertex
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -21,8 +21,8 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 class Kind:
     """A kind of query: the type of its questions, how one starts to run, and how it becomes JSON and is read again.
 
-    `read` raises `Damage` for what `described` cannot have given. Where queries of the kind share what they hold, `host`
-    makes that, once an engine, and each that starts finds it in its resources.
+    `read` raises `Damage` for what `described` cannot have given. Where queries of the kind share a part of the
+    engine, `host` makes it, once an engine, and each that starts finds it in its resources.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Kind:
     start: Callable[[Any, Resources], RunningQuery]
     described: Callable[[Any], dict[str, Any]]
     read: Callable[[JsonValue], Any]
-    host: Callable[[Resources], Host] | None = None
+    host: Callable[[Resources], Part] | None = None
 
 
 _NAMED = 10

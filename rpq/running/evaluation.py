@@ -7,7 +7,7 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.errors import LimitError, MemoryLimitError
-from rpq.queries.protocol import Host, Question, Resources, RowGuard, RunningQuery
+from rpq.queries.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.queries.query import Vertex
 from rpq.results.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.results.changes import SetAside
@@ -28,7 +28,8 @@ from rpq.running.retention import WindowContents
 from rpq.running.running_queries import RunningQueries
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
-from rpq.stream.snapshot import LATE, Edges, SnapshotGraph
+from rpq.stream.outcomes import LATE
+from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.window import Window
 
@@ -118,18 +119,15 @@ class Evaluation:
         outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
-        for host in running.hosts:
-            host.keeps_rows = collect or is_netted
-        failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first, details)
+        details = details._replace(counts_only=not (collect or is_netted))
+        failure = self._crew.apply(running.workers, chunk, view_of_chunk, self.graph.edges, details)
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and details.first is not None:
             before = int(details.first[before])  # nor anything else of its event
         deltas = self._deltas(before)
-        for host in running.hosts:
-            host.keeps_rows = True
         if is_netted:
-            told = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
-            deltas = self._net_deltas(deltas, details.first, told)
+            times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+            deltas = self._net_deltas(deltas, details.first, times)
         if running.reports:
             try:
                 deltas = self._apply_reports(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
@@ -150,7 +148,7 @@ class Evaluation:
     def _resolve(
         self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
     ) -> tuple[np.ndarray, ChunkDetails]:
-        """Apply the tuples of a chunk to the graph; return what became of each, and the details for hosts."""
+        """Apply the tuples of a chunk to the graph; return the outcome of each, and the details for workers."""
         if len(taken.unread):
             self.graph.lose(taken.unread, taken.chunk)
         if taken.named is None:
@@ -161,14 +159,14 @@ class Evaluation:
         return outcome, ChunkDetails(taken.named, view_of_named, events)
 
     def _net_deltas(
-        self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, told: np.ndarray | None
+        self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, times: np.ndarray | None
     ) -> list[tuple[int, Delta]]:
         """Return deltas net of events, which begin at these places, and with the times to report, if they are others."""
         found = []
         queries = self.running.by_number
         for number, delta in apart(deltas):
             net = delta if first is None or queries[number].nets_events else net_rows_of_events(delta, first)
-            net = net if told is None else without_boundaries(net, told)
+            net = net if times is None else without_boundaries(net, times)
             self.running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))
         return found
@@ -191,18 +189,14 @@ class Evaluation:
         self.graph.resolve_one(single.view, single.outcome)
         deltas: list[tuple[int, Delta]] = []
         failure: LimitError | None = None
-        for place, worker in self.running.jobs:
+        for worker in self.running.workers:
             try:
                 worker.apply(single.chunk, single.view, self.graph.edges)
             except LimitError as problem:
                 failure = failure or problem
+                continue
             if worker.has_rows:
-                if place >= 0:
-                    deltas.append((place, worker.delta()))
-                else:
-                    deltas += worker.deltas()
-        if self.running.hosts:
-            failure = self._apply_one_in_hosts(deltas) or failure
+                deltas += worker.deltas(self.running.numbers)
         if self.running.reports and failure is None:
             try:
                 deltas = self._apply_reports(deltas, single.chunk.timestamp)
@@ -231,31 +225,13 @@ class Evaluation:
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
-    def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> LimitError | None:
-        """Apply the single tuple in the hosts; `deltas` gets what they report."""
-        single = self._single
-        for host in self.running.hosts:
-            try:
-                host.apply(single.chunk, single.view, self.graph.edges, NO_DETAILS)
-            except LimitError as failure:
-                return failure
-            if host.has_rows:
-                deltas += self.running.number_deltas(host.deltas())
-        return None
-
-    def _deltas(self, before: int | None) -> list[tuple[int, Delta]]:
-        """Return what workers and hosts report of the last chunk, or of its tuples `before` a failure."""
-        running = self.running
+    def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""
+        numbers = self.running.numbers
         deltas: list[tuple[int, Delta]] = []
-        for number, worker in running.jobs:
-            if before is None and not worker.has_rows:
-                continue
-            if number >= 0:
-                deltas.append((number, worker.delta(before=before)))
-            else:
-                deltas += worker.deltas(before=before)
-        for host in running.hosts:
-            deltas += running.number_deltas(host.deltas(before=before))
+        for worker in self.running.workers:
+            if before is not None or worker.has_rows:
+                deltas += worker.deltas(numbers, before=before)
         return deltas
 
     # --- static edges ----------------------------------------------------------------------------------------
@@ -299,14 +275,14 @@ class Evaluation:
         return Applied(rows, self.running.rows() - before, _NONE, None)
 
     def _apply_reports(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
-        """Return deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
+        """Return deltas with those of queries that report at times replaced by their reports; `times` as `Reports.take`."""
         reports = self.running.reports
-        told = [(number, delta) for number, delta in deltas if number not in reports]
+        found = [(number, delta) for number, delta in deltas if number not in reports]
         for number, waiting in reports.items():
             delta = waiting.take([delta for one, delta in deltas if one == number], times)
             if delta is not None:
-                told.append((number, delta))
-        return sorted(told, key=itemgetter(0))
+                found.append((number, delta))
+        return sorted(found, key=itemgetter(0))
 
     def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
         return find_excess(deltas, self.running.schemas.names, self.row_guard.most)
@@ -328,13 +304,9 @@ class Evaluation:
 
     def _advance_all(self, time: int) -> list[tuple[int, Delta]]:
         self.graph.advance(time)
-        deltas: list[tuple[int, Delta]] = []
-        for number, worker in self.running.jobs:
-            told = worker.advance(time)
-            deltas += [(number, told)] if number >= 0 else told
-        for host in self.running.hosts:
-            deltas += self.running.number_deltas(host.advance(time))
-        return deltas
+        for worker in self.running.workers:
+            worker.advance(time)
+        return self._deltas()
 
     def advance(self, time: int) -> Applied:
         """Move the stream time; return what that does."""
@@ -354,7 +326,8 @@ class Evaluation:
 
     def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
         """Restore a root of a query that was set aside; return the rows."""
-        deltas = self.running.number_deltas(running.restore_root(root))
+        numbers = self.running.numbers
+        deltas = sorted(((numbers[name], delta) for name, delta in running.restore_root(root)), key=itemgetter(0))
         if deltas and self.running.reports:
             deltas = self._apply_reports(deltas, np.array([self.graph.time]))
         return self.rows_of(deltas)
@@ -403,7 +376,8 @@ class Evaluation:
         self.running.settle_added(added, self.labels, self.graph)
         reports = (self.running.reports_of(running) for running in added)
         self.guard.add(one for one in reports if one is not None)
-        self.guard.add([*(worker for running in added for worker in running.workers), *self.running.hosts])
+        parts = [part for running in added for part in self.running.parts_of(running)]
+        self.guard.add(worker for part in parts for worker in part.workers)
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
         for host in self.running.hosts:
@@ -421,7 +395,7 @@ class Evaluation:
             share=self.share,
             witness=self.witness,
             capacity=self._capacity,
-            guard=self.guard.of(lambda: question.name, lambda: running.workers),
+            guard=self.guard.of(lambda: question.name, lambda: running.part.workers),
             rows=self.row_guard,
             sharing=self._sharing,
             is_late=is_late,
@@ -456,13 +430,10 @@ class Evaluation:
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""
-        holders = {running.holder: running.workers for running in map(self.running.named, names)}
-        gone: list[Any] = []
-        gone += [reports for name in names if (reports := self.running.reports_of(self.running.named(name)))]
-        hosts = self.running.hosts
+        reports = [self.running.reports_of(self.running.named(name)) for name in names]
+        workers = dict.fromkeys(self.running.workers)
         is_less_read = self.running.remove(names, self.labels, self.graph)
-        gone += [worker for holder, workers in holders.items() if not self.running.has_holder(holder) for worker in workers]
-        self.guard.drop([*gone, *(host for host in hosts if host not in self.running.hosts)])
+        self.guard.drop([*filter(None, reports), *(workers.keys() - self.running.workers)])
         if is_less_read:
             self.collector.collect()
 
@@ -526,10 +497,6 @@ def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:
     return running.witnesses(delta, *held) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
 
 
-Job = tuple[int, Any]
-"""The number of a query and one of its workers."""
-
-
 class Crew:
     """The threads of an engine, which apply chunks in workers, several at a time. Kernels release the GIL."""
 
@@ -539,23 +506,20 @@ class Crew:
 
     def apply(
         self,
-        jobs: Sequence[Job],
-        hosts: Sequence[Host],
+        workers: Sequence[Worker],
         chunk: Chunk,
         tuples: Any,
         edges: Edges,
-        first: int,
-        details: ChunkDetails = NO_DETAILS,
+        details: ChunkDetails,
     ) -> LimitError | None:
-        """Apply a chunk, which begins at row `first` of the push, in workers and hosts; return the first failure."""
+        """Apply a chunk in all workers; return the first failure."""
         met: list[LimitError] = []
-        of_hosts = [(host, (details,)) for host in hosts]
-        waiting: Iterator[tuple[Any, tuple[Any, ...]]] = iter([*of_hosts, *((worker, ()) for _, worker in jobs)])
+        waiting = reversed(workers)  # the last one is alone, and takes longest
 
         def work() -> None:
-            for worker, further in waiting:
+            for worker in waiting:
                 try:
-                    worker.apply(chunk, tuples, edges, *further)
+                    worker.apply(chunk, tuples, edges, details)
                 except LimitError as failure:
                     met.append(failure)
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rpq.files.json_values import Damage, JsonValue
-from rpq.queries.protocol import Guard, Telling
+from rpq.queries.protocol import Guard, ReportContent
 from rpq.results.blocks import WHOLE
 from rpq.results.delta import Delta, IdRows
 from rpq.results.typed_columns import Texts
@@ -63,10 +63,10 @@ class Reports:
         slide: int,
         columns: int,
         guard: Guard,
-        telling: Telling = "changes",
+        content: ReportContent = "changes",
         texts: Texts | None = None,
     ) -> None:
-        self._telling = telling
+        self._content = content
         self._texts = texts
         self._whole = _Net(np.zeros((0, columns), np.int32), *np.zeros((2, 0), np.int64))
         """The answer at the last report, where reports are whole answers."""
@@ -109,7 +109,7 @@ class Reports:
             self._waiting.append(_Net(ids, weights, due))
             self._raw += len(due)
             self._due = min(self._due, int(due.min()))
-        if self._telling == "whole" and len(times):
+        if self._content == "whole" and len(times):
             return self._take_whole(times)
         if not self._raw or not len(times):
             return None
@@ -179,8 +179,8 @@ class Reports:
 
     def _delta_of(self, net: _Net, is_told: np.ndarray, place: np.ndarray) -> Delta | None:
         """Return rows as a delta: of each report those that leave before those that enter."""
-        if self._telling != "changes":
-            is_told = is_told & ((net.weights > 0) == (self._telling == "enter"))
+        if self._content != "changes":
+            is_told = is_told & ((net.weights > 0) == (self._content == "enter"))
         net, place = net.where(is_told), place[is_told]
         if not len(net.weights):
             return None
@@ -231,7 +231,7 @@ class Reports:
             "rows": rows[: len(net.ids)].tolist(),
             "weights": net.weights.tolist(),
         }
-        if self._telling == "whole":
+        if self._content == "whole":
             saved["whole"] = {"rows": rows[len(net.ids) :].tolist(), "weights": whole.weights.tolist()}
         return saved
 
@@ -253,7 +253,7 @@ class Reports:
             raise Damage("rows wait for a report before the first tuple")
         self._time = time
         self._keep(_Net(rows, weights, self.due(np.full(len(rows), 0 if time is None else time, np.int64))))
-        if self._telling == "whole":
+        if self._content == "whole":
             rows, weights = self._read_rows(saved["whole"], ids)
             if (weights < 0).any():
                 raise Damage("a row of a whole answer is there less than once")

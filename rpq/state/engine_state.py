@@ -33,7 +33,7 @@ from rpq.running.reports import Reports
 from rpq.running.retention import KeepOption
 from rpq.state.state_content import Content, Labels, QueryState
 from rpq.state.state_layout import STATE, Edges, read_file, write_file
-from rpq.stream.edge_store import ABSENT
+from rpq.stream.outcomes import NOT_HELD
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
@@ -233,10 +233,10 @@ class Saved:
                 if not isinstance(window, CountWindow):
                     continue
                 number = _number_of(state, place)
-                inside = np.where(slides[place] > number // window.step, slides[place], ABSENT)
+                inside = np.where(slides[place] > number // window.step, slides[place], NOT_HELD)
                 if key not in known:
                     known[key] = number, inside
-                    is_inside = inside != ABSENT
+                    is_inside = inside != NOT_HELD
                     counted.fill(key, number, entered[is_inside], inside[is_inside], holder_counts)
                 elif known[key][0] != number or (known[key][1] != inside).any():
                     raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
@@ -318,7 +318,7 @@ def _current(window: AnyWindow, time: int, number: int) -> int:
     """Return the slide up to which edges have left a time window or a count window."""
     if isinstance(window, CountWindow):
         return number // window.step
-    return window.slide_number(time) if isinstance(window, Window) else ABSENT
+    return window.slide_number(time) if isinstance(window, Window) else NOT_HELD
 
 
 def _most_of_one_slide(slides: np.ndarray) -> int:

@@ -19,23 +19,15 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_store import (
-    ABSENT_DELETE,
     BY_COUNT,
     COUNT,
-    DELETED,
     FIELDS,
     FREE,
     GROUPS,
     HAS_TIME,
     HOLDERS,
-    INSERTED,
-    IRRELEVANT,
-    LATE,
     LONG_AGO,
-    NEVER,
     NEW,
-    OUTCOMES,
-    REFRESHED,
     STATIC,
     TABLE,
     TIME,
@@ -47,6 +39,7 @@ from rpq.stream.edge_store import (
     Horizons,
     advance,
     fill_table,
+    in_window,
     insert,
     key_hash,
     move_horizons,
@@ -54,9 +47,10 @@ from rpq.stream.edge_store import (
     resolve,
     resolve_with_streams,
 )
+from rpq.stream.outcomes import NEVER, OUTCOME_COUNT
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
-__all__ = ["ABSENT_DELETE", "DELETED", "INSERTED", "IRRELEVANT", "LATE", "REFRESHED", "Edges", "SnapshotGraph"]
+__all__ = ["Edges", "SnapshotGraph"]
 
 
 class SnapshotGraph:
@@ -75,7 +69,7 @@ class SnapshotGraph:
             bearing=np.zeros(0, np.int32),
             fields=np.zeros(FIELDS, np.int64),
         )
-        self.outcomes = np.zeros(OUTCOMES, np.int64)
+        self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
         self._patience = 4 * capacity  # new edges before it is worth looking for those that have gone
         self._resolve_one: Any = None
         self.horizons = Horizons(
@@ -393,7 +387,7 @@ def _collect(edges, horizons):
         if edges.source[edge] < 0:
             continue
         label = edges.label[edge]
-        if edges.timestamp[edge] <= horizons.horizon[horizons.group[label]] and edges.held[edge] & HOLDERS == 0:
+        if not in_window(edges, horizons.horizon[horizons.group[label]], edge):
             horizons.lost[label] = max(horizons.lost[label], edges.timestamp[edge])
             if edges.held[edge] != 0:
                 edges.timestamp[edge] = LONG_AGO  # a static edge stays, without a window that holds it

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.paths.index import layout
-from rpq.paths.index.delta_index import DeltaIndex
+from rpq.paths.path_query import PathQuery
 from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 
@@ -144,8 +144,8 @@ def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Pe
 
 def _trees(engine: rpq.Engine) -> int:
     """Return the number of roots with a column in the index, which the statistics do not have."""
-    indexes = [index for running in engine._evaluation.running for index in running.workers]
-    states = [index.state for index in indexes if isinstance(index, DeltaIndex)]
+    paths = [running for running in engine._evaluation.running if isinstance(running, PathQuery)]
+    states = [index.state for running in paths for index in running.indexes]
     return sum(int(state[layout.SLOTS] - state[layout.FREE_SLOTS]) for state in states)
 
 
