@@ -24,8 +24,9 @@ import rpq
 from rpq.files import record_log
 from rpq.files.record_log import LogError, parse_log
 from rpq.serve import storage as saving
-from rpq.serve.engine_thread import Call, Push, StorageUnavailable
-from rpq.serve.requests import QueryDefaults
+from rpq.serve.engine_thread import Call
+from rpq.serve.requests import QueryDefaults, StorageUnavailable
+from rpq.serve.service import Push
 from rpq.serve.storage import EngineOptions, Loaded, ServedState, Storage
 from rpq.serve.tuple_journal import (
     KIND,

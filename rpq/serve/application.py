@@ -27,7 +27,6 @@ from rpq.errors import RpqError
 from rpq.queries.query import Query
 from rpq.serve import models
 from rpq.serve.changes import FollowedChanges, Place, event_text, wait_for_disconnect
-from rpq.serve.engine_thread import ServiceFailed
 from rpq.serve.feeds import Playback
 from rpq.serve.models import json_text, json_value
 from rpq.serve.operations import TEXT, Admission, Guarded, Operation, Operations
@@ -37,6 +36,7 @@ from rpq.serve.requests import (
     TUPLE_TYPES,
     Problem,
     RequestBodies,
+    ServiceFailed,
     content_type,
     describe_query,
     json_response,
@@ -112,16 +112,15 @@ class Application:
     async def _answer(self, operation: Operation, request: Request) -> ASGIApp:
         try:
             return await operation.handler(self, *operation.arguments(request))
-        except Problem as problem:
-            return problem_response(problem)
         except ClientDisconnect:
             return Response(status_code=400)
         except HTTPException:
             raise
         except Exception as error:
-            if not isinstance(error, (RpqError, ValueError, OSError)):
+            problem = problem_of(error)
+            if problem.status == 500 and not isinstance(error, RpqError):
                 LOG.exception("%s %s failed", request.method, request.url.path)
-            return problem_response(problem_of(error))
+            return problem_response(problem)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 

@@ -30,9 +30,9 @@ from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput, TopicReader
 from rpq.readers import WhereError
 from rpq.serve import models
-from rpq.serve.engine_thread import NotApplied, Push
 from rpq.serve.models import FieldsError, to_model
-from rpq.serve.service import Service
+from rpq.serve.requests import NotApplied
+from rpq.serve.service import Push, Service
 from rpq.stream.durations import NANOSECONDS
 
 LONGEST_WAIT = 0.05

@@ -6,13 +6,16 @@ on disk; only then are the jobs acknowledged and their changes sent to followers
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -21,20 +24,19 @@ from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, 
 from rpq.queries.kinds import single_thread_warning
 from rpq.running.statistics import LatencyCounts
 from rpq.serve.changes import ChangeHub, Published
-from rpq.serve.engine_thread import (
-    Applied,
-    Call,
-    EngineThread,
+from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
+from rpq.serve.models import ServeLimits
+from rpq.serve.requests import (
     NameTaken,
     NoSuchQuery,
     NotApplied,
-    Push,
+    QueryDefaults,
     ServiceFailed,
     StorageUnavailable,
     TooManyQueries,
+    can_concatenate,
+    concatenate,
 )
-from rpq.serve.models import ServeLimits
-from rpq.serve.requests import QueryDefaults, can_concatenate, concatenate
 from rpq.serve.storage import EngineOptions, Loaded, Outage, ServedState, Storage
 
 if TYPE_CHECKING:
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from rpq.results.changes import Changes
 
 LOG = logging.getLogger("rpq.serve")
+
+MOST_TOGETHER = 256
+"""Maximum number of jobs that are executed together."""
 
 SLICE_ROWS, SLICE_SECONDS = 1 << 18, 0.25
 """The upper bounds for the rows that a push produces and for its time in the engine, to which its size is adapted."""
@@ -55,6 +60,50 @@ CHECKPOINT_SHARE = 0.1
 
 MOST_JOURNAL = 256 << 20
 """Size of a journal, in bytes, above which a checkpoint is written before its time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """The result of posted tuples; `position` is that of the last push."""
+
+    tuples: int
+    late: int
+    time: Any
+    position: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Push:
+    """Tuples to be pushed; `progress` returns how far an input has come after the given number of them.
+
+    While they cannot be saved, tuples of an input wait (`waits_for_storage`), and others are refused.
+    """
+
+    columns: pa.RecordBatch
+    waiter: Waiter
+    progress: Callable[[int], Any] | None = None
+    waits_for_storage: bool = False
+    arrived: float = field(default_factory=time.monotonic)
+    done: int = 0
+    late: int = 0
+    position: int = 0
+    error: Exception | None = None
+    warnings: list[str] = field(default_factory=list)
+    _saved: tuple[int, int, int] = (0, 0, 0)
+
+    def note_saved(self) -> None:
+        """Note that everything done so far is on disk."""
+        self._saved = self.done, self.late, self.position
+
+    def take_back(self) -> None:
+        """Undo the progress that is not on disk."""
+        self.done, self.late, self.position = self._saved
+        self.error = None
+
+    @property
+    def rows(self) -> int:
+        return int(self.columns.num_rows)
 
 
 class _Unsaved(Exception):
@@ -76,6 +125,8 @@ class Service(EngineThread):
     Raises `JournalError`, `ServedStateError` and the errors of the engine for a checkpoint that cannot be resumed.
     """
 
+    failure_noun, failure_hint = "the engine's thread failed", "the server has to be started anew"
+
     def __init__(
         self,
         options: EngineOptions,
@@ -93,6 +144,9 @@ class Service(EngineThread):
         self._checkpoint_seconds = checkpoint_seconds
         self._slice = FIRST_SLICE
         self._is_engine_ahead = False
+        self._deferred: list[Push] = []
+        self._published: list[Published] = []
+        self._dropped: list[str] = []
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
         self.began = time.monotonic()
@@ -112,7 +166,6 @@ class Service(EngineThread):
                 self._storage.release()
             raise
         self._take(loaded)
-        self._told_position = self.position
         self.run = loaded.state.run
         self.resumed = loaded.resumed
         self.hub = ChangeHub(run=self.run, position=self.position, kept_rows=limits.kept_rows, lag_rows=limits.lag_rows)
@@ -198,7 +251,22 @@ class Service(EngineThread):
             self._storage.close()
             self._storage.release()
 
-    def _do_together(self, jobs: Sequence[Push | Call]) -> None:
+    async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> Applied:
+        """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
+        waiter: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        self.submit(Push(columns, waiter, arrived=time.monotonic() if arrived is None else arrived))
+        return await waiter
+
+    def _batch_limits(self) -> tuple[int, int]:
+        return MOST_TOGETHER, self._slice
+
+    def _idle_seconds(self) -> float:
+        seconds = min(1.0, self._checkpoint_seconds)
+        if self.outage is not None and self.failure is None:
+            seconds = min(seconds, max(0.01, self.outage.seconds_left))
+        return seconds
+
+    def _execute(self, jobs: Sequence[Push | Call]) -> None:
         self._try_storage(for_write=any(map(_writes, jobs)))
         self._do(jobs)
 
@@ -207,18 +275,20 @@ class Service(EngineThread):
             self._refuse_deferred()
         self._keep_checkpoint(is_last=self._has_ended)
 
-    def _forget(self) -> None:
+    def _abandon(self) -> list[Any]:
         if self._storage is not None:
             self._storage.discard()
+        jobs, self._deferred, self._published, self._dropped = self._deferred, [], [], []
+        return [*jobs, *super()._abandon()]
 
-    def _most_rows(self) -> int:
-        return self._slice
+    def _refusal(self) -> RpqError:
+        ended = "the server is stopping" if self.is_stopping else "the engine's thread has ended"
+        return ServiceFailed(self.failure or ended)
 
-    def _idle_seconds(self) -> float:
-        seconds = min(1.0, self._checkpoint_seconds)
-        if self.outage is not None and self.failure is None:
-            seconds = min(seconds, max(0.01, self.outage.seconds_left))
-        return seconds
+    def _fail(self, reason: str, error: BaseException | None = None) -> None:
+        if self.failure is None:
+            LOG.error("%s", reason, exc_info=error)
+        super()._fail(reason, error)
 
     def _do(self, jobs: Sequence[Push | Call]) -> None:
         """Execute jobs, save their results and deliver them; if they cannot be saved, undo them."""
@@ -261,7 +331,7 @@ class Service(EngineThread):
         error: Exception = self._unavailable()
         if isinstance(job, Push) and job.done:
             error = NotApplied(error, applied=job.done, position=job.position)
-        self._acks.append((job.waiter, None, error))
+        self._results.append(Result(job.waiter, error=error))
 
     def _unavailable(self) -> StorageUnavailable:
         """Return the error for jobs that are refused because nothing can be saved."""
@@ -275,20 +345,10 @@ class Service(EngineThread):
         )
 
     def _call(self, job: Call) -> None:
-        if self.failure is not None and not job.even_if_failed:
-            self._acks.append((job.waiter, None, ServiceFailed(self.failure)))
+        if self.failure is None and self._is_engine_ahead and not job.even_if_failed:
+            self._results.append(Result(job.waiter, error=self._unavailable()))
             return
-        if self._is_engine_ahead and not job.even_if_failed:
-            self._acks.append((job.waiter, None, self._unavailable()))
-            return
-        try:
-            result = job.call()
-        except Exception as error:
-            if not isinstance(error, (RpqError, OSError)):
-                LOG.exception("a call failed")
-            self._acks.append((job.waiter, None, error))
-        else:
-            self._acks.append((job.waiter, result, None))
+        super()._call(job)
 
     def _commit(self) -> None:
         """Put results on disk, then acknowledge them and publish the changes.  Raises `_Unsaved`."""
@@ -297,20 +357,25 @@ class Service(EngineThread):
                 self._storage.synchronise()
             except OSError as problem:
                 raise _Unsaved from problem
-        if not self._is_engine_ahead:
-            self._told_position = self.position
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
         self.latency.commit()
         published, self._published = self._published, []
-        acks, self._acks = self._acks, []
         dropped, self._dropped = self._dropped, []
-        self._tell(published, acks, dropped)
+        if (published or dropped or self._results) and not self._is_engine_ahead:
+            self.announce(partial(self._tell_followers, published, dropped, self.position))
+        self._deliver()
+
+    def _tell_followers(self, published: Sequence[Published], dropped: Sequence[str], position: int) -> None:
+        """Publish changes up to a position and end queries; runs in the thread of the event loop."""
+        self.hub.publish(published, position=position)
+        for name in dropped:
+            self.hub.end_query(name)
 
     def _take_back(self) -> None:
         """Undo everything since the last commit, which could not be saved, and restore the engine from disk."""
-        self._published, self._acks, self._dropped = [], [], []
+        self._published, self._results, self._dropped = [], [], []
         for job in self._batch:
             if isinstance(job, Push):
                 job.take_back()
@@ -351,7 +416,8 @@ class Service(EngineThread):
     def _refuse_deferred(self) -> None:
         """Refuse the jobs that wait for the disk."""
         jobs, self._deferred = self._deferred, []
-        self._tell([], [(job.waiter, None, self._unavailable()) for job in jobs], [])
+        self._results += [Result(job.waiter, error=self._unavailable()) for job in jobs]
+        self._deliver()
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -359,7 +425,7 @@ class Service(EngineThread):
         """Push posted tuples in the order of their arrival, in slices of an adapted size."""
         while posts:
             if self.failure is not None:
-                self._acks += [(post.waiter, None, ServiceFailed(self.failure)) for post in posts]
+                self._results += [Result(post.waiter, error=self._refusal()) for post in posts]
                 return
             together: list[Push] = []
             rows = 0
@@ -449,7 +515,7 @@ class Service(EngineThread):
         self.latencies.append(time.monotonic() - post.arrived)
         self.latency.note(post.done, post.arrived)
         if post.error is not None:
-            self._acks.append((post.waiter, None, post.error))
+            self._results.append(Result(post.waiter, error=post.error))
             return
         applied = Applied(
             tuples=post.rows,
@@ -458,7 +524,7 @@ class Service(EngineThread):
             position=post.position,
             warnings=tuple(dict.fromkeys(post.warnings)),
         )
-        self._acks.append((post.waiter, applied, None))
+        self._results.append(Result(post.waiter, applied))
 
     def _recover(self, error: Exception | None) -> None:
         """Resume from the saved state, without the tuple at which the engine reached a limit; fail without a checkpoint."""
@@ -502,7 +568,7 @@ class Service(EngineThread):
         try:
             yield
         except BaseException as error:
-            self._fail(f"what the engine did cannot be written down: {error!r}; the server has to be started anew", error)
+            self._fail(f"what the engine did cannot be written down: {error!r}; {self.failure_hint}", error)
             raise
 
     def _note(self, done: dict[str, Any]) -> None:

@@ -32,11 +32,10 @@ from rpq.queries.language import PATTERN_OPTIONS
 from rpq.queries.query_file import QueryEntry
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
-from rpq.serve.engine_thread import NameTaken
 from rpq.serve.feeds import FileFeed, Playback
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
-from rpq.serve.requests import FIELDS, QueryDefaults, parse_query
+from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.window import WindowTextError, window_of
