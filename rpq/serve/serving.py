@@ -14,25 +14,27 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import click
 import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
-from rpq.cli.inputs import LabelMonitor, load_static, open_input
+from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
+from rpq.cli.topic_execution import topic_input_of
 from rpq.errors import QueryError, RpqError, SparqlError
+from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import single_thread_warning
 from rpq.queries.language import PATTERN_OPTIONS
 from rpq.queries.query_file import QueryEntry
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
-from rpq.serve.feeds import FileFeed, Playback
+from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
 from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
@@ -296,24 +298,35 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
     if any(map(is_topic, settings.inputs)):
         if not all(map(is_topic, settings.inputs)):
             raise click.UsageError("--input: are topics and files; give one of the two, and post the rest")
-        from rpq.serve.feeds import topic_feed
-
-        return None, [topic_feed(service, settings)]
+        return None, [_topic_feed(service, settings)]
     opened = open_input(settings)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
-    return playback, [FileFeed(service, opened, playback, on_error=settings.on_error)]
+    paths = settings.inputs if are_regular(settings.inputs) else None
+    return playback, [FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths)]
+
+
+def _topic_feed(service: Service, settings: RunSettings) -> Feed:
+    """Return the feed of the topics that the options name.  Raises errors of click if they cannot be read."""
+    try:
+        client()
+    except KafkaError as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
+        source = topic_input_of(settings)
+        clients = ClientSettings(source.brokers, given)
+    except RpqError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        return TopicFeed(service, source, clients)
+    except KafkaUsageError as error:
+        raise click.UsageError(str(error)) from error
+    except RpqError as error:
+        raise click.ClickException(str(error)) from error
 
 
 GRACE_SECONDS = 8.0
 """How long responses in progress may take when the server ends."""
-
-
-class Feed(Protocol):
-    """A source of tuples besides posts."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 DAY = 86_400
