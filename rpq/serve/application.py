@@ -22,8 +22,8 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rpq.cli.reporting import compile_kernels, kernels_of
 from rpq.errors import RpqError
+from rpq.queries.kinds import kernels_of
 from rpq.queries.query import Query
 from rpq.serve import models
 from rpq.serve.changes import FollowedChanges, Place, event_text, wait_for_disconnect
@@ -48,6 +48,7 @@ from rpq.serve.requests import (
 from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, vertex_of, witness_model
 from rpq.serve.service import Service
 from rpq.sparql.query import SparqlQuery
+from rpq.warmup import warm_up
 
 Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
@@ -457,8 +458,7 @@ class KernelCompiler:
         with self._lock:
             if kind in self._known:
                 return
-            compile_kernels(
-                [query], integers=integers, threads=self._threads, witness=witness, state=self._state, quiet=True
-            )
+            vertices = "int64" if integers else "string"
+            warm_up(query, vertices=vertices, threads=self._threads, witness=witness, state=self._state)
             if len(self._known) < MOST_KNOWN:
                 self._known.add(kind)

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Raw
 
-from rpq.cli.reporting import peak_memory_bytes
 from rpq.files.table_formats import csv_lines, json_arrays
 from rpq.paths.path import Path
 from rpq.patterns.witness import Step, Witness
 from rpq.results.answers import Answers
+from rpq.running.limits import peak_memory_bytes
 from rpq.running.statistics import engine_families, latency_family
 from rpq.serve import models
 from rpq.serve.models import json_text, json_value
