@@ -105,6 +105,9 @@ class Problem(RpqError):
         self.more = more
         self.headers = headers
 
+    def __reduce__(self) -> Any:  # exceptions are pickled by their message alone
+        return Problem, (self.status, self.type, self.message, self.more, self.headers)
+
     def content(self) -> Error:
         """Return the body of the response."""
         more = {name: value for name, value in (self.more or {}).items() if value is not None}
