@@ -12,7 +12,8 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
 from functools import cached_property
 from typing import Any, Literal
 
@@ -64,33 +65,16 @@ def serve_with(
     checkpoint: str | None,
     checkpoint_every: float,
     damaged_journal: Literal["refuse", "set-aside"],
-    most_body: int,
-    most_queries: int,
-    most_followers: int,
-    most_lag: int,
-    kept_changes: int,
-    most_connections: int,
-    request_timeout: float,
-    idle_timeout: float,
-    most_expression: int,
-    check_timeout: float,
     **options: Any,
 ) -> int:
-    """Serve until a signal ends the server; return the exit status.  Usage errors are exceptions of click."""
+    """Serve until a signal ends the server; return the exit status.  Usage errors are exceptions of click.
+
+    The other options are fields of `ServeLimits` and of `RunSettings`.
+    """
     paths, streams = named_inputs(inputs)
+    asked_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
+    limits = replace(asked_limits, connections=raise_file_limit(asked_limits.connections))
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
-    limits = ServeLimits(
-        body_bytes=most_body,
-        queries=most_queries,
-        followers=most_followers,
-        lag_rows=most_lag,
-        kept_rows=kept_changes,
-        connections=raise_file_limit(most_connections),
-        request_seconds=request_timeout,
-        idle_seconds=idle_timeout,
-        expression_bytes=most_expression,
-        check_seconds=check_timeout,
-    )
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
@@ -121,9 +105,9 @@ def serve_with(
         def ready(end: object) -> None:
             if is_open:
                 click.echo("warning: whoever reaches this address may ask for everything (--open)", err=True)
-            if limits.connections < most_connections:
+            if limits.connections < asked_limits.connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
-                click.echo(f"warning: {fewer}, not {most_connections:,} (--most-connections)", err=True)
+                click.echo(f"warning: {fewer}, not {asked_limits.connections:,} (--most-connections)", err=True)
             # The service warns about queries that are registered.
             if service.resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
