@@ -124,7 +124,6 @@ class Saved:
             opened.synchronise()
             self.ends.append(self.journal.stat().st_size)
         opened.close()
-        opened.release()
         assert loaded.state.position == 0
         self.content, self.checkpoint = self.journal.read_bytes(), self.state.read_bytes()
         self.groups = [self.content[first:last] for first, last in itertools.pairwise([0, *self.ends])]
@@ -157,7 +156,6 @@ class Saved:
             raise
         finally:
             storage.close()
-            storage.release()
 
     def refused(self, content: bytes | None, *said: str) -> None:
         with pytest.raises(JournalError) as refused:
@@ -262,7 +260,6 @@ def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
     storage.note_tuples(6, batch(("v6", "w", "a", 6)), None)
     storage.synchronise()
     storage.close()
-    storage.release()
     later, checkpoint = saved.journal.read_bytes(), saved.state.read_bytes()
     saved.refused(later, "number 2, from position 5")  # an older checkpoint
     saved.journal.write_bytes(saved.content)
@@ -270,7 +267,7 @@ def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
     storage = saved.storage()
     with pytest.raises(JournalError, match="goes on with journal number 2, from position 5 on; this is number 1"):
         storage.load()
-    storage.release()
+    storage.close()
 
 
 @pytest.mark.parametrize("how", ["damaged", "missing", "foreign"])
@@ -288,7 +285,6 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
     storage = saved.storage()  # and the checkpoint has a journal again
     assert storage.load().state.position == loaded.state.position
     storage.close()
-    storage.release()
 
 
 @pytest.mark.parametrize(
@@ -330,7 +326,7 @@ def test_ended_at_any_step_of_a_checkpoint_nothing_is_lost(tmp_path, monkeypatch
 
     with Served(PATH, checkpoint=tmp_path / "state") as served:
         served.post(*tuples(5))
-        storage = served.service._storage
+        storage = served.service.storage
         kept = {path: path.read_bytes() for path in tmp_path.iterdir()}
         if step == "the journal is made":
             monkeypatch.setattr("os.unlink", killed)  # it stays
@@ -525,7 +521,8 @@ def test_ended_while_the_disk_is_full_nothing_refused_is_there(tmp_path, disk):
         disk.journal = disk.checkpoint = errno.ENOSPC
         assert served.post(*tuples(2, first=10)).status_code == 507
         served.stop()
-        assert "No space" in served.service.outage.reason and "No space" in served.service.checkpoint_outage.reason
+        storage = served.service.storage
+        assert "No space" in storage.outage.reason and "No space" in storage.checkpoint_outage.reason
     disk.journal = 0
     with Served(PATH, checkpoint=tmp_path / "state") as served:  # goes on, though there is no room for a checkpoint
         assert len(served.answers("a+")) == 3 and served.post(*tuples(1, first=20)).status_code == 200

@@ -386,10 +386,8 @@ class Application:
     )
     async def readyz(self, request: Request) -> Response:
         self._check_service()
-        for outage in (self.service.outage, self.service.checkpoint_outage):
-            if outage is not None:
-                headers = {"Retry-After": str(outage.retry_after)}
-                raise Problem(503, "StorageUnavailable", outage.reason, None, headers)
+        for outage in self.service.storage.outages:
+            raise Problem(503, "StorageUnavailable", outage.reason, None, {"Retry-After": str(outage.retry_after)})
         return json_response(models.Status("ready"))
 
     @operation("GET /metrics", "Figures for Prometheus.", gives={"text/plain": TEXT})

@@ -211,7 +211,7 @@ class ServingFigures:
             followers=len(service.hub.followers),
             followers_dropped=service.hub.dropped,
             failure=service.failure,
-            storage=next((one.reason for one in (service.outage, service.checkpoint_outage) if one is not None), None),
+            storage=next((one.reason for one in service.storage.outages), None),
             queries=[
                 models.QueryFigures(
                     name=name,
@@ -257,13 +257,12 @@ class ServingFigures:
             yield CounterMetricFamily("rpq_connections_refused", about, value=self.connections.refused)
         has_failed = service.failure is not None
         yield GaugeMetricFamily("rpq_failed", "whether the engine takes nothing more", value=int(has_failed))
-        if service.checkpoint_age is not None:
-            age = service.checkpoint_age
+        if service.storage.age is not None:
+            age = service.storage.age
             yield GaugeMetricFamily("rpq_checkpoint_age_seconds", "time since the last checkpoint", value=age)
-            outages = service.outage, service.checkpoint_outage
             about = "whether journal or checkpoint cannot be written now"
-            yield GaugeMetricFamily("rpq_storage_unavailable", about, value=int(outages != (None, None)))
-            yield GaugeMetricFamily("rpq_journal_bytes", "size of the journal", value=service.journal_bytes or 0)
+            yield GaugeMetricFamily("rpq_storage_unavailable", about, value=int(bool(service.storage.outages)))
+            yield GaugeMetricFamily("rpq_journal_bytes", "size of the journal", value=service.storage.journal_bytes)
         about = "seconds from when a post came until it was applied, and saved where there is a checkpoint"
         yield latency_family(service.latency, about)
 

@@ -10,7 +10,6 @@ import asyncio
 import errno
 import logging
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +36,7 @@ from rpq.serve.requests import (
     can_concatenate,
     concatenate,
 )
-from rpq.serve.storage import EngineOptions, Loaded, Outage, ServedState, Storage
+from rpq.serve.storage import EngineOptions, Loaded, NoStorage, ServedState, Storage
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -150,20 +149,14 @@ class Service(EngineThread):
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
         self.began = time.monotonic()
-        self._storage = (
-            None
-            if checkpoint is None
-            else Storage(checkpoint, options, defaults=defaults, sets_aside=damaged_journal == "set-aside")
-        )
+        self.storage: Storage | NoStorage = NoStorage(options)
+        if checkpoint is not None:
+            sets_aside = damaged_journal == "set-aside"
+            self.storage = Storage(checkpoint, options, defaults=defaults, sets_aside=sets_aside)
         try:
-            if self._storage is None:
-                loaded = Loaded(engine=options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
-            else:
-                loaded = self._storage.load()
+            loaded = self.storage.load()
         except BaseException:
-            if self._storage is not None:
-                self._storage.close()
-                self._storage.release()
+            self.storage.close()
             raise
         self._take(loaded)
         self.run = loaded.state.run
@@ -186,34 +179,10 @@ class Service(EngineThread):
         """Whether vertices are integers, as far as the engine knows."""
         return self.engine._evaluation.vertices.kind == "int64"
 
-    @property
-    def checkpoint(self) -> str | None:
-        """The path of the checkpoint."""
-        return None if self._storage is None else self._storage.path
-
-    @property
-    def checkpoint_age(self) -> float | None:
-        """Seconds since the checkpoint was written; None without one."""
-        return None if self._storage is None else self._storage.age
-
-    @property
-    def journal_bytes(self) -> int | None:
-        return None if self._storage is None else self._storage.journal_bytes
-
-    @property
-    def outage(self) -> Outage | None:
-        """Why nothing can be saved now, so that changes are refused; None if saving works."""
-        return None if self._storage is None else self._storage.outage
-
-    @property
-    def checkpoint_outage(self) -> Outage | None:
-        """Why no checkpoint can be written now, while the journal continues; None if it can."""
-        return None if self._storage is None else self._storage.checkpoint_outage
-
     def _keep_checkpoint(self, *, is_last: bool) -> None:
         """Write the checkpoint if it is due."""
-        storage = self._storage
-        if storage is None or self.failure is not None or self._is_engine_ahead:
+        storage = self.storage
+        if isinstance(storage, NoStorage) or self.failure is not None or self._is_engine_ahead:
             return
         if not is_last and not self._is_time_to_save(storage):
             return
@@ -247,9 +216,7 @@ class Service(EngineThread):
     def stop(self) -> None:
         """Execute the waiting jobs, write the checkpoint and end; blocks."""
         super().stop()
-        if self._storage is not None:
-            self._storage.close()
-            self._storage.release()
+        self.storage.close()
 
     async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> Applied:
         """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
@@ -262,8 +229,8 @@ class Service(EngineThread):
 
     def _idle_seconds(self) -> float:
         seconds = min(1.0, self._checkpoint_seconds)
-        if self.outage is not None and self.failure is None:
-            seconds = min(seconds, max(0.01, self.outage.seconds_left))
+        if self.storage.outage is not None and self.failure is None:
+            seconds = min(seconds, max(0.01, self.storage.outage.seconds_left))
         return seconds
 
     def _execute(self, jobs: Sequence[Push | Call]) -> None:
@@ -276,8 +243,7 @@ class Service(EngineThread):
         self._keep_checkpoint(is_last=self._has_ended)
 
     def _abandon(self) -> list[Any]:
-        if self._storage is not None:
-            self._storage.discard()
+        self.storage.discard()
         jobs, self._deferred, self._published, self._dropped = self._deferred, [], [], []
         return [*jobs, *super()._abandon()]
 
@@ -304,7 +270,7 @@ class Service(EngineThread):
     def _do_in_order(self, jobs: Sequence[Push | Call]) -> None:
         pushes: list[Push] = []
         for job in jobs:
-            if _writes(job) and self.outage is not None:
+            if _writes(job) and self.storage.outage is not None:
                 self._put_off(job)
                 continue
             if isinstance(job, Push):
@@ -335,7 +301,7 @@ class Service(EngineThread):
 
     def _unavailable(self) -> StorageUnavailable:
         """Return the error for jobs that are refused because nothing can be saved."""
-        outage = self.outage
+        outage = self.storage.outage
         if outage is None:  # just over
             return StorageUnavailable("what was not saved was taken back; send it again", is_full=False, retry_after=1)
         return StorageUnavailable(
@@ -352,11 +318,10 @@ class Service(EngineThread):
 
     def _commit(self) -> None:
         """Put results on disk, then acknowledge them and publish the changes.  Raises `_Unsaved`."""
-        if self._storage is not None:
-            try:
-                self._storage.synchronise()
-            except OSError as problem:
-                raise _Unsaved from problem
+        try:
+            self.storage.synchronise()
+        except OSError as problem:
+            raise _Unsaved from problem
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
@@ -384,12 +349,11 @@ class Service(EngineThread):
 
     def _restore(self) -> None:
         """Restore the engine from disk; it stays ahead of the disk if that cannot be read now."""
-        assert self._storage is not None
-        self._storage.discard()
+        self.storage.discard()
         try:
-            self._take(self._storage.reload())
+            self._take(self.storage.reload())
         except OSError as problem:
-            LOG.error("the engine cannot be restored from %s now: %s", self.checkpoint, problem)
+            LOG.error("the engine cannot be restored from %s now: %s", self.storage.path, problem)
         except RpqError as problem:
             self._fail(f"the engine cannot be restored: {problem}")
         else:
@@ -397,8 +361,8 @@ class Service(EngineThread):
 
     def _try_storage(self, *, for_write: bool) -> None:
         """Try to end an outage if a retry is due; then execute the deferred jobs."""
-        storage = self._storage
-        if storage is None or self.failure is not None:
+        storage = self.storage
+        if self.failure is not None:
             return
         if storage.outage is not None and storage.outage.is_due(for_write=for_write):
             if self._is_engine_ahead:
@@ -497,9 +461,8 @@ class Service(EngineThread):
             if post.progress is not None:
                 self.progress = post.progress(post.done)
             start += taken
-        if self._storage is not None:
-            has_progress = any(post.progress is not None for post in posts)
-            self._storage.note_tuples(self.position, tuples, self.progress if has_progress else None)
+        has_progress = any(post.progress is not None for post in posts)
+        self.storage.note_tuples(self.position, tuples, self.progress if has_progress else None)
         self._publish(changes)
 
     def _publish(self, changes: Changes) -> None:
@@ -528,12 +491,12 @@ class Service(EngineThread):
 
     def _recover(self, error: Exception | None) -> None:
         """Resume from the saved state, without the tuple at which the engine reached a limit; fail without a checkpoint."""
-        if self._storage is None:
+        if self.storage.path is None:
             self._fail(f"the engine met a limit, and there is no checkpoint to go on from: {error}")
             return
         self._commit()
         try:
-            self._take(self._storage.reload())
+            self._take(self.storage.reload())
         except (RpqError, OSError) as problem:
             self._fail(f"the engine met a limit ({error}), and cannot be restored: {problem}")
 
@@ -558,7 +521,7 @@ class Service(EngineThread):
         asked.pop("start", None)
         with self._or_fail():
             self.position += 1
-            self._note({"registered": self._complete(asked), "start": start})
+            self.storage.note_done(self.position, {"registered": self._complete(asked), "start": start})
             self._publish(changes)
             return int(self.engine.statistics(query.name).answers_live)
 
@@ -571,11 +534,6 @@ class Service(EngineThread):
             self._fail(f"what the engine did cannot be written down: {error!r}; {self.failure_hint}", error)
             raise
 
-    def _note(self, done: dict[str, Any]) -> None:
-        """Write a change of the queries to the journal."""
-        if self._storage is not None:
-            self._storage.note_done(self.position, done)
-
     def _complete(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Return the fields completed with the current defaults of the server, which may differ after a restart."""
         return {**self.defaults.fields, **{name: value for name, value in asked.items() if value is not None}}
@@ -586,7 +544,7 @@ class Service(EngineThread):
         self.engine.unregister(name)
         with self._or_fail():
             self.position += 1
-            self._note({"dropped": name})
+            self.storage.note_done(self.position, {"dropped": name})
             self._dropped.append(name)
 
     def query_named(self, name: str) -> Query:

@@ -115,12 +115,11 @@ def serve_with(
             click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)
 
         ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))
-    for outage in (service.outage, service.checkpoint_outage):
-        if outage is not None:
-            click.echo(f"Error: {outage.reason}; what was acknowledged is in {service.checkpoint} and its journal", err=True)
+    for outage in service.storage.outages:
+        click.echo(f"Error: {outage.reason}; what was acknowledged is in {service.storage.path} and its journal", err=True)
     if service.failure is not None:
         click.echo(f"Error: {service.failure}", err=True)
-    if (service.failure, service.outage, service.checkpoint_outage) != (None, None, None):
+    if service.failure is not None or service.storage.outages:
         return 1
     return 130 if ended == signal.SIGINT else 0
 
@@ -268,7 +267,7 @@ def _register(service: Service, asked: Sequence[dict[str, Any]], queries: Sequen
                 service.register(fields, query)
             elif before != query:
                 raise click.UsageError(
-                    f"{service.checkpoint}: has another query named {query.name!r}: {before!r}; give this one another name"
+                    f"{service.storage.path}: has another query named {query.name!r}: {before!r}; give this one another name"
                 )
         service.settle()
     except RpqError as error:
