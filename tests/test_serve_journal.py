@@ -130,7 +130,7 @@ class Saved:
 
     def storage(self, **options: object) -> Storage:
         made = EngineOptions(make=rpq.Engine, restore=rpq.Engine.restore)
-        return Storage(str(self.state), made, defaults=QueryDefaults(fields={}, time_unit=None), **options)
+        return Storage(str(self.state), made, **{"defaults": QueryDefaults(fields={}), **options})
 
     def whole_up_to(self, length: int) -> int:
         """The position up to which the first bytes of the journal go."""
@@ -186,6 +186,11 @@ def test_a_journal_that_breaks_off_is_read_up_to_there(saved):
         found = saved.read(saved.content[:length])
         position = saved.whole_up_to(length)
         assert (found.position, found.dropped, found.damage) == (position, length - saved.ends[position], None)
+
+
+def test_a_query_of_the_journal_is_what_it_was_whatever_the_defaults_are_now(saved):
+    loaded = saved.load(saved.content, defaults=QueryDefaults(fields={"paths": "simple", "targets": ["w"]}))
+    assert loaded.engine.queries == (rpq.Query("a", window=rpq.Window(size=100, slide=3), semantics="explicit"),)
 
 
 def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):

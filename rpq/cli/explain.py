@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ from rpq.stream.window import kind_of_text
 if TYPE_CHECKING:
     from rpq import automata
     from rpq.patterns.explanation import Explanation
+    from rpq.queries.language import Paths
     from rpq.queries.query_file import QueryEntry
     from rpq.sparql.explanation import SparqlExplanation
 
@@ -111,7 +112,7 @@ def _output(
                 raise click.ClickException(str(error)) from error
 
 
-def _explain_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> SparqlExplanation:
+def _explain_sparql(text: str, paths: Paths = "walk") -> SparqlExplanation:
     """Explain a query in SPARQL; of its windows, list those that the text declares."""
     from dataclasses import replace
 

@@ -207,7 +207,7 @@ class Storage:
         """The outage of the journal; None if it can be written."""
         self.checkpoint_outage: Outage | None = None
         self._options = options
-        self._defaults = defaults
+        self._defaults = replace(defaults, fields={})  # the journal has queries with the defaults of their time
         self._sets_aside = sets_aside
         self._has_set_aside = False
         self._journal: TupleJournal | None = None
