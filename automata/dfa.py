@@ -135,14 +135,39 @@ def write_dot(name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.in
     ]
     lines += [f"  {state} [shape=doublecircle];" for state, accepts in enumerate(accepting) if accepts]
     lines.append("  start -> 0;")
-    for state, row in enumerate(transitions):
-        labels: dict[int, list[str]] = {}
-        for column, target in enumerate(row):
-            if target >= 0:
-                labels.setdefault(int(target), []).append(str(symbols[column]))
-        lines += [f"  {state} -> {target} [label={_quote('|'.join(words))}];" for target, words in labels.items()]
+    labels = edge_labels(symbols, transitions)
+    lines += [f"  {state} -> {target} [label={_quote(label)}];" for (state, target), label in labels.items()]
     lines.append("}")
     return "\n".join(lines) + "\n"
+
+
+def edge_labels(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32]) -> dict[tuple[int, int], str]:
+    """Return the arrows of a drawing as pairs of states, by the first of the two, each with all its labels."""
+    labels: dict[tuple[int, int], list[str]] = {}
+    for state, row in enumerate(transitions):
+        for column, target in enumerate(row):
+            if target >= 0:
+                labels.setdefault((state, int(target)), []).append(str(symbols[column]))
+    return {ends: "|".join(words) for ends, words in labels.items()}
+
+
+def state_positions(transitions: NDArray[np.int32]) -> list[tuple[float, float]]:
+    """Return (x, y) of each state in a drawing: x is its distance from the start; states of one distance are stacked."""
+    distance = {0: 0}
+    queue = [0]
+    for state in queue:
+        for target in transitions[state]:
+            if target >= 0 and int(target) not in distance:
+                distance[int(target)] = distance[state] + 1
+                queue.append(int(target))
+    columns: dict[int, list[int]] = {}
+    for state in queue:
+        columns.setdefault(distance[state], []).append(state)
+    places = [(0.0, 0.0)] * len(transitions)
+    for x, states in columns.items():
+        for row, state in enumerate(states):
+            places[state] = (float(x), (len(states) - 1) / 2 - row)
+    return places
 
 
 def _quote(text: str) -> str:

@@ -14,9 +14,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.cli.reporting import kernels_of, one_query_of_each_kind
 from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_sources import digest
+from rpq.queries.kinds import kernels_of, one_query_of_each_kind
 from rpq.spark import worker_probe
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_classic, task_slots, task_threads

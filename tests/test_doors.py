@@ -19,8 +19,6 @@ import pytest
 from pyarrow import parquet as pq
 
 from rpq import Engine, Query, Window
-from rpq.cli.inputs import RunInput
-from rpq.cli.request import RunSettings
 from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
@@ -465,10 +463,8 @@ def test_a_post_takes_edges_back_and_its_response_has_the_warnings():
 def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
     edges = tmp_path / "edges.csv"
     edges.write_bytes(as_csv(three("false", "false", "true", name="__deleted")))
-    settings = RunSettings(inputs=(str(edges),), format="edges")
-    opened = RunInput(settings=settings, reader=open_reader("edges", edges), time_unit=None)
     with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
-        feed = FileFeed(server.service, opened, Playback(speed=None, time_unit=None), on_error="stop")
+        feed = FileFeed(server.service, open_reader("edges", edges), Playback(speed=None, time_unit=None))
         feed.start()
         assert feed.has_ended.wait(60)
         feed.stop()

@@ -24,8 +24,9 @@ import rpq
 from rpq.files import record_log
 from rpq.files.record_log import LogError, parse_log
 from rpq.serve import storage as saving
-from rpq.serve.engine_thread import Call, Push, StorageUnavailable
-from rpq.serve.requests import QueryDefaults
+from rpq.serve.engine_thread import Call
+from rpq.serve.requests import QueryDefaults, StorageUnavailable
+from rpq.serve.service import Push
 from rpq.serve.storage import EngineOptions, Loaded, ServedState, Storage
 from rpq.serve.tuple_journal import (
     KIND,
@@ -123,14 +124,13 @@ class Saved:
             opened.synchronise()
             self.ends.append(self.journal.stat().st_size)
         opened.close()
-        opened.release()
         assert loaded.state.position == 0
         self.content, self.checkpoint = self.journal.read_bytes(), self.state.read_bytes()
         self.groups = [self.content[first:last] for first, last in itertools.pairwise([0, *self.ends])]
 
     def storage(self, **options: object) -> Storage:
         made = EngineOptions(make=rpq.Engine, restore=rpq.Engine.restore)
-        return Storage(str(self.state), made, defaults=QueryDefaults(fields={}, time_unit=None), **options)
+        return Storage(str(self.state), made, **{"defaults": QueryDefaults(fields={}), **options})
 
     def whole_up_to(self, length: int) -> int:
         """The position up to which the first bytes of the journal go."""
@@ -156,7 +156,6 @@ class Saved:
             raise
         finally:
             storage.close()
-            storage.release()
 
     def refused(self, content: bytes | None, *said: str) -> None:
         with pytest.raises(JournalError) as refused:
@@ -187,6 +186,11 @@ def test_a_journal_that_breaks_off_is_read_up_to_there(saved):
         found = saved.read(saved.content[:length])
         position = saved.whole_up_to(length)
         assert (found.position, found.dropped, found.damage) == (position, length - saved.ends[position], None)
+
+
+def test_a_query_of_the_journal_is_what_it_was_whatever_the_defaults_are_now(saved):
+    loaded = saved.load(saved.content, defaults=QueryDefaults(fields={"paths": "simple", "targets": ["w"]}))
+    assert loaded.engine.queries == (rpq.Query("a", window=rpq.Window(size=100, slide=3), semantics="explicit"),)
 
 
 def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):
@@ -261,7 +265,6 @@ def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
     storage.note_tuples(6, batch(("v6", "w", "a", 6)), None)
     storage.synchronise()
     storage.close()
-    storage.release()
     later, checkpoint = saved.journal.read_bytes(), saved.state.read_bytes()
     saved.refused(later, "number 2, from position 5")  # an older checkpoint
     saved.journal.write_bytes(saved.content)
@@ -269,7 +272,7 @@ def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
     storage = saved.storage()
     with pytest.raises(JournalError, match="goes on with journal number 2, from position 5 on; this is number 1"):
         storage.load()
-    storage.release()
+    storage.close()
 
 
 @pytest.mark.parametrize("how", ["damaged", "missing", "foreign"])
@@ -287,7 +290,6 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
     storage = saved.storage()  # and the checkpoint has a journal again
     assert storage.load().state.position == loaded.state.position
     storage.close()
-    storage.release()
 
 
 @pytest.mark.parametrize(
@@ -329,7 +331,7 @@ def test_ended_at_any_step_of_a_checkpoint_nothing_is_lost(tmp_path, monkeypatch
 
     with Served(PATH, checkpoint=tmp_path / "state") as served:
         served.post(*tuples(5))
-        storage = served.service._storage
+        storage = served.service.storage
         kept = {path: path.read_bytes() for path in tmp_path.iterdir()}
         if step == "the journal is made":
             monkeypatch.setattr("os.unlink", killed)  # it stays
@@ -524,7 +526,8 @@ def test_ended_while_the_disk_is_full_nothing_refused_is_there(tmp_path, disk):
         disk.journal = disk.checkpoint = errno.ENOSPC
         assert served.post(*tuples(2, first=10)).status_code == 507
         served.stop()
-        assert "No space" in served.service.outage.reason and "No space" in served.service.checkpoint_outage.reason
+        storage = served.service.storage
+        assert "No space" in storage.outage.reason and "No space" in storage.checkpoint_outage.reason
     disk.journal = 0
     with Served(PATH, checkpoint=tmp_path / "state") as served:  # goes on, though there is no room for a checkpoint
         assert len(served.answers("a+")) == 3 and served.post(*tuples(1, first=20)).status_code == 200

@@ -32,7 +32,6 @@ from rpq.cli.reporting import (
     figures_of_engine,
     figures_of_queries,
     pattern_explanations,
-    peak_memory_bytes,
     query_warnings,
     report_run,
 )
@@ -43,6 +42,7 @@ from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, 
 from rpq.kafka.topic_names import is_topic
 from rpq.readers.deletions import Deletions
 from rpq.readers.where import WhereError
+from rpq.running.limits import peak_memory_bytes
 from rpq.stream.event_grouping import end_of_event, first_of_events
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 

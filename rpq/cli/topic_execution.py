@@ -26,7 +26,6 @@ from rpq.cli.reporting import (
     figures_of_engine,
     figures_of_queries,
     pattern_explanations,
-    peak_memory_bytes,
     query_warnings,
     report_run,
 )
@@ -52,6 +51,7 @@ from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_run import TopicRun
 from rpq.queries.query import Query
 from rpq.readers import ColumnNames, WhereError, parse_where
+from rpq.running.limits import peak_memory_bytes
 from rpq.stream.window import size_and_slide
 
 _TOPIC_FIGURES = ("messages", "rows_sent", "rounds", "seconds")

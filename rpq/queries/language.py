@@ -8,15 +8,28 @@ letter, `_:`, or a dot before a blank is a pattern. Any other text is an invalid
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple, get_args
 
 from rpq import automata
 from rpq.queries.pattern import looks_like_a_pattern
 
 Language = Literal["path", "pattern", "sparql"]
+Paths = Literal["walk", "simple"]
+Semantics = Literal["implicit", "explicit"]
+OnBudget = Literal["error", "set_aside"]
+Matching = Literal["homomorphism", "isomorphism"]
+Report = Literal["change", "slide", "time"]
 
-LANGUAGES: tuple[Language, ...] = ("path", "pattern", "sparql")
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "paths": get_args(Paths),
+    "semantics": get_args(Semantics),
+    "on_budget": get_args(OnBudget),
+    "matching": get_args(Matching),
+    "report": get_args(Report),
+    "language": get_args(Language),
+}
+"""The options of queries that are one of some words."""
 
 PATTERN_OPTIONS = ("select", "distinct", "matching", "report")
 """Options that only patterns have."""

@@ -33,25 +33,27 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from rpq import automata
 from rpq.errors import QueryError
-from rpq.queries.language import LANGUAGES, PATH_OPTIONS, PATTERN_OPTIONS, Language, language_of, unsuitable_option
+from rpq.queries.language import (
+    CHOICES,
+    PATH_OPTIONS,
+    PATTERN_OPTIONS,
+    Language,
+    Matching,
+    OnBudget,
+    Paths,
+    Report,
+    Semantics,
+    language_of,
+    unsuitable_option,
+)
 from rpq.queries.pattern import Pattern
 from rpq.queries.query import PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
-
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "paths": ("walk", "simple"),
-    "semantics": ("implicit", "explicit"),
-    "on_budget": ("error", "set_aside"),
-    "matching": ("homomorphism", "isomorphism"),
-    "report": ("change", "slide", "time"),
-    "language": LANGUAGES,
-}
-"""The fields whose values are words from a list."""
 
 DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "select", "distinct", "output")
 """The fields that can have defaults."""
@@ -117,16 +119,16 @@ class QueryEntry:
     pattern: Pattern | None = None
     window: int | str | None = None
     slide: int | str | None = None
-    paths: Literal["walk", "simple"] = "walk"
-    semantics: Literal["implicit", "explicit"] | None = None
+    paths: Paths = "walk"
+    semantics: Semantics | None = None
     simple_budget: int = 10_000_000
-    on_budget: Literal["error", "set_aside"] = "error"
+    on_budget: OnBudget = "error"
     sources: tuple[Vertex, ...] | None = None
     targets: tuple[Vertex, ...] | None = None
     select: tuple[str, ...] | None = None
     distinct: bool | None = None
-    matching: Literal["homomorphism", "isomorphism"] | None = None
-    report: Literal["change", "slide", "time"] | None = None
+    matching: Matching | None = None
+    report: Report | None = None
     output: str | None = None
 
     def place_of(self, field: str) -> Place:

@@ -10,29 +10,26 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Literal
 
-import click
 import numpy as np
 import pyarrow as pa
 from msgspec import UNSET
 
-from rpq.cli.inputs import RunInput, are_regular
-from rpq.cli.request import RunSettings
-from rpq.cli.topic_execution import topic_input_of
 from rpq.errors import InputError, RpqError
-from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
+from rpq.kafka.client import ClientSettings
 from rpq.kafka.message_reader import MessageReader
 from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput, TopicReader
-from rpq.readers import WhereError
+from rpq.readers import Reader
 from rpq.serve import models
-from rpq.serve.engine_thread import NotApplied, Push
 from rpq.serve.models import FieldsError, to_model
-from rpq.serve.service import Service
+from rpq.serve.requests import NotApplied
+from rpq.serve.service import Push, Service
 from rpq.stream.durations import NANOSECONDS
 
 LONGEST_WAIT = 0.05
@@ -137,53 +134,26 @@ Progress = Callable[[int], Any] | None
 """A function from a number of tuples of a part to the progress of the input after them."""
 
 
-def push_without_bad(service: Service, columns: pa.RecordBatch, progress: Progress) -> int:
-    """Push tuples without those that the engine rejects; return the number of rejected ones."""
-    rejected = start = 0
-    while start < columns.num_rows:
-        waiter: Future[Any] = Future()
-        of_rest = None if progress is None else partial(_behind, progress, start)
-        service.submit(Push(columns.slice(start), waiter, of_rest, waits_for_storage=True))
-        try:
-            waiter.result()
-            break
-        except NotApplied as error:
-            if not isinstance(error.cause, InputError) or error.cause.row is None:
-                raise
-            rejected += 1
-            start += error.applied + 1
-            LOG.warning("rejected: %s", error)
-    return rejected
+class _Stopped(Exception):
+    """The server is stopping."""
 
 
-def _behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
-    return progress(start + rows)
+class Feed(ABC):
+    """A thread that reads an input and submits its tuples.
 
-
-class FileFeed:
-    """A thread that reads files and submits their tuples.
-
-    If the inputs are regular files, and the state that the server resumes contains some of their tuples, reading continues
-    after these.
+    `rejected` counts the tuples that were skipped, and `error` is the reason why reading ended, if it is one.
     """
 
-    def __init__(self, service: Service, opened: RunInput, playback: Playback, *, on_error: str) -> None:
+    end_message: str
+
+    def __init__(self, service: Service, *, name: str, on_error: str) -> None:
         self._service = service
-        self._opened = opened
-        self._playback = playback
-        self._on_error = on_error
+        self._skips = on_error == "skip"
         self._is_stopped = threading.Event()
-        self._skipped = 0
-        self._time: int | None = None  # the largest timestamp that was read, but for those too far ahead
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.has_ended = threading.Event()
         self.rejected = 0
         self.error: str | None = None
-        self.has_ended = threading.Event()
-        inputs = opened.settings.inputs
-        self._places = [os.path.abspath(path) for path in inputs] if are_regular(inputs) else None
-        progress = service.progress
-        if self._places is not None and isinstance(progress, dict) and progress.get("files") == self._places:
-            self._skipped = int(progress["tuples"])
-        self._thread = threading.Thread(target=self._read, name="rpq-input", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -191,24 +161,97 @@ class FileFeed:
     def stop(self) -> None:
         """Post nothing more."""
         self._is_stopped.set()
-        self._playback.stop()
-        self._thread.join(5)
+        self._thread.join(10)
 
-    def _read(self) -> None:
+    @abstractmethod
+    def _post_all(self) -> None:
+        """Read the input and submit its tuples, to its end or until the feed is stopped."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Release what was opened, after the last tuple or an error."""
+
+    def _run(self) -> None:
         try:
             self._post_all()
-        except (InputError, WhereError, OSError) as error:
+        except _Stopped:
+            pass
+        except (RpqError, OSError) as error:
             self.error = str(error)
-            LOG.error("the input ended: %s", error)
-        except RpqError as error:
-            self.error = str(error)
-            LOG.error("the input is not taken any more: %s", error)
+            LOG.error("%s: %s", self.end_message, error)
         except BaseException as error:  # a thread must not end silently
             self.error = repr(error)
-            LOG.exception("the input ended")
+            LOG.exception("%s", self.end_message)
         finally:
-            self._playback.end()
+            self._close()
             self.has_ended.set()
+
+    def _check(self) -> None:
+        if self._is_stopped.is_set():
+            raise _Stopped
+
+    def _submit(self, columns: pa.RecordBatch, progress: Progress) -> Future[Any]:
+        """Submit tuples; the returned future is done when they are applied."""
+        waiter: Future[Any] = Future()
+        self._service.submit(Push(columns, waiter, progress, waits_for_storage=True))
+        return waiter
+
+    def _push_without_bad(self, columns: pa.RecordBatch, progress: Progress) -> None:
+        """Push tuples without those that the engine rejects, which are counted."""
+        start = 0
+        while start < columns.num_rows:
+            of_rest = None if progress is None else partial(_behind, progress, start)
+            try:
+                self._submit(columns.slice(start), of_rest).result()
+                return
+            except NotApplied as error:
+                if not isinstance(error.cause, InputError) or error.cause.row is None:
+                    raise
+                self.rejected += 1
+                start += error.applied + 1
+                LOG.warning("rejected: %s", error)
+
+
+def _behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
+    return progress(start + rows)
+
+
+class FileFeed(Feed):
+    """A feed of files, whose tuples are submitted when a playback says that they are due.
+
+    `paths` are those of regular files, from which reading can be resumed: if the state that the server resumes contains
+    some of their tuples, reading continues after these.
+    """
+
+    end_message = "the input ended"
+
+    def __init__(
+        self,
+        service: Service,
+        reader: Reader,
+        playback: Playback,
+        *,
+        on_error: str = "stop",
+        paths: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(service, name="rpq-input", on_error=on_error)
+        self._reader = reader
+        self._playback = playback
+        self._skipped = 0
+        self._time: int | None = None  # the largest timestamp that was read, but for those too far ahead
+        self._places = None if paths is None else [os.path.abspath(path) for path in paths]
+        progress = service.progress
+        if self._places is not None and isinstance(progress, dict) and progress.get("files") == self._places:
+            self._skipped = int(progress["tuples"])
+
+    def stop(self) -> None:
+        """Post nothing more."""
+        self._is_stopped.set()
+        self._playback.stop()
+        super().stop()
+
+    def _close(self) -> None:
+        self._playback.end()
 
     def _post_all(self) -> None:
         waiting: list[Future[Any]] = []
@@ -218,15 +261,12 @@ class FileFeed:
             times = self._played(columns.column("timestamp").to_numpy())
             while start < columns.num_rows:
                 count = self._playback.due(times[start:])
-                if not count or self._is_stopped.is_set():
-                    return
+                self._check()
                 part = columns.slice(start, count)
-                if self._on_error == "skip":
-                    self.rejected += push_without_bad(self._service, part, self._progress(done))
+                if self._skips:
+                    self._push_without_bad(part, self._progress(done))
                 else:
-                    waiter: Future[Any] = Future()
-                    self._service.submit(Push(part, waiter, self._progress(done), waits_for_storage=True))
-                    waiting.append(waiter)
+                    waiting.append(self._submit(part, self._progress(done)))
                     while len(waiting) > AHEAD:
                         waiting.pop(0).result()
                 start += count
@@ -257,9 +297,9 @@ class FileFeed:
         """Yield the tuples of the inputs in parts, without those that the state contains already."""
         left = self._skipped
         warned = 0
-        for batch in self._opened.reader:
+        for batch in self._reader:
             columns = batch.columns
-            for warning in self._opened.reader.warnings[warned:]:
+            for warning in self._reader.warnings[warned:]:
                 LOG.warning("%s", warning)
                 warned += 1
             if left:
@@ -280,79 +320,28 @@ PARTITIONS_SECONDS = 30.0
 """Interval at which new partitions are looked up."""
 
 
-class _Stopped(Exception):
-    """The server is stopping."""
-
-
-def topic_feed(service: Service, settings: RunSettings) -> TopicFeed:
-    """Return the feed of the topics that the options name.  Raises errors of click if they cannot be read."""
-    try:
-        client()
-    except RpqError as error:
-        raise click.ClickException(str(error)) from error
-    try:
-        given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
-        source = topic_input_of(settings)
-        clients = ClientSettings(source.brokers, given)
-    except (WhereError, RpqError) as error:
-        raise click.UsageError(str(error)) from error
-    try:
-        return TopicFeed(service, source, clients)
-    except KafkaUsageError as error:
-        raise click.UsageError(str(error)) from error
-    except RpqError as error:
-        raise click.ClickException(str(error)) from error
-
-
-class TopicFeed:
-    """A thread that reads topics and submits their tuples.
+class TopicFeed(Feed):
+    """A feed of topics.
 
     Raises `KafkaError` and `InputError` if it starts with topics that cannot be read.
     """
 
+    end_message = "the topics are read no more"
+
     def __init__(self, service: Service, source: TopicInput, clients: ClientSettings) -> None:
-        self._service = service
+        super().__init__(service, name="rpq-topics", on_error=source.on_error)
         self._source = source
         self._clients = clients
-        self._is_stopped = threading.Event()
-        self.rejected = 0
-        self.error: str | None = None
         progress = service.progress if isinstance(service.progress, dict) else {}
         known = [one for one in progress.get("topics", []) if one[0] in source.topics]
         self._ends = {Place(topic, part): end for topic, part, end, _ in known}
         self._fronts = {Place(topic, part): front for topic, part, _, front in known}
         self._layouts: dict[str, Any] = progress.get("layouts", {})
         self._reader = None if self._ends else self._opened()
-        self._thread = threading.Thread(target=self._read, name="rpq-topics", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Post nothing more."""
-        self._is_stopped.set()
-        self._thread.join(10)
-
-    def _check(self) -> None:
-        if self._is_stopped.is_set():
-            raise _Stopped
-
-    def _read(self) -> None:
-        try:
-            if self._reader is None:
-                self._reader = self._opened()
-            self._post_all(self._reader)
-        except _Stopped:
-            pass
-        except (KafkaError, InputError, WhereError, RpqError, OSError) as error:
-            self.error = str(error)
-            LOG.error("the topics are read no more: %s", error)
-        except BaseException as error:  # a thread must not end silently
-            self.error = repr(error)
-            LOG.exception("the topics are read no more")
-        finally:
-            if self._reader is not None:
-                self._reader.close()
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
 
     def _opened(self) -> TopicReader:
         source = self._source
@@ -369,7 +358,8 @@ class TopicFeed:
         group = self._clients.named("group.id") or f"rpq-{self._service.run}"
         return TopicReader(self._clients, readers, group=group, check=self._check, waits_forever=bool(self._ends))
 
-    def _post_all(self, reader: TopicReader) -> None:
+    def _post_all(self) -> None:
+        reader = self._reader = self._reader or self._opened()
         starts = reader.places(self._ends)
         self._ends = dict(starts)
         self._fronts = {place: self._fronts.get(place, LEAST) for place in starts}
@@ -388,7 +378,7 @@ class TopicFeed:
                 self._look_for_partitions(reader, merge)
                 next_look = time.monotonic() + PARTITIONS_SECONDS
             reader.fetch(merge, FETCH, QUIET_SECONDS if not merge.waits else 0.01)
-            while (released := merge.ready(MOST_ROUND, stop_at_bad=self._source.on_error == "stop")) is not None:
+            while (released := merge.ready(MOST_ROUND, stop_at_bad=not self._skips)) is not None:
                 self._take(reader, released)
                 self._check()
 
@@ -412,14 +402,12 @@ class TopicFeed:
                     highest[place] = max(front, highest[place])
                 return {"topics": [[*place, end, highest[place]] for place, end in behind.items()], "layouts": layouts}
 
-            if self._source.on_error == "skip":
-                self.rejected += push_without_bad(self._service, released.columns, progress)
+            if self._skips:
+                self._push_without_bad(released.columns, progress)
             else:
-                waiter: Future[Any] = Future()
-                self._service.submit(Push(released.columns, waiter, progress, waits_for_storage=True))
-                waiter.result()
+                self._submit(released.columns, progress).result()
         for bad in released.bad:
-            if self._source.on_error == "stop":
+            if not self._skips:
                 raise InputError(f"{bad.place}: {bad.reason}")
             self.rejected += 1
             LOG.warning("rejected: %s: %s", bad.place, bad.reason)

@@ -109,7 +109,7 @@ def _peak_bytes() -> int:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    from rpq.cli.reporting import peak_memory_bytes
+    from rpq.running.limits import peak_memory_bytes
 
     return peak_memory_bytes()
 
