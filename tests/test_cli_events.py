@@ -244,7 +244,7 @@ def test_of_an_event_with_a_bad_tuple_nothing_is_taken(rpq, tmp_path):
         (("--events", "window", *WINDOW, "--witness", "--output", "x.csv"), "--witness: where tuples come in events"),
         (("--events", "window", *WINDOW, "--deletes", 5), "--deletes: what is deleted is drawn tuple by tuple"),
         (("--events", "window", *WINDOW, "--columns", "event=ride"), "column 'ride': is missing"),
-        (("--columns", "event=label", *WINDOW), "'event' is a column of tuples that come in events"),
+        (("--columns", "event=label", *WINDOW), "'event' is a column of tuples in events"),
         (("--events", "window", *WINDOW, "--format", "stackoverflow"), "tuples of the format stackoverflow have no events"),
         (
             ("--events", "window", *WINDOW, "--format", "rdf", "--rdf-graph", "stream"),

@@ -104,7 +104,7 @@ def test_what_is_wrong_with_the_options(run, stream, options, status, message):
         ("user,item,ts\na,b,1\n", "give --columns source=user,target=item,timestamp=ts --label LABEL"),
         ("from,to,label,ts\na,b,x,1\n", "give --columns source=from,target=to,timestamp=ts"),
         ('{"user": "a", "item": "b", "ts": 1}\n', "give --columns source=user,target=item,timestamp=ts --label LABEL"),
-        ("user;item;ts\na;b;1\n", "this one has semicolons"),
+        ("user;item;ts\na;b;1\n", "this line contains semicolons"),
         ("1 2 17\n2 3 18\n", "could be of gmark or stackoverflow"),
         ("source,target,label,timestamp\na,b,x,05/01/2024\n", ":2: column 'timestamp': '05/01/2024' is not an integer"),
         ("source,target,label,timestamp\na,b,x,1714564800.5\n", ":2: column 'timestamp': '1714564800.5' is not an integer"),

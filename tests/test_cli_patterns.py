@@ -205,7 +205,7 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((CHAIN, "--source", "s"), "--source is an option of path queries; in a pattern a name in place of a variable"),
+        ((CHAIN, "--source", "s"), "--source is an option of path queries; in a pattern, write a name"),
         ((CHAIN, "--target", "s"), "--target is an option of path queries"),
         ((CHAIN, "--on-budget", "set_aside"), "--on-budget set_aside is an option of path queries"),
         ((CHAIN, "--select", "x,q"), "--select: the pattern has no variable 'q'; its variables are 'x', 'y', 'z'"),

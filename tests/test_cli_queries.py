@@ -210,7 +210,7 @@ GOOD = '{"name": "good", "query": "a/b"}\n'
         ('{"name": "x", "query": "a", "semantics": "explict"}', ["line 2, field semantics", "did you mean 'explicit'?"]),
         ('{"name": "x", "query": "a", "paths": 3}', ["line 2, field paths: expected one of walk, simple, not 3"]),
         ('{"name": "good", "query": "a"}', ["line 2, field name: there is already a query named 'good'", "line 1"]),
-        ('{"query": "c"}\n\n{"query": "c"}', ["line 4, field name", "'c' already", "line 2"]),
+        ('{"query": "c"}\n\n{"query": "c"}', ["line 4, field name", "already a query named 'c'", "line 2"]),
         ('{"name": "x", "query": "a", "query": "b"}', ["line 2, field query: occurs twice"]),
         ('{"name": "x"}', ["line 2: has no field query"]),
         ('{"name": 5, "query": "a"}', ["line 2, field name: expected a text, not 5"]),
@@ -264,7 +264,7 @@ def test_a_bad_line_ends_the_command_before_anything_runs(rpq, edges, lines, mes
         ('[[query]]\nquery = "a"\nquery = "b"', ["is not TOML", "Cannot overwrite"]),
         ("[[query]]\nquery = '\xff'", ["line 2: is not UTF-8 text"]),
         ("", ["has no query"]),
-        ('[[query]]\nquery = "a"\nname = "x"\n[[query]]\nquery = "x"', ["query 2, field name: there is a query named 'x'"]),
+        ('[[query]]\nquery = "a"\nname = "x"\n[[query]]\nquery = "x"', ["field name: there is already a query named 'x'"]),
     ],
 )
 def test_a_bad_table_ends_the_command_before_anything_runs(rpq, edges, text, messages):

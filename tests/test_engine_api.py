@@ -515,7 +515,7 @@ def test_what_is_no_state(tmp_path: Path, engine: rpq.Engine) -> None:
 
     for other in (b"", b"garbage", b"a,b\n" * 100):
         path.write_bytes(other)
-        refused("no saved state", "foreign")
+        refused("not a saved state", "foreign")
     for length in (1, 10, HEADER_BYTES, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
         refused("truncated", "truncated")
@@ -557,7 +557,7 @@ def test_what_is_no_state_of_version_1(tmp_path: Path, engine: rpq.Engine) -> No
             writer.write_table(other)
 
     write(None)
-    refused("no saved state")
+    refused("not a saved state")
     write({b"rpq": b"[1]"})
     refused("damaged")
     write({b"rpq": b"not json"})

@@ -246,7 +246,7 @@ def test_a_file_that_is_empty_or_cut_off_is_named(tmp_path, name, kept):
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
     path.write_bytes(path.read_bytes()[:kept])
-    reason = "truncated: its end" if kept else "is empty"
+    reason = "truncated: the footer" if kept else "is empty"
     with pytest.raises(InputError, match=f"{path}: .*{reason}") as caught:
         open_edges([str(path)])
     assert caught.value.file == str(path)

@@ -495,7 +495,7 @@ def test_only_so_many_graphs_are_remembered(tmp_path, monkeypatch):
         [{"subject": f"g:{n}", "predicate": PROV, "object": '"1"', "graph": None, "number": n} for n in range(100)],
         schema=statements.SCHEMA,
     )
-    assert list(times_of.assign(batch)) == [] and len(times_of._known) + len(times_of._known_before) <= 20
+    assert list(times_of.assign(batch)) == [] and len(times_of._times) + len(times_of._earlier_times) <= 20
 
 
 @pytest.mark.parametrize(
@@ -608,7 +608,7 @@ def test_what_is_of_rdf_1_2_alone_is_refused_at_its_line(tmp_path, ending):
     path = written(
         tmp_path, f"a.{ending}", '<a:s> <a:p> <a:o> .\n<a:s> <a:p> <<( <a:s> <a:p> <a:o> )>> .\n<a:s> <a:p> "x"@en--ltr .\n'
     )
-    with pytest.raises(InputError, match=rf"a\.{ending}:2: it is of RDF 1\.2"):
+    with pytest.raises(InputError, match=rf"a\.{ending}:2: it uses RDF 1\.2"):
         read(path)
     reader = open_reader("rdf", path, on_error="skip")
     assert len(rows(reader)) == 1 and reader.rejected == 2

@@ -248,9 +248,9 @@ def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command:
     [
         (
             ["prepare", "--input", "in.txt", "--output", "out", "--stats", "./in.txt"],
-            "--stats ./in.txt and --input in.txt are one",
+            "--stats ./in.txt and --input in.txt are the same file",
         ),
-        (["prepare", "--input", "in.txt", "--output", "out", "--log", "in.txt"], "--log in.txt and --input in.txt are one"),
+        (["prepare", "--input", "in.txt", "--output", "out", "--log", "in.txt"], "--input in.txt are the same file"),
         (["prepare", "--input", "data", "--output", "data/out"], "--output data/out is --input data, or lies in it"),
         (["prepare", "--input", "in.txt", "--output", "in.txt/out"], "--output in.txt/out is --input in.txt, or lies in it"),
         (["replay", "a", "--input", "data", "--output", "in.txt/out"], "--output in.txt/out: cannot be created: "),

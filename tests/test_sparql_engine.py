@@ -316,7 +316,7 @@ def test_events_of_several_tuples_are_told_net():
         ("SELECT ?x { ?x <a> ?y }", {"window": TEN, "sources": ["x"]}, "sources is an option of path queries"),
         ("SELECT ?x { ?x <a> ?y }", {"window": TEN, "distinct": True}, "distinct is an option of graph patterns"),
         ("SELECT ?x { ?x <a> ?y }", {"window": TEN, "on_budget": "set_aside"}, "on_budget"),
-        ("SELECT ?x { ?x <a> ?y }", {"window": rpq.CountWindow(size=3), "report": "slide"}, "one of time"),
+        ("SELECT ?x { ?x <a> ?y }", {"window": rpq.CountWindow(size=3), "report": "slide"}, "must be a time window"),
         ("SELECT ?x { ?x <a> ?y } LIMIT 3", {"window": TEN}, "LIMIT is refused"),
         ("SELECT ?x { ?x <a> ?y", {"window": TEN}, "line 1, column"),
     ],

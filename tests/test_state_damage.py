@@ -141,7 +141,7 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_overwritten(tmp_path: Pa
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     capfd.readouterr()
     assert call(args) == 1
-    message = {"bit": "damaged", "truncated": "truncated", "empty": "no saved state"}[damage]
+    message = {"bit": "damaged", "truncated": "truncated", "empty": "not a saved state"}[damage]
     error = capfd.readouterr().err
     assert message in error and "state" in error and "Traceback" not in error
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
