@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpq.cli import execution as session_module
-from rpq.cli import main
+from rpq.cli import execution, main
+from rpq.run import loop
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
 
@@ -141,10 +141,10 @@ def figures(folder: Path) -> dict:
 @pytest.fixture
 def small_steps(monkeypatch):
     """Checkpoints as often as they may be, slices of a few tuples."""
-    monkeypatch.setattr(session_module, "CHECKPOINT_SHARE", 1.0)
-    monkeypatch.setattr(session_module, "FIRST_SLICE", 16)
-    monkeypatch.setattr(session_module, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(session_module, "LEAST_SLICE", 16)
+    monkeypatch.setattr(loop, "CHECKPOINT_SHARE", 1.0)
+    monkeypatch.setattr(loop, "FIRST_SLICE", 16)
+    monkeypatch.setattr(execution, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "LEAST_SLICE", 16)
 
 
 @pytest.mark.ci

@@ -282,7 +282,9 @@ class RunOutcome(Protocol):
     """The outcome of a run: the `error` that ended it, and the first messages about rejected tuples and roots set aside."""
 
     error: str | None
-    set_aside: list[str]
+
+    @property
+    def set_aside(self) -> list[str]: ...
 
     @property
     def rejections(self) -> list[str]: ...

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
 from rpq.files.json_values import Damage, JsonValue
-from rpq.kafka.checkpoint import RunLock
+from rpq.run.checkpoint import CheckpointLock
 from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.serve.tuple_journal import (
     JournalContent,
@@ -197,7 +197,7 @@ class Storage:
     """The checkpoint at a path and its journal: call `load` once, then `note_…` and `synchronise`, and `save` now and then.
 
     With `sets_aside`, a journal that is damaged, or belongs to another checkpoint, is moved to `FILE.journal.damaged-TIME`,
-    and the server continues with what it can read.  Raises `KafkaError` if another process uses the checkpoint.
+    and the server continues with what it can read.  Raises `CheckpointError` if another process uses the checkpoint.
     """
 
     def __init__(self, path: str, options: EngineOptions, *, defaults: QueryDefaults, sets_aside: bool = False) -> None:
@@ -215,7 +215,7 @@ class Storage:
         self.saved_position = 0
         self.last_save = time.monotonic()
         self.save_seconds = 0.0
-        self._lock = RunLock(path)
+        self._lock = CheckpointLock(path)
 
     def close(self) -> None:
         """Close the journal, and release the lock on the checkpoint."""
