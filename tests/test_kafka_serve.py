@@ -16,9 +16,9 @@ from tests.kafka_topics import Topics, dealt, edges
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
+from rpq.kafka import topic_source
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.topic_reader import TopicInput
-from rpq.serve import feeds
 from rpq.serve.feeds import TopicFeed
 from tests.served import Command, Served
 from tests.test_kafka_run import WINDOW, merged
@@ -90,7 +90,7 @@ def test_what_is_no_tuple_ends_the_reading_but_not_the_server(kafka: Topics, tmp
 
 
 def test_partitions_that_are_added_are_read_too(kafka: Topics, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(feeds, "PARTITIONS_SECONDS", 0.2)
+    monkeypatch.setattr(topic_source, "PARTITIONS_SECONDS", 0.2)
     topic = kafka.new(name="edges")
     one = {"source": "x", "target": "y", "label": "a", "timestamp": 1}
     kafka.send(topic, [one])

@@ -652,7 +652,7 @@ FAULTS = {
     "as changes are published": lambda served: ("rpq.serve.service.Published", bang),
     "as changes are told": lambda served: ("rpq.serve.changes.ChangeHub.publish", raising(KeyError("bang"))),
     "as it is acknowledged": lambda served: ("rpq.serve.service.Service._acknowledge", bang),
-    "as the size of pushes is adapted": lambda served: ("rpq.serve.service.Service._adapt", bang),
+    "as the size of pushes is adapted": lambda served: ("rpq.run.loop.SliceSize.update", bang),
     "between jobs": lambda served: ("rpq.serve.service.Service._is_time_to_save", bang),
     "as jobs are taken": lambda served: ("rpq.serve.service.Service._next", bang),
     "in a checkpoint": lambda served: ("rpq.serve.storage.Storage.save", bang),

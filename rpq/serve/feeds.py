@@ -22,10 +22,11 @@ from msgspec import UNSET
 
 from rpq.errors import InputError, RpqError
 from rpq.kafka.client import ClientSettings
-from rpq.kafka.message_reader import MessageReader
-from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
-from rpq.kafka.topic_reader import TopicInput, TopicReader
+from rpq.kafka.partition_merge import MergedTuples, Place
+from rpq.kafka.topic_reader import TopicInput
+from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
+from rpq.run.loop import push_accepted
 from rpq.serve import models
 from rpq.serve.models import FieldsError, to_model
 from rpq.serve.requests import NotApplied
@@ -198,18 +199,20 @@ class Feed(ABC):
 
     def _push_without_bad(self, columns: pa.RecordBatch, progress: Progress) -> None:
         """Push tuples without those that the engine rejects, which are counted."""
-        start = 0
-        while start < columns.num_rows:
-            of_rest = None if progress is None else partial(_behind, progress, start)
+
+        def push(rest: pa.RecordBatch) -> Any:
+            start = columns.num_rows - rest.num_rows
             try:
-                self._submit(columns.slice(start), of_rest).result()
-                return
+                return self._submit(rest, None if progress is None else partial(_behind, progress, start)).result()
             except NotApplied as error:
-                if not isinstance(error.cause, InputError) or error.cause.row is None:
-                    raise
+                raise error.cause from error
+
+        for pushed in push_accepted(push, columns):
+            if pushed.rejected:
                 self.rejected += 1
-                start += error.applied + 1
-                LOG.warning("rejected: %s", error)
+                LOG.warning("rejected: %s", pushed.error)
+            elif pushed.error is not None:
+                raise pushed.error
 
 
 def _behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
@@ -310,16 +313,6 @@ class FileFeed(Feed):
                 yield columns.slice(start, PART_ROWS)
 
 
-FETCH = 20_000
-MOST_ROUND = 4096
-"""Tuples that are posted at once."""
-
-QUIET_SECONDS = 0.1
-
-PARTITIONS_SECONDS = 30.0
-"""Interval at which new partitions are looked up."""
-
-
 class TopicFeed(Feed):
     """A feed of topics.
 
@@ -328,88 +321,52 @@ class TopicFeed(Feed):
 
     end_message = "the topics are read no more"
 
-    def __init__(self, service: Service, source: TopicInput, clients: ClientSettings) -> None:
-        super().__init__(service, name="rpq-topics", on_error=source.on_error)
-        self._source = source
-        self._clients = clients
+    def __init__(self, service: Service, topics: TopicInput, clients: ClientSettings) -> None:
+        super().__init__(service, name="rpq-topics", on_error=topics.on_error)
         progress = service.progress if isinstance(service.progress, dict) else {}
-        known = [one for one in progress.get("topics", []) if one[0] in source.topics]
-        self._ends = {Place(topic, part): end for topic, part, end, _ in known}
-        self._fronts = {Place(topic, part): front for topic, part, _, front in known}
-        self._layouts: dict[str, Any] = progress.get("layouts", {})
-        self._reader = None if self._ends else self._opened()
+        known = [one for one in progress.get("topics", []) if one[0] in topics.topics]
+        self._start = TopicPosition(
+            run=service.run,
+            ends={Place(topic, part): end for topic, part, end, _ in known},
+            fronts={Place(topic, part): front for topic, part, _, front in known},
+            layouts=progress.get("layouts", {}),
+        )
+        self._source = TopicSource(topics, settings=clients, check=self._check)
+        if not known:
+            self._source.begin(self._start)
 
     def _close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-
-    def _opened(self) -> TopicReader:
-        source = self._source
-        readers = {
-            topic: MessageReader(
-                source.columns,
-                stream=stream,
-                where=source.where,
-                only_json=source.only_json,
-                layout=self._layouts.get(topic),
-            )
-            for topic, stream in source.topics.items()
-        }
-        group = self._clients.named("group.id") or f"rpq-{self._service.run}"
-        return TopicReader(self._clients, readers, group=group, check=self._check, waits_forever=bool(self._ends))
+        self._source.close()
 
     def _post_all(self) -> None:
-        reader = self._reader = self._reader or self._opened()
-        starts = reader.places(self._ends)
-        self._ends = dict(starts)
-        self._fronts = {place: self._fronts.get(place, LEAST) for place in starts}
-        merge = PartitionMerge(
-            {place: (offset, self._fronts[place]) for place, offset in starts.items()},
-            max_delay=self._source.max_delay,
-            report=lambda what, place: LOG.info("partition %s is %s", place, what),
-            is_at_end=reader.is_at_end,
-        )
-        reader.begin(starts)
-        LOG.info("reading %s", ", ".join(self._source.topics))
-        next_look = time.monotonic() + PARTITIONS_SECONDS
-        while True:
+        if self._start.ends:
+            self._source.begin(self._start)
+        for part in self._source.slices(lambda: PART_ROWS):
+            if part is not None:
+                self._take(part)
             self._check()
-            if time.monotonic() > next_look:
-                self._look_for_partitions(reader, merge)
-                next_look = time.monotonic() + PARTITIONS_SECONDS
-            reader.fetch(merge, FETCH, QUIET_SECONDS if not merge.waits else 0.01)
-            while (released := merge.ready(MOST_ROUND, stop_at_bad=not self._skips)) is not None:
-                self._take(reader, released)
-                self._check()
 
-    def _look_for_partitions(self, reader: TopicReader, merge: PartitionMerge) -> None:
-        for place in reader.new_partitions(merge.places):
-            LOG.info("partition %s is new", place)
-            merge.join(place)
-            self._ends[place], self._fronts[place] = 0, LEAST
-            reader.join(place)
-
-    def _take(self, reader: TopicReader, released: MergedTuples) -> None:
+    def _take(self, part: MergedTuples) -> None:
         """Submit merged tuples and wait until they are applied; bad messages raise an error or are skipped."""
-        if released.columns is not None:
-            ends, fronts, layouts = dict(self._ends), dict(self._fronts), reader.layouts
-
-            def progress(rows: int) -> Any:
-                is_whole = rows == len(released.lines)
-                behind = {**ends, **(released.ends if is_whole else released.ends_before(rows))}
-                highest = dict(fronts)
-                for place, front in released.fronts.items() if is_whole else ():
-                    highest[place] = max(front, highest[place])
-                return {"topics": [[*place, end, highest[place]] for place, end in behind.items()], "layouts": layouts}
-
+        if part.columns is not None:
+            progress = partial(_progress_within, self._source.position(), part)
             if self._skips:
-                self._push_without_bad(released.columns, progress)
+                self._push_without_bad(part.columns, progress)
             else:
-                self._submit(released.columns, progress).result()
-        for bad in released.bad:
+                self._submit(part.columns, progress).result()
+        for bad in part.bad:
             if not self._skips:
                 raise InputError(f"{bad.place}: {bad.reason}")
             self.rejected += 1
             LOG.warning("rejected: %s: %s", bad.place, bad.reason)
-        self._ends |= released.ends
-        self._fronts |= {place: max(front, self._fronts[place]) for place, front in released.fronts.items()}
+        self._source.advance(part, None)
+
+
+def _progress_within(before: TopicPosition, part: MergedTuples, rows: int) -> Any:
+    """Return the progress after so many rows of merged tuples, which follow a position."""
+    is_whole = rows == len(part.lines)
+    ends = {**before.ends, **(part.ends if is_whole else part.ends_before(rows))}
+    fronts = dict(before.fronts)
+    for place, front in part.fronts.items() if is_whole else ():
+        fronts[place] = max(front, fronts[place])
+    return {"topics": [[*place, end, fronts[place]] for place, end in ends.items()], "layouts": before.layouts}

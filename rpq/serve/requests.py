@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from rpq.automata.errors import ExpressionError
 from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RpqError, SparqlError
+from rpq.queries.language import Language
 from rpq.queries.query import PatternQuery, Query
 from rpq.queries.query_file import Place, QueryEntry, query_entry
 from rpq.readers.batch import LABEL_TYPE
@@ -408,7 +409,7 @@ def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
         return None  # the error in the window is reported later
 
 
-def language_of(query: Query) -> models.Language:
+def language_of(query: Query) -> Language:
     """Return the language of a query: path, pattern or sparql."""
     if isinstance(query, SparqlQuery):
         return "sparql"

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.queries.kinds import single_thread_warning
+from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
 from rpq.running.statistics import LatencyCounts
 from rpq.serve.changes import ChangeHub, Published
 from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
@@ -51,11 +52,8 @@ MOST_TOGETHER = 256
 SLICE_ROWS, SLICE_SECONDS = 1 << 18, 0.25
 """The upper bounds for the rows that a push produces and for its time in the engine, to which its size is adapted."""
 
-FIRST_SLICE, LEAST_SLICE, MOST_SLICE = 4096, 64, 1 << 16
-"""Tuples of a push: of the first one, and the smallest and largest number."""
-
-CHECKPOINT_SHARE = 0.1
-"""Maximum share of the time that checkpoints take."""
+MOST_SLICE = 1 << 16
+"""Maximum number of tuples of a push."""
 
 MOST_JOURNAL = 256 << 20
 """Size of a journal, in bytes, above which a checkpoint is written before its time."""
@@ -141,7 +139,7 @@ class Service(EngineThread):
         self.limits = limits
         self._options = options
         self._checkpoint_seconds = checkpoint_seconds
-        self._slice = FIRST_SLICE
+        self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, most=MOST_SLICE)
         self._is_engine_ahead = False
         self._deferred: list[Push] = []
         self._published: list[Published] = []
@@ -225,7 +223,7 @@ class Service(EngineThread):
         return await waiter
 
     def _batch_limits(self) -> tuple[int, int]:
-        return MOST_TOGETHER, self._slice
+        return MOST_TOGETHER, self._slice.tuples
 
     def _idle_seconds(self) -> float:
         seconds = min(1.0, self._checkpoint_seconds)
@@ -394,7 +392,7 @@ class Service(EngineThread):
             together: list[Push] = []
             rows = 0
             for post in posts:
-                if together and rows + post.rows - post.done > self._slice:
+                if together and rows + post.rows - post.done > self._slice.tuples:
                     break
                 together.append(post)
                 rows += post.rows - post.done
@@ -404,7 +402,7 @@ class Service(EngineThread):
                 LOG.exception("tuples of several posts cannot be joined")
                 together, tuples = together[:1], together[0].columns.slice(together[0].done)
             assert tuples is not None
-            self._push_slice(together, tuples.slice(0, self._slice))
+            self._push_slice(together, tuples.slice(0, self._slice.tuples))
             while posts and (posts[0].error is not None or posts[0].done == posts[0].rows):
                 self._acknowledge(posts.pop(0))
 
@@ -430,7 +428,7 @@ class Service(EngineThread):
             return
         if count:
             self._applied(posts, tuples.slice(0, count), changes, until=count)
-        self._adapt(tuples.num_rows, len(changes), time.perf_counter() - began)
+        self._slice.update(tuples.num_rows, rows=len(changes), seconds=time.perf_counter() - began)
         if error is not None:
             bad = next(post for post in posts if post.done < post.rows)
             if isinstance(error, InputError) and error.row is not None:
@@ -468,11 +466,6 @@ class Service(EngineThread):
     def _publish(self, changes: Changes) -> None:
         if len(changes):
             self._published.append(Published(changes, position=self.position, time=self.engine.time, run=self.run))
-
-    def _adapt(self, count: int, rows: int, seconds: float) -> None:
-        growth = min(SLICE_ROWS / max(rows, 1), SLICE_SECONDS / max(seconds, 1e-9), 4.0)
-        if growth < 1 or count >= self._slice:
-            self._slice = min(MOST_SLICE, max(LEAST_SLICE, int(count * growth)))
 
     def _acknowledge(self, post: Push) -> None:
         self.latencies.append(time.monotonic() - post.arrived)

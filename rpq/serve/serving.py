@@ -26,9 +26,9 @@ from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
-from rpq.cli.topic_execution import topic_input_of
+from rpq.cli.topic_execution import topics_and_clients
 from rpq.errors import QueryError, RpqError, SparqlError
-from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
+from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import single_thread_warning
 from rpq.queries.language import PATTERN_OPTIONS
@@ -205,7 +205,8 @@ def _tell_on_stderr(quiet: bool) -> None:
         handler = logging.StreamHandler(sys.stderr)
         if not name.startswith("rpq."):  # these log every bad request of a client
             handler.addFilter(Repetitions())
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+        plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+        handler.setFormatter(TextLines() if name == "rpq.kafka" else plain)
         logger.addHandler(handler)
         logger.propagate = False
 
@@ -290,18 +291,9 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
 
 def _topic_feed(service: Service, settings: RunSettings) -> Feed:
     """Return the feed of the topics that the options name.  Raises errors of click if they cannot be read."""
+    topics, clients = topics_and_clients(settings)
     try:
-        client()
-    except KafkaError as error:
-        raise click.ClickException(str(error)) from error
-    try:
-        given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
-        source = topic_input_of(settings)
-        clients = ClientSettings(source.brokers, given)
-    except RpqError as error:
-        raise click.UsageError(str(error)) from error
-    try:
-        return TopicFeed(service, source, clients)
+        return TopicFeed(service, topics, clients)
     except KafkaUsageError as error:
         raise click.UsageError(str(error)) from error
     except RpqError as error:
