@@ -1,4 +1,4 @@
-"""Files that keep coming, a query over them on Spark, and its rows; stopped and started again on the same checkpoint.
+"""Run a query over arriving files on Spark, stop it, and start it again from the same checkpoint.
 
 Needs the extra `spark` and Java 17 or newer. Prints:
 
@@ -15,11 +15,11 @@ import rpq
 from rpq.spark import open_session, rpq_changes
 
 query = rpq.Query("knows+", window=rpq.Window(size=60, slide=10))
-session = open_session(master="local[2]", partitions=2)  # with the settings that the state needs
+session = open_session(master="local[2]", partitions=2)  # with the settings for the state store
 
 
 def run_once(folder: Path) -> DataFrame:
-    """Take in the files that are new, as a cluster would all day without the trigger; all rows so far."""
+    """Process new files, as a cluster without the trigger would do continuously; return all rows so far."""
     edges = session.readStream.schema("source string, target string, label string, timestamp long, op string").csv(
         str(folder / "incoming")
     )
