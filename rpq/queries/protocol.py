@@ -162,7 +162,7 @@ class Resources:
     events: Literal["window", "alone"] | None = None  # whether events have several tuples, and each is answered by itself
     sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none needs alone
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
-    common: dict[Hashable, Any] = field(default_factory=dict)  # shared parts of queries by their keys: theirs to fill
+    shared: dict[Hashable, Any] = field(default_factory=dict)  # parts that queries share, by keys: theirs to fill
 
 
 class Overrun(NamedTuple):

@@ -49,7 +49,7 @@ class RunningQueries:
         self._parts: Counter[Part] = Counter()  # the parts of queries and of kinds, each with its number of queries
         self._working_parts: dict[Part, None] = {}  # those with workers
         self._room_users: dict[Part, None] = {}  # those that have to know of new vertices
-        self._common: dict[Hashable, Any] = {}  # shared parts of queries by their keys
+        self._shared: dict[Hashable, Any] = {}  # parts that queries share, by keys
         self._vertex_holders: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
         self._overrunning: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
         self._first_row_queries: set[str] = set()  # queries with answers before the first tuple
@@ -167,7 +167,7 @@ class RunningQueries:
                 host.set_labels(*labels)
             resources = replace(resources, host=host)
         try:
-            running = kind.start(question, replace(resources, common=self._common))
+            running = kind.start(question, replace(resources, shared=self._shared))
         except BaseException:
             self._forget_idle_host(kind.host)
             raise
@@ -469,5 +469,5 @@ class RunningQueries:
             numbers = self.numbers
             for name, running in self._vertex_holders.items():
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
-        held = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
-        return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in held if len(vertices))])
+        retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
+        return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])

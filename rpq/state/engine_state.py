@@ -139,8 +139,8 @@ class Saved:
                 if self.content.times is not None:
                     known, asked = StreamTime.from_json(self.content.times, running)
                     if keep is not None:
-                        known = known.with_queries([KeepOption(keep.asked), *asked.values()])
-                        if known.resolve(KeepOption(keep.asked)).window != keep.window:
+                        known = known.with_queries([KeepOption(keep.original), *asked.values()])
+                        if known.resolve(KeepOption(keep.original)).window != keep.window:
                             raise Damage("the window that is kept is another in the stream's unit than it was")
                     return known, asked
                 times = StreamTime(unit=self.content.time_unit).with_queries(running)
@@ -210,7 +210,7 @@ class Saved:
             raise Damage("a vertex is there twice")
         source, target = identity[saved.source], identity[saved.target]
         entered: np.ndarray = graph.enter(source, target, saved.label, saved.timestamp, vertices.count)
-        if graph.held < len(saved):
+        if graph.edge_count < len(saved):
             raise Damage("an edge is there twice")
         graph.enter_static(identity[saved.static_source], identity[saved.static_target], saved.static_label)
         if graph.statics < len(saved.static_source):
