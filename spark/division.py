@@ -185,7 +185,7 @@ def share_limit(given: int | None, *, threads: int, shares: int = 1) -> int:
 
 def engine_bytes(engine: Engine) -> int:
     """Return the number of bytes that an engine holds. O(queries)."""
-    return engine._evaluation.guard.held
+    return engine._evaluation.guard.nbytes
 
 
 def set_memory_limit(engine: Engine, limit: int) -> None:

@@ -344,7 +344,7 @@ class Evaluation:
         return self.graph.is_full or (bool(fresh) and (self._is_divided or max(fresh) >= self._vertex_room))
 
     def _admit_labels(self, labels: np.ndarray) -> None:
-        """Tell queries and graph what label ids stand for."""
+        """Register label ids in queries and graph."""
         self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
 
     def restore_labels(
@@ -361,7 +361,7 @@ class Evaluation:
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
         """Add queries, with empty windows, all or none. O(labels) for each, and for a host that is new O(vertices).
 
-        `is_late` tells that no window will be loaded, though there is one.
+        With `is_late` no window will be loaded, though there is one.
         """
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         known = {*self.running.hosts}

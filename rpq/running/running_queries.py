@@ -42,7 +42,7 @@ class RunningQueries:
         self._by_number: list[RunningQuery] | None = []
         self._reports: dict[int, Reports] | None = {}  # of queries that do not report every change, by number
         self._reports_of: dict[str, Reports] = {}  # by name
-        self._hosts: dict[Any, Part] = {}  # parts of kinds, by the function that makes them: kinds may share one
+        self._hosts: dict[Any, Any] = {}  # parts of kinds, by the function that makes them: kinds may share one
         self._columns: dict[str, Schema] = {}
         self._texts: dict[str, Texts] = {}  # of queries whose ids are not all those of vertices
         self._texts_by_number: dict[int, Texts] | None = {}
@@ -83,8 +83,8 @@ class RunningQueries:
         return self._by_name[name]
 
     @property
-    def hosts(self) -> tuple[Part, ...]:
-        """The parts that all queries of a kind share."""
+    def hosts(self) -> tuple[Any, ...]:
+        """The parts that all queries of a kind share, each of the type that the kind makes."""
         return tuple(self._hosts.values())
 
     @property
@@ -299,7 +299,7 @@ class RunningQueries:
         self._set_windows(graph)
 
     def _recount_readings(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Tell the graph what is read over which windows, after one that is kept came. O(queries · labels)."""
+        """Set in the graph what is read over which windows, after the window `keep` came. O(queries · labels)."""
         self._windows, self._readers = {}, Counter()
         self.latest = INT64_MAX
         self._reading = np.zeros((labels.room, 0), np.int32)
@@ -369,11 +369,11 @@ class RunningQueries:
         graph.set_windows([window for window, _ in self._windows], self._reading > 0, [key for _, key in self._windows])
 
     def _windows_with_keys(self, running: RunningQuery) -> list[tuple[AnyWindow, Hashable]]:
-        """Return the windows of a query, those of count with what tells them apart."""
+        """Return the windows of a query with their `keys`."""
         return list(zip(running.windows, self.keys(running), strict=True))
 
     def _index_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
-        """Register which labels a query names, so that it is asked about these alone when they come, or forget it."""
+        """Register which labels a query names, so that `reads` is called for these alone when they come; or forget it."""
         name = running.question.name
         for reading in readings_of(running.question):
             if reading.labels.others:
