@@ -430,10 +430,13 @@ class Evaluation:
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""
-        reports = [self.running.reports_of(self.running.named(name)) for name in names]
-        workers = dict.fromkeys(self.running.workers)
+        queries = [self.running.named(name) for name in names]
+        reports = map(self.running.reports_of, queries)
+        gone: list[Any] = [one for one in reports if one is not None]
+        workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
         is_less_read = self.running.remove(names, self.labels, self.graph)
-        self.guard.drop([*filter(None, reports), *(workers.keys() - self.running.workers)])
+        gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
+        self.guard.drop(gone)
         if is_less_read:
             self.collector.collect()
 

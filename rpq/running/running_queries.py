@@ -101,6 +101,10 @@ class RunningQueries:
         make = kind_of(running.question).host
         return [running.part] if make is None else [self._hosts[make], running.part]
 
+    def has_part(self, part: Part) -> bool:
+        """Return whether a query needs a part."""
+        return part in self._parts
+
     @property
     def by_number(self) -> Sequence[RunningQuery]:
         """The queries in the order of their numbers. O(1), and O(queries) after some were removed."""
@@ -205,8 +209,11 @@ class RunningQueries:
         for part in parts:
             self._parts[part] -= 1
             if not self._parts[part]:
-                for some in (self._parts, self._working_parts, self._room_users):
-                    some.pop(part, None)
+                del self._parts[part]
+                self._room_users.pop(part, None)
+                if part in self._working_parts:
+                    del self._working_parts[part]
+                    self._workers = None
         self._forget_idle_host(kind_of(running.question).host)
 
     def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
@@ -229,7 +236,7 @@ class RunningQueries:
             self._overrunning.pop(name, None)
             for names_of_some in (self._divided_queries, self._first_row_queries):
                 names_of_some.discard(name)
-        self._numbers = self._schemas = self._workers = None
+        self._numbers = self._schemas = None
         self._by_number = self._reports = self._texts_by_number = None
         if any(not count for count in self._readers.values()):
             self._drop_unread_windows(graph)
@@ -318,7 +325,7 @@ class RunningQueries:
         self._columns |= columns
         numbers |= {running.question.name: first + place for place, running in enumerate(added)}
         for part in chain.from_iterable(map(self.parts_of, added)):
-            if part.workers:
+            if part.workers and part not in self._working_parts:
                 self._working_parts[part] = self._workers = None
             if part.needs_room:
                 self._room_users[part] = None

@@ -47,7 +47,7 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
     """
     graph = evaluation.graph
     evaluation.collector.collect()
-    held = graph.live_edges()
+    live = graph.live_edges()
     content = Content(
         time=graph.time,
         kind=evaluation.vertices.kind,
@@ -58,26 +58,26 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         **about,
     )
     with replacing(path, is_private=True) as file:
-        write_file(file, content.described(), _edges_of(evaluation, held))
+        write_file(file, content.described(), _edges_of(evaluation, live))
 
 
-def _edges_of(evaluation: Evaluation, held: np.ndarray) -> Edges:
+def _edges_of(evaluation: Evaluation, live: np.ndarray) -> Edges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
     static = evaluation.graph.static_edges()
     is_named = np.zeros(vertices.count, bool)
-    for some in (held, static):
+    for some in (live, static):
         is_named[edges.source[some]] = is_named[edges.target[some]] = True
     number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
     labels = _label_numbers(evaluation)
     names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(np.flatnonzero(is_named))])
     return Edges(
         names=names,
-        source=number[edges.source[held]],
-        target=number[edges.target[held]],
-        label=labels[edges.label[held]],
-        timestamp=edges.timestamp[held],
+        source=number[edges.source[live]],
+        target=number[edges.target[live]],
+        label=labels[edges.label[live]],
+        timestamp=edges.timestamp[live],
         # Not derived from the timestamp: a query that started empty does not hold every edge.
-        slides=[slides for running in evaluation.running for slides in running.slides(held)],
+        slides=[slides for running in evaluation.running for slides in running.slides(live)],
         static_source=number[edges.source[static]],
         static_target=number[edges.target[static]],
         static_label=labels[edges.label[static]],
@@ -137,12 +137,12 @@ class Saved:
         with _damage_named(self.path):
             try:
                 if self.content.times is not None:
-                    known, asked = StreamTime.from_json(self.content.times, running)
+                    known, original = StreamTime.from_json(self.content.times, running)
                     if keep is not None:
-                        known = known.with_queries([KeepOption(keep.original), *asked.values()])
+                        known = known.with_queries([KeepOption(keep.original), *original.values()])
                         if known.resolve(KeepOption(keep.original)).window != keep.window:
                             raise Damage("the window that is kept is another in the stream's unit than it was")
-                    return known, asked
+                    return known, original
                 times = StreamTime(unit=self.content.time_unit).with_queries(running)
                 return times, {query.name: query for query in running}
             except (ValueError, QueryError) as problem:
@@ -276,8 +276,7 @@ class Saved:
         if evaluation.graph.statics:
             running.load_static(evaluation.graph.chunk_of(evaluation.graph.static_edges()))
         chunk = evaluation.graph.chunk_of(entered[inside])
-        held = None if self.content.kind is None else chunk
-        running.load(time, held, *(mine[inside] for mine in slides), quiet=True)
+        running.load(time, None if self.content.kind is None else chunk, *(mine[inside] for mine in slides), quiet=True)
 
     def _check_slides(self, running: RunningQuery, state: QueryState, slides: list[np.ndarray]) -> None:
         """Raise `Damage` where an edge expires from a window when it cannot."""
