@@ -35,7 +35,7 @@ from rpq.running.statistics import Statistics, statistics_of
 from rpq.sparql import running_query
 from rpq.sparql.explanation import SparqlExplanation
 from rpq.state.engine_state import read_state, write_state
-from rpq.state.state_content import EventsState, KeptWindow
+from rpq.state.state_content import EventsState, KeepWindow
 from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
 from rpq.stream.event_grouping import whole_events
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, windows_of
@@ -168,7 +168,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def __repr__(self) -> str:
         names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
         queries = f"{len(self._asked)} {'query' if len(self._asked) == 1 else 'queries'}" + (f" ({names})" if names else "")
-        edges, vertices = self._evaluation.graph.held, self._evaluation.vertices.live
+        edges, vertices = self._evaluation.graph.edge_count, self._evaluation.vertices.live
         return f"<Engine: {queries}, time {self.time}, {edges:,} edges of {vertices:,} vertices held>"
 
     def _repr_html_(self) -> str:
@@ -467,7 +467,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             evaluation.collector.collect()  # which knows what was lost up to now
         if start == "window":
             for one in queries:
-                refuse_if_lost(one, evaluation.labels, evaluation.graph, told=self._times.to_timestamp)
+                refuse_if_lost(one, evaluation.labels, evaluation.graph, to_timestamp=self._times.to_timestamp)
         evaluation.midway = True
         try:
             added = evaluation.add(*queries, is_late=time is not None and start == "empty")
@@ -677,7 +677,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation.midway = True
         found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts)
         evaluation.midway = False
-        return found.told(self._times.to_timestamp) if isinstance(found, (Path, Witness)) else found
+        return found.with_times(self._times.to_timestamp) if isinstance(found, (Path, Witness)) else found
 
     @one_thread_at_a_time
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
@@ -742,8 +742,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             "events": None if self._events is None else EventsState(self._events, self._clock.time if self._clock else None),
             "seconds": self._stopwatch.seconds,
             "left": self._left.tolist(),
-            "keep": None if self._keep is None else KeptWindow(
-                window=self._times.resolve(self._keep).window, asked=self._keep.window
+            "keep": None if self._keep is None else KeepWindow(
+                window=self._times.resolve(self._keep).window, original=self._keep.window
             ),
             "extra": texts,
         }
@@ -791,7 +791,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if engine._clock is not None and events is not None and events.time is not None:
             engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
             engine._evaluation.reported_time = events.time
-        engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.asked)
+        engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.original)
         engine._queries_by_window = engine._registered_by_window()
         engine._users_of_windows = Counter(map(windows_of, engine._asked.values()))
         engine.extra = saved.content.extra

@@ -391,7 +391,7 @@ def test_an_index_is_let_go_with_its_last_query():
         assert host.store.edge_count > 20 and len(host.paths) == 2
         engine._check()
         engine.unregister("late")
-        assert host.store.edge_count == 20 and not len(host.paths) and not host._tallies
+        assert host.store.edge_count == 20 and not len(host.paths) and not host._memberships
         if number == 1:
             room = len(host.store.relations.relation), len(host.store.relations.window)
     assert room == (len(host.store.relations.relation), len(host.store.relations.window))

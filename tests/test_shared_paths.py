@@ -220,7 +220,7 @@ def test_those_that_go_leave_nothing_behind() -> None:
     trees.drop_unread()
     assert trees.count_trees() <= 3
     engine.unregister([query.name for query in engine.queries])
-    assert not engine._evaluation.running._common and not engine._evaluation.running.workers
+    assert not engine._evaluation.running._shared and not engine._evaluation.running.workers
 
 
 @pytest.mark.parametrize("name", ["q0", "q4"])

@@ -129,12 +129,12 @@ class PathQuery(RunningQuery):
                 'be told: give semantics="explicit"'
             )
         key = shared_key(query, self._way, resources)
-        trees: PathTrees | None = None if key is None else resources.common.get(key)
+        trees: PathTrees | None = None if key is None else resources.shared.get(key)
         if trees is None:
             trees = PathTrees(query, self._way, resources)
         if key is not None:
-            resources.common[key] = trees
-        self._key, self._common = key, resources.common
+            resources.shared[key] = trees
+        self._key, self._shared = key, resources.shared
         self._trees = trees
         self._reader = trees.join(query.name, self._way.roots, resources.guard)
         self.indexes: Sequence[DeltaIndex] = trees.indexes
@@ -148,7 +148,7 @@ class PathQuery(RunningQuery):
     def leave(self) -> None:
         self._trees.leave(self._reader)
         if self._key is not None and not self._trees.readers:
-            del self._common[self._key]
+            del self._shared[self._key]
 
     # --- what it reads ---------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ MOST_ROWS = 10_000_000
 class RowGuard:
     """The limit on the rows that one event may bring to one query, and the errors where it brings more.
 
-    The evaluation counts reported rows; a kind of query that sees earlier that there will be too many raises `error`
+    The evaluation counts reported rows; a kind of query that can tell earlier that there will be too many raises `error`
     itself, so that they are not all computed first.
     """
 
@@ -162,7 +162,7 @@ class Resources:
     events: Literal["window", "alone"] | None = None  # whether events have several tuples, and each is answered by itself
     sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none needs alone
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
-    common: dict[Hashable, Any] = field(default_factory=dict)  # shared parts of queries by their keys: theirs to fill
+    shared: dict[Hashable, Any] = field(default_factory=dict)  # parts that queries share, by keys: theirs to fill
 
 
 class Overrun(NamedTuple):
@@ -259,37 +259,37 @@ class RunningQuery(ABC):
     needs_room: bool = True
 
     report: Literal["change", "slide", "time"] = "change"
-    """When its rows are reported: with every change, or net at boundaries of its window, or of each moment. What it reports
-    is every change in any case, of windows too; `rpq.running.reports` makes the others of that."""
+    """When users get the rows of the query: with every change, or net at boundaries of its window, or of each moment. The
+    query itself reports every change in any case, from which `rpq.running.reports` forms the others."""
 
     report_content: ReportContent = "changes"
-    """The content of its reports, where it does not report every change."""
+    """The content of the reports of the query, where users do not get every change."""
 
     has_first_rows: bool = False
-    """Whether it has answers before the first tuple, of an empty graph: they are reported with its time."""
+    """Whether there are answers before the first tuple, of an empty graph, which are reported with its time."""
 
     term_texts: Texts | None = None
-    """Gives the terms of ids in its rows, where these are not all ids of vertices; its columns are typed then."""
+    """Returns the terms of ids in rows, where these are not all ids of vertices; the columns are typed then."""
 
     nets_events: bool = False
-    """Whether what it reports is net of events of several tuples (`ChunkDetails.first`) already; else others see to that."""
+    """Whether deltas are net of events of several tuples (`ChunkDetails.first`) already; else the evaluation nets them."""
 
     holds_vertices: bool = False
-    """Whether it names vertices though no edge of the graph may: whether `retained_vertices` and `retain` are for it."""
+    """Whether the query may name vertices that no edge of the graph names, for which it has `retained_vertices`."""
 
     is_divided: bool = False
-    """Whether vertices differ in what they may be, so that `make_room` is called for every new one."""
+    """Whether the query treats vertices differently, so that `make_room` is called for every new one."""
 
     @property
     def part(self) -> Part:
-        """The part that takes labels, vertices and chunks for it: the query itself, or what it shares with others."""
+        """The part that takes labels, vertices and chunks: the query itself, or what it shares with others."""
         return self
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
     @property
     def windows(self) -> tuple[AnyWindow, ...]:
-        """The windows over which it reads edges: those of the question."""
+        """The windows over which the query reads edges: those of the question."""
         return windows_of(self.question)
 
     @abstractmethod
@@ -298,7 +298,7 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return which edges it reads: (label id, window), boolean."""
+        """Return which edges the query reads: (label id, window), boolean."""
 
     @abstractmethod
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
@@ -315,7 +315,7 @@ class RunningQuery(ABC):
 
     @property
     def has_content(self) -> bool:
-        """Whether others hold all that its windows hold, so that `load` needs none of it."""
+        """Whether other queries have loaded all that the windows hold, so that `load` needs no edges."""
         return False
 
     @abstractmethod
@@ -327,7 +327,7 @@ class RunningQuery(ABC):
         """
 
     def retained_vertices(self) -> np.ndarray:
-        """Return the ids of vertices that it names though no edge of the graph may: no other vertex gets them."""
+        """Return the ids of vertices that the query names, though no edge may; no other vertex gets such an id."""
         return _NO_VERTICES
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
@@ -335,11 +335,11 @@ class RunningQuery(ABC):
         raise NotImplementedError("its ids are those of vertices")
 
     def retain(self, waiting: np.ndarray) -> None:
-        """Release ids of its own that are in nothing that it holds, nor among those that wait for a report."""
+        """Release ids that the query made and no longer holds, unless they are among those that wait for a report."""
         return
 
     def leave(self) -> None:
-        """Release what is held for this query alone, also by the host."""
+        """Release what is held for this query alone, also by parts that it shares."""
         self.workers = ()
 
     # --- what it reports -------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class RunningQuery(ABC):
     """Whether `witness` and `witnesses` can be called."""
 
     witnesses_are_of_now: bool = False
-    """Whether `witnesses` looks for them in what holds when it is asked: after each tuple, then."""
+    """Whether `witnesses` finds those of the present only, so that it has to be called after each tuple."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
         """Return one witness of an answer, which is given as ids; None if it is no answer."""
@@ -375,7 +375,7 @@ class RunningQuery(ABC):
         raise NotImplementedError("queries of this kind have no witnesses")
 
     def explain(self) -> Any:
-        """Return how it is evaluated, and what that took so far; None where the kind has nothing to explain."""
+        """Return how the query is evaluated, and its cost so far; None where the kind has nothing to explain."""
         return None
 
     # --- roots that are set aside ----------------------------------------------------------------------------

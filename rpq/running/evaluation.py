@@ -116,7 +116,7 @@ class Evaluation:
             return 1
         if self.events == "alone":
             return _LARGEST_CHUNK
-        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.held // 2)))
+        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
         """Apply the tuples of a push in chunks, up to a failure; what comes before the first tuple comes with it."""
@@ -150,7 +150,7 @@ class Evaluation:
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self.guard.row = self.row_guard.row = first
-        taken = self.intake.chunk(tuples, first, count, self.graph.wanted)
+        taken = self.intake.chunk(tuples, first, count, self.graph.is_read)
         chunk = taken.chunk
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
@@ -220,7 +220,7 @@ class Evaluation:
         if number < 0:
             number = intake.add_label(label)
         u = v = -1
-        if self.graph.horizons.wanted[number]:
+        if self.graph.horizons.is_read[number]:
             u, v = intake.ends(source, target, self._needs_room)
         single = self._single
         single.fill(u, v, number, timestamp, delete)
@@ -383,7 +383,7 @@ class Evaluation:
         return self.graph.is_full or (bool(fresh) and (self._is_divided or max(fresh) >= self._vertex_room))
 
     def _admit_labels(self, labels: np.ndarray) -> None:
-        """Tell queries and graph what label ids stand for."""
+        """Register label ids in queries and graph."""
         self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
 
     def restore_labels(
@@ -400,7 +400,7 @@ class Evaluation:
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
         """Add queries, with empty windows, all or none. O(labels) for each, and for a host that is new O(vertices).
 
-        `is_late` tells that no window will be loaded, though there is one.
+        With `is_late` no window will be loaded, though there is one.
         """
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         known = {*self.running.hosts}
@@ -469,10 +469,13 @@ class Evaluation:
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""
-        reports = [self.running.reports_of(self.running.named(name)) for name in names]
-        workers = dict.fromkeys(self.running.workers)
+        queries = [self.running.named(name) for name in names]
+        reports = map(self.running.reports_of, queries)
+        gone: list[Any] = [one for one in reports if one is not None]
+        workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
         is_less_read = self.running.remove(names, self.labels, self.graph)
-        self.guard.drop([*filter(None, reports), *(workers.keys() - self.running.workers)])
+        gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
+        self.guard.drop(gone)
         if is_less_read:
             self.collector.collect()
 
@@ -490,8 +493,8 @@ class Evaluation:
         witnesses = None
         if self.witness:
             running = self.running.by_number
-            held = self.graph.edges, self.vertices, self.labels.texts
-            witnesses = [_witnesses_of(running[number], delta, *held) for number, delta in deltas]
+            names = self.graph.edges, self.vertices, self.labels.texts
+            witnesses = [_witnesses_of(running[number], delta, *names) for number, delta in deltas]
         return blocks_of(deltas, self.running.schemas.columns, self.vertices, witnesses, self.running.texts)
 
     def name_of(self, vertex: int) -> Vertex:
@@ -531,9 +534,9 @@ def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
     return None if (np.diff(places) == 1).all() else places
 
 
-def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:
+def _witnesses_of(running: RunningQuery, delta: Delta, *names: Any) -> pa.Array:
     """Return the witnesses of rows, empty where the kind of the query has none."""
-    return running.witnesses(delta, *held) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
+    return running.witnesses(delta, *names) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
 
 
 class Crew:
@@ -583,8 +586,8 @@ class Collector:
 
     def collect_if_due(self) -> None:
         """Collect where enough tuples have come since the last time to pay for it."""
-        held, labels = self._graph.held, self._intake.labels
-        if self._graph.wants_collection() or self._intake.holds_unused_names(held) or labels.wants_to_forget():
+        edges, labels = self._graph.edge_count, self._intake.labels
+        if self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget():
             self.collect()
 
     def collect(self) -> None:
@@ -594,9 +597,9 @@ class Collector:
             worker.sweep()
         unused = graph.collect()
         unused = unused[unused < intake.vertices.count]
-        held = self._running.retained_vertices()
-        if len(held):
-            unused = np.setdiff1d(unused, held)
+        retained = self._running.retained_vertices()
+        if len(retained):
+            unused = np.setdiff1d(unused, retained)
         intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
         graph.forget_labels(intake.labels.forget(graph.edges.bearing, graph.horizons.lost))
         self._collected_at = graph.time

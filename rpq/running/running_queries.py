@@ -42,14 +42,14 @@ class RunningQueries:
         self._by_number: list[RunningQuery] | None = []
         self._reports: dict[int, Reports] | None = {}  # of queries that do not report every change, by number
         self._reports_of: dict[str, Reports] = {}  # by name
-        self._hosts: dict[Any, Part] = {}  # parts of kinds, by the function that makes them: kinds may share one
+        self._hosts: dict[Any, Any] = {}  # parts of kinds, by the function that makes them: kinds may share one
         self._columns: dict[str, Schema] = {}
         self._texts: dict[str, Texts] = {}  # of queries whose ids are not all those of vertices
         self._texts_by_number: dict[int, Texts] | None = {}
         self._parts: Counter[Part] = Counter()  # the parts of queries and of kinds, each with its number of queries
         self._working_parts: dict[Part, None] = {}  # those with workers
         self._room_users: dict[Part, None] = {}  # those that have to know of new vertices
-        self._common: dict[Hashable, Any] = {}  # shared parts of queries by their keys
+        self._shared: dict[Hashable, Any] = {}  # parts that queries share, by keys
         self._vertex_holders: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
         self._overrunning: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
         self._first_row_queries: set[str] = set()  # queries with answers before the first tuple
@@ -101,8 +101,8 @@ class RunningQueries:
         return running, answer
 
     @property
-    def hosts(self) -> tuple[Part, ...]:
-        """The parts that all queries of a kind share."""
+    def hosts(self) -> tuple[Any, ...]:
+        """The parts that all queries of a kind share, each of the type that the kind makes."""
         return tuple(self._hosts.values())
 
     @property
@@ -118,6 +118,10 @@ class RunningQueries:
         """Return the parts that a query needs: that of its kind, and its own, or what it shares with some others."""
         make = kind_of(running.question).host
         return [running.part] if make is None else [self._hosts[make], running.part]
+
+    def has_part(self, part: Part) -> bool:
+        """Return whether a query needs a part."""
+        return part in self._parts
 
     @property
     def by_number(self) -> Sequence[RunningQuery]:
@@ -185,7 +189,7 @@ class RunningQueries:
                 host.set_labels(*labels)
             resources = replace(resources, host=host)
         try:
-            running = kind.start(question, replace(resources, common=self._common))
+            running = kind.start(question, replace(resources, shared=self._shared))
         except BaseException:
             self._forget_idle_host(kind.host)
             raise
@@ -223,8 +227,11 @@ class RunningQueries:
         for part in parts:
             self._parts[part] -= 1
             if not self._parts[part]:
-                for some in (self._parts, self._working_parts, self._room_users):
-                    some.pop(part, None)
+                del self._parts[part]
+                self._room_users.pop(part, None)
+                if part in self._working_parts:
+                    del self._working_parts[part]
+                    self._workers = None
         self._forget_idle_host(kind_of(running.question).host)
 
     def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
@@ -247,7 +254,7 @@ class RunningQueries:
             self._overrunning.pop(name, None)
             for names_of_some in (self._divided_queries, self._first_row_queries):
                 names_of_some.discard(name)
-        self._numbers = self._schemas = self._workers = None
+        self._numbers = self._schemas = None
         self._by_number = self._reports = self._texts_by_number = None
         if any(not count for count in self._readers.values()):
             self._drop_unread_windows(graph)
@@ -317,7 +324,7 @@ class RunningQueries:
         self._set_windows(graph)
 
     def _recount_readings(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Tell the graph what is read over which windows, after one that is kept came. O(queries · labels)."""
+        """Set in the graph what is read over which windows, after the window `keep` came. O(queries · labels)."""
         self._windows, self._readers = {}, Counter()
         self.latest = INT64_MAX
         self._reading = np.zeros((labels.room, 0), np.int32)
@@ -336,7 +343,7 @@ class RunningQueries:
         self._columns |= columns
         numbers |= {running.question.name: first + place for place, running in enumerate(added)}
         for part in chain.from_iterable(map(self.parts_of, added)):
-            if part.workers:
+            if part.workers and part not in self._working_parts:
                 self._working_parts[part] = self._workers = None
             if part.needs_room:
                 self._room_users[part] = None
@@ -387,11 +394,11 @@ class RunningQueries:
         graph.set_windows([window for window, _ in self._windows], self._reading > 0, [key for _, key in self._windows])
 
     def _windows_with_keys(self, running: RunningQuery) -> list[tuple[AnyWindow, Hashable]]:
-        """Return the windows of a query, those of count with what tells them apart."""
+        """Return the windows of a query with their `keys`."""
         return list(zip(running.windows, self.keys(running), strict=True))
 
     def _index_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
-        """Register which labels a query names, so that it is asked about these alone when they come, or forget it."""
+        """Register which labels a query names, so that `reads` is called for these alone when they come; or forget it."""
         name = running.question.name
         for reading in readings_of(running.question):
             if reading.labels.others:
@@ -487,5 +494,5 @@ class RunningQueries:
             numbers = self.numbers
             for name, running in self._vertex_holders.items():
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
-        held = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
-        return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in held if len(vertices))])
+        retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
+        return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])

@@ -139,8 +139,8 @@ class Saved:
                 if self.content.times is not None:
                     known, queries = StreamTime.from_json(self.content.times, running)
                     if keep is not None:
-                        known = known.with_queries([KeepOption(keep.asked), *queries.values()])
-                        if known.resolve(KeepOption(keep.asked)).window != keep.window:
+                        known = known.with_queries([KeepOption(keep.original), *queries.values()])
+                        if known.resolve(KeepOption(keep.original)).window != keep.window:
                             raise Damage("the stored window differs from the window of `keep` in the stream's unit")
                     return known, queries
                 times = StreamTime(unit=self.content.time_unit).with_queries(running)
@@ -210,7 +210,7 @@ class Saved:
             raise Damage("a vertex occurs twice")
         source, target = identity[saved.source], identity[saved.target]
         entered: np.ndarray = graph.enter(source, target, saved.label, saved.timestamp, vertices.count)
-        if graph.held < len(saved):
+        if graph.edge_count < len(saved):
             raise Damage("an edge occurs twice")
         graph.enter_static(identity[saved.static_source], identity[saved.static_target], saved.static_label)
         if graph.statics < len(saved.static_source):

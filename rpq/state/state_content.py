@@ -101,26 +101,26 @@ class EventsState(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptWindow:
-    """The window whose edges are all kept, in the integers of the stream, and its original form `asked`."""
+class KeepWindow:
+    """The window whose edges are all kept, in the integers of the stream, and its `original` form."""
 
     window: Window
-    asked: Window
+    original: Window
 
     def described(self) -> dict[str, Any]:
         """Return the window as JSON values."""
-        duration = None if self.asked.unit is None else [self.asked.size, self.asked.slide]
+        duration = None if self.original.unit is None else [self.original.size, self.original.slide]
         return {"window": [self.window.size, self.window.slide], "duration": duration}
 
     @classmethod
-    def read(cls, content: JsonValue) -> KeptWindow:
+    def read(cls, content: JsonValue) -> KeepWindow:
         """Read the output of `described`. Raises `Damage`."""
         size, slide = (length.whole(1, INT64_MAX) for length in content["window"].tuple_of(2))
         window = original = Window(size=size, slide=slide)
         if not content["duration"].is_none:
             size, slide = (length.whole(1, _LONGEST) for length in content["duration"].tuple_of(2))
             original = Window(size=size, slide=slide, unit="ns")
-        return cls(window=window, asked=original)
+        return cls(window=window, original=original)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ class Content:
     left: list[int]
     extra: dict[str, str]
     events: EventsState | None = None
-    keep: KeptWindow | None = None
+    keep: KeepWindow | None = None
 
     def described(self) -> dict[str, Any]:
         """Return the content as JSON values."""
@@ -168,7 +168,7 @@ class Content:
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
             raise Damage("two queries have the same name")
-        keep = KeptWindow.read(content["keep"]) if "keep" in content else None
+        keep = KeepWindow.read(content["keep"]) if "keep" in content else None
         reaches = [window.reach for state in queries for window in windows_of(state.question)]
         latest = INT64_MAX - max(reaches + ([] if keep is None else [keep.window.reach]), default=0)
         time, kind = content["time"], content["kind"]

@@ -2,6 +2,6 @@
 
 `columns`, `plain_columns`, `values` and `event_grouping` turn what users push into columns; `stream_time`, `durations` and
 `window` hold time; `vertices`, `labels` and `stream_labels` hold names; `chunk`, `edge_store` and `snapshot` hold edges;
-`outcomes` decides what becomes of a tuple in a window.
+`outcomes` judges tuples: whether each is inserted, refreshed, late, irrelevant, deleted or absent in a window.
 The package imports `arrays`, `compiled`, `files` and `errors` only.
 """

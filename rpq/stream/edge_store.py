@@ -75,7 +75,7 @@ class Horizons(NamedTuple):
     size: np.ndarray  # int64 a window; BY_COUNT and UNBOUNDED for those that are none of time
     slide: np.ndarray  # int64 a window
     member: np.ndarray  # uint8, groups × windows: the group's labels are read over the window
-    wanted: np.ndarray  # uint8 a label: it is read over any window
+    is_read: np.ndarray  # uint8 a label: it is read over any window
     horizon: np.ndarray  # int64 a group: edges with a timestamp up to here have left every window of time
     group: np.ndarray  # int32 a label
     lost: np.ndarray  # int64 a label: largest timestamp of a lost insert, the smallest int64 for none

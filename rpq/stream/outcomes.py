@@ -164,7 +164,8 @@ class WindowMembership:
     def take(self, reader: Hashable, reads: Sequence[Callable[[LabelName], bool]] | None = None) -> None:
         """Count tuples of a reader for one more query.
 
-        `reads` tells for each window whether it reads a label, for `set_labels`; without it `read` sets the labels.
+        `reads` has for each window a function that returns whether the reader reads a label there, for `set_labels`;
+        without it `read` sets the labels.
         """
         self._users[reader] += 1
         if self._users[reader] == 1:

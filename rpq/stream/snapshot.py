@@ -76,7 +76,7 @@ class SnapshotGraph:
             size=np.zeros(0, np.int64),
             slide=np.zeros(0, np.int64),
             member=np.zeros(0, np.uint8),
-            wanted=np.zeros(0, np.uint8),
+            is_read=np.zeros(0, np.uint8),
             horizon=np.zeros(0, np.int64),
             group=np.zeros(0, np.int32),
             lost=np.zeros(0, np.int64),
@@ -127,7 +127,7 @@ class SnapshotGraph:
         return len(self.edges.degree)
 
     @property
-    def held(self) -> int:
+    def edge_count(self) -> int:
         """The number of edges with an id: those in any window, and those that the next collection takes."""
         return int(self.edges.fields[COUNT] - self.edges.fields[FREE])
 
@@ -136,9 +136,9 @@ class SnapshotGraph:
         """The number of bytes held."""
         return sum(array.nbytes for array in self.edges) + self.counted.nbytes
 
-    def wanted(self, label: np.ndarray) -> np.ndarray:
-        """Return whether any query is interested in labels (uint8 a label id given)."""
-        return self.horizons.wanted[label]
+    def is_read(self, label: np.ndarray) -> np.ndarray:
+        """Return whether any query reads labels (uint8 a label id given)."""
+        return self.horizons.is_read[label]
 
     def live_edges(self) -> np.ndarray:
         """Return the ids of the edges in any window. O(ids)."""
@@ -180,16 +180,16 @@ class SnapshotGraph:
 
     def set_labels(self, labels: np.ndarray, read: np.ndarray) -> None:
         """Set over which windows label ids are `read`: (label, window), boolean. O(labels · windows)."""
-        held = len(self.horizons.wanted)
-        if len(labels) and (needed := int(labels.max()) + 1) > held:
-            more = max(needed - held, held, 16)
+        room = len(self.horizons.is_read)
+        if len(labels) and (needed := int(labels.max()) + 1) > room:
+            more = max(needed - room, room, 16)
             self.edges = self.edges._replace(bearing=np.concatenate([self.edges.bearing, np.zeros(more, np.int32)]))
             self.horizons = self.horizons._replace(
-                wanted=np.concatenate([self.horizons.wanted, np.zeros(more, np.uint8)]),
+                is_read=np.concatenate([self.horizons.is_read, np.zeros(more, np.uint8)]),
                 group=np.concatenate([self.horizons.group, np.zeros(more, np.int32)]),
                 lost=np.concatenate([self.horizons.lost, np.full(more, LONG_AGO, np.int64)]),
             )
-        self.horizons.wanted[labels] = read.any(axis=1)
+        self.horizons.is_read[labels] = read.any(axis=1)
         for label, row in zip(labels.tolist(), np.ascontiguousarray(read, np.uint8), strict=True):
             self.horizons.group[label] = self._group(row)
 
@@ -259,7 +259,7 @@ class SnapshotGraph:
         if vertices > len(edges.degree):
             more = max(vertices - len(edges.degree), len(edges.degree) // 2)
             edges = edges._replace(degree=np.concatenate([edges.degree, np.zeros(more, np.int32)]))
-        needed = self.held + tuples
+        needed = self.edge_count + tuples
         if needed > len(edges.source):
             more = max(needed - len(edges.source), len(edges.source) // 4)
             edges = edges._replace(
@@ -337,7 +337,7 @@ class SnapshotGraph:
     def wants_collection(self) -> bool:
         """Return whether so many edges came since the last collection that the next one is paid for."""
         fields = self.edges.fields
-        return bool(fields[NEW] > max(self.held // 2, self._patience))
+        return bool(fields[NEW] > max(self.edge_count // 2, self._patience))
 
     def collect(self) -> np.ndarray:
         """Release the ids of edges that have left, and return the vertices that no edge names any more."""
