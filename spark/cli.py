@@ -149,7 +149,7 @@ def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
         session,
         topics_in(options["folder"]),
         columns=MessageColumns.of(ColumnNames.parse(options["columns"], label=options["label"]), options["time_unit"]),
-        given=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
+        settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],
         on_error=options["on_error"],

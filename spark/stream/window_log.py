@@ -205,7 +205,7 @@ class MovedState(Shipped):
     waiting: tuple[bytes, ...]
     version: int
     time: int
-    came: int
+    tuple_count: int
     late: int
     reach: Window
     added: tuple[rpq.Query, ...]
@@ -233,7 +233,7 @@ class MovedState(Shipped):
             waiting=tuple(waiting),
             version=figures["version"],
             time=time,
-            came=figures["tuples"],
+            tuple_count=figures["tuples"],
             late=figures["late"],
             reach=min(windows, key=lambda window: window.lower_bound(time)),
             added=tuple(added),
