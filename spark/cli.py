@@ -507,7 +507,7 @@ def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
     for option, folder in local:
         for other, path in [*inputs, *folders]:
             if option != other and is_read_with(folder, path):
-                raise click.UsageError(f"{option} {folder} is {other} {path}, or lies in it; use a separate folder for each")
+                raise click.UsageError(f"{option} {folder} is {other} {path}, or inside it; use a separate folder for each")
         try:
             check_folder_writable(folder)
         except WriteError as error:

@@ -23,7 +23,7 @@ ROW_GROUP_BYTES = 1 << 26
 """The rows and the bytes in memory at which a row group is written."""
 
 FILE_BYTES = 1 << 24
-"""The size at which a file ends.  The JVM, often of 1 GB, holds several copies of a file for each of its tasks."""
+"""The size at which a file ends.  The JVM, often of 1 GB, has several copies of a file in memory for each of its tasks."""
 
 END_OF_FILE = "PAR1"
 """The last characters of a Parquet file."""
