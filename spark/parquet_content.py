@@ -56,7 +56,7 @@ class ParquetContent:
         return int(self._out.tell()) >= FILE_BYTES
 
     def write(self, changes: pa.Table) -> None:
-        """Add answer changes, at least one: the type of vertices may not be known where there are none."""
+        """Add at least one answer change: without changes, the type of vertices may be unknown."""
         rows = self._with_times(changes)
         if self._writer is None:
             self._writer = parquet_writer(self._out, rows.schema)

@@ -205,7 +205,7 @@ def message_sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | 
 FILE = "rpq-topics.json"
 FORMAT = 1
 FIRST_MESSAGES = 20
-"""The number of messages of a topic that are searched for one that determines the layout."""
+"""The number of messages of a topic that are searched for a message that determines the layout."""
 
 
 class TopicEdges(NamedTuple):

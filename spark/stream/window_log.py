@@ -144,7 +144,7 @@ class WindowLog:
         return pa.concat_tables(tables) if tables else None
 
     def _part(self, bucket: int, part: int) -> pa.Table:
-        """Return a part.  Raises `StateFormatError` if it is not the one that was written."""
+        """Return a part.  Raises `StateFormatError` if it differs from the part that was written."""
         name = f"part {part} of bucket {bucket} of the window"
         table = unpack_table(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
         rows, last = self.parts[bucket][part]
