@@ -88,17 +88,17 @@ def picture(graph: Graph) -> str:
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     back = f'<rect x=".5" y=".5" width="{WIDTH - 1}" height="{height - 1}" rx="12" fill="var(--back)" stroke="var(--edge)"/>'
-    return "\n".join([head, "<title>Who imports whom</title>", f"<style>{STYLE}</style>", back, *body, "</svg>\n"])
+    return "\n".join([head, "<title>Imports between modules</title>", f"<style>{STYLE}</style>", back, *body, "</svg>\n"])
 
 
 def _heading(graph: Graph) -> str:
     lines = sum(module.lines for module in graph.modules.values())
     return "\n".join(
         [
-            f'<text x="{MARGIN}" y="38" font-size="20" font-weight="650">Who imports whom</text>',
+            f'<text x="{MARGIN}" y="38" font-size="20" font-weight="650">Imports between modules</text>',
             (
                 f'<text x="{MARGIN}" y="57" class="soft">{len(graph.modules)} modules, {lines:,} lines, '
-                f"{graph.pairs} imports of one module by another; what users call is above</text>"
+                f"{graph.pairs} imports of one module by another; modules that users call are at the top</text>"
             ),
         ]
     )

@@ -149,7 +149,7 @@ def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
         session,
         topics_in(options["folder"]),
         columns=MessageColumns.of(ColumnNames.parse(options["columns"], label=options["label"]), options["time_unit"]),
-        given=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
+        settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],
         on_error=options["on_error"],
@@ -507,7 +507,7 @@ def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
     for option, folder in local:
         for other, path in [*inputs, *folders]:
             if option != other and is_read_with(folder, path):
-                raise click.UsageError(f"{option} {folder} is {other} {path}, or lies in it; use a separate folder for each")
+                raise click.UsageError(f"{option} {folder} is {other} {path}, or inside it; use a separate folder for each")
         try:
             check_folder_writable(folder)
         except WriteError as error:

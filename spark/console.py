@@ -141,7 +141,7 @@ def _messages_to(log: str) -> Iterator[None]:
 
 
 def plain_message(error: BaseException) -> str:
-    """Return the message of an exception of Spark's, or that of the error of this package that caused it.
+    """Return the message of an exception of Spark, or of the error of this package that caused it.
 
     >>> plain_message(Exception("Job aborted\\nrpq.errors.InputError: column 'op': '?' is no operation\\n at java.x"))
     "column 'op': '?' is no operation"
@@ -212,7 +212,7 @@ def show_tasks(session: SparkSession, progress: Progress, doing: str) -> Iterato
 
 
 def summary_text(lines: Mapping[str, Any]) -> str:
-    """Return a summary of figures, one per line, without empty ones."""
+    """Return a summary of figures, one per line, without empty figures."""
     return "\n".join(f"{name:<12}{text}" for name, text in lines.items() if text)
 
 

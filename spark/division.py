@@ -184,7 +184,7 @@ def share_limit(memory_limit: int | None, *, threads: int, shares: int = 1) -> i
 
 
 def engine_bytes(engine: Engine) -> int:
-    """Return the number of bytes that an engine holds. O(queries)."""
+    """Return the number of bytes that an engine occupies. O(queries)."""
     return engine._evaluation.guard.nbytes
 
 

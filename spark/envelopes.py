@@ -134,7 +134,7 @@ class Packer(Shipped):
 class PlacedPacker(Shipped):
     """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
 
-    The order is that of files, by name, and of the rows in them, or, if the tuples have no file, that of tasks.
+    The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task.
     """
 
     def __init__(self, queries: Sequence[LabelReader]) -> None:

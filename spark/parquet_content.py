@@ -23,7 +23,7 @@ ROW_GROUP_BYTES = 1 << 26
 """The rows and the bytes in memory at which a row group is written."""
 
 FILE_BYTES = 1 << 24
-"""The size at which a file ends.  The JVM, often of 1 GB, holds several copies of a file for each of its tasks."""
+"""The size at which a file ends.  The JVM, often of 1 GB, has several copies of a file in memory for each of its tasks."""
 
 END_OF_FILE = "PAR1"
 """The last characters of a Parquet file."""
@@ -56,7 +56,7 @@ class ParquetContent:
         return int(self._out.tell()) >= FILE_BYTES
 
     def write(self, changes: pa.Table) -> None:
-        """Add answer changes, at least one: the type of vertices may not be known where there are none."""
+        """Add at least one answer change: without changes, the type of vertices may be unknown."""
         rows = self._with_times(changes)
         if self._writer is None:
             self._writer = parquet_writer(self._out, rows.schema)

@@ -251,8 +251,8 @@ def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command:
             "--stats ./in.txt and --input in.txt are the same file",
         ),
         (["prepare", "--input", "in.txt", "--output", "out", "--log", "in.txt"], "--input in.txt are the same file"),
-        (["prepare", "--input", "data", "--output", "data/out"], "--output data/out is --input data, or lies in it"),
-        (["prepare", "--input", "in.txt", "--output", "in.txt/out"], "--output in.txt/out is --input in.txt, or lies in it"),
+        (["prepare", "--input", "data", "--output", "data/out"], "--output data/out is --input data, or inside it"),
+        (["prepare", "--input", "in.txt", "--output", "in.txt/out"], "--output in.txt/out is --input in.txt, or inside it"),
         (["replay", "a", "--input", "data", "--output", "in.txt/out"], "--output in.txt/out: cannot be created: "),
         (["replay", "a", "--input", "data", "--output", "out", "--stats", "nowhere/s"], "there is no folder"),
         (
@@ -261,7 +261,7 @@ def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command:
         ),
         (
             ["stream", "a", "--input", "data", "--output", "data/../data/x", "--checkpoint", "c"],
-            "is --input data, or lies in it",
+            "is --input data, or inside it",
         ),
     ],
 )

@@ -169,7 +169,7 @@ def _source_of_frame(frame: DataFrame, settings: _Settings) -> _Source:
 
 
 def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) -> _Source:
-    """Return a source of files: local ones read by tasks, others by Spark.
+    """Return a source of files: tasks read local files, Spark reads all others.
 
     Raises `InputError` if the files cannot be read together.
     """

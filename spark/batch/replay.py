@@ -416,6 +416,6 @@ class FilePacker(Shipped):
 
 
 def _has_type(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a column type holds integers, or text, according to `kind`."""
+    """Return whether a column type is an integer type, or text, according to `kind`."""
     found = plain_type(found)
     return bool(pa.types.is_integer(found)) if kind == pa.int64() else found in (TEXT, TEXTS)

@@ -40,9 +40,9 @@ def list_names(session: SparkSession, uri: str) -> list[str]:
 
 
 def list_files(session: SparkSession, uri: str) -> list[str]:
-    """Return the full URIs of the files at a URI, with or without wildcards, and in folders all but hidden ones, sorted.
+    """Return the sorted full URIs of the files at a URI, which may have wildcards; of a folder, all except hidden files.
 
-    Raises `PipelineError` if there are none.
+    Raises `PipelineError` if there are no files.
     """
     return sorted(file_sizes(session, uri))
 

@@ -52,7 +52,7 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     py_files: Sequence[str] = (),
 ) -> SparkSession:
-    """Return a session, the running one if there is one; `settings` override those of this module.
+    """Return the running session, or a new session if there is none; `settings` override those of this module.
 
     `partitions` is the number of shuffle partitions, which should equal the number of shares into which roots are divided;
     by default it is the value in `settings`, or else one per task slot of the cluster.  Workers run the Python of this

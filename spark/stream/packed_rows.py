@@ -113,7 +113,7 @@ class _FilePacker:
 
 
 def row_frames(all_packed: Iterable[PackedRows]) -> Iterator[pd.DataFrame]:
-    """Yield packed rows as data frames of one row each."""
+    """Yield packed rows as data frames with a single row each."""
     for rows, count in all_packed:
         yield _frame(rows, count, {})
 

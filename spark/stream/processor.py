@@ -237,7 +237,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             version=moved.version,
             time=moved.time,
             order=log.order,
-            tuples=moved.came,
+            tuples=moved.tuple_count,
             late=moved.late,
             parts=json.dumps(log.parts),
         ).with_token()

@@ -150,7 +150,7 @@ class _StateQueries(NamedTuple):
 
 
 def _state_queries(records: Mapping[int, Record], content: Mapping[str, Any], checkpoint: str) -> _StateQueries:
-    """Return the queries that the state belongs to: the former ones, if the stream has not moved yet."""
+    """Return the queries that the state belongs to: the former queries, if the stream has not moved yet."""
     found = {record.identity for record in records.values()}
     if len(found) != 1:
         raise PipelineError(f"{checkpoint}: the state is of {len(found)} streams, not of one")
@@ -201,7 +201,7 @@ def _refuse_unfinished(session: SparkSession, checkpoint: str) -> None:
 
 
 def _repartition(session: SparkSession, checkpoint: str, shares: int) -> None:
-    """Change the number of tasks of the state to that of the shares."""
+    """Change the number of tasks of the state to the number of shares."""
     from pyspark.errors import PySparkException
 
     try:

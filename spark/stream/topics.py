@@ -40,7 +40,7 @@ _MODULES = {
 _FROM_END = ("latest", "largest", "end")
 
 
-def connector_options(brokers: str, given: Mapping[str, str]) -> dict[str, str]:
+def connector_options(brokers: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the options of Spark's connector for settings in librdkafka's names (`--kafka-config`).
 
     Unknown names are passed on unchanged, so that the names of Java's clients work too.  Raises `PipelineError` for settings
@@ -49,13 +49,13 @@ def connector_options(brokers: str, given: Mapping[str, str]) -> dict[str, str]:
     >>> connector_options("localhost:9092", {"ssl.ca.location": "ca.pem"})["kafka.ssl.truststore.type"]
     'PEM'
     """
-    ClientSettings(brokers, given)  # raises an error for settings that users must not change
+    ClientSettings(brokers, settings)  # raises an error for settings that users must not change
     options = {
         "kafka.bootstrap.servers": brokers,
         "kafka.isolation.level": "read_committed",
-        "startingOffsets": "latest" if given.get("auto.offset.reset") in _FROM_END else "earliest",
+        "startingOffsets": "latest" if settings.get("auto.offset.reset") in _FROM_END else "earliest",
     }
-    for name, value in given.items():
+    for name, value in settings.items():
         if name in _IN_ONE_FILE:
             raise PipelineError(
                 f"--kafka-config: {name}: Java's clients expect certificate and key in one file; specify it with "
@@ -63,24 +63,24 @@ def connector_options(brokers: str, given: Mapping[str, str]) -> dict[str, str]:
             )
         if name not in _TRANSLATED and not is_of_producers(name):
             options[f"kafka.{_OTHER_NAMES.get(name, name)}"] = value
-    if "ssl.ca.location" in given:
+    if "ssl.ca.location" in settings:
         options["kafka.ssl.truststore.type"] = "PEM"
-    if given.get("ssl.endpoint.identification.algorithm") == "none":
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
         options["kafka.ssl.endpoint.identification.algorithm"] = ""
-    if "sasl.username" in given:
-        options["kafka.sasl.jaas.config"] = _login(given)
+    if "sasl.username" in settings:
+        options["kafka.sasl.jaas.config"] = _login(settings)
     return options
 
 
-def _login(given: Mapping[str, str]) -> str:
+def _login(settings: Mapping[str, str]) -> str:
     """Return the JAAS configuration of a login for Java's clients."""
-    mechanism = given.get("sasl.mechanisms") or given.get("sasl.mechanism") or "PLAIN"
+    mechanism = settings.get("sasl.mechanisms") or settings.get("sasl.mechanism") or "PLAIN"
     if mechanism not in _MODULES:
         raise PipelineError(
             f"--kafka-config: sasl.username with the mechanism {mechanism}: expected one of {', '.join(_MODULES)}, or "
             "sasl.jaas.config in the syntax of Java's clients"
         )
-    name, password = (_quote(given.get(key, "")) for key in ("sasl.username", "sasl.password"))
+    name, password = (_quote(settings.get(key, "")) for key in ("sasl.username", "sasl.password"))
     return f"{_MODULES[mechanism]} required username={name} password={password};"
 
 
@@ -205,7 +205,7 @@ def message_sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | 
 FILE = "rpq-topics.json"
 FORMAT = 1
 FIRST_MESSAGES = 20
-"""The number of messages of a topic that are searched for one that determines the layout."""
+"""The number of messages of a topic that are searched for a message that determines the layout."""
 
 
 class TopicEdges(NamedTuple):
@@ -224,19 +224,19 @@ def topic_edges(
     topics: TopicNames,
     *,
     columns: MessageColumns,
-    given: Mapping[str, str],
+    settings: Mapping[str, str],
     checkpoint: str,
     max_messages: int,
     on_error: str,
 ) -> TopicEdges:
     """Return a stream of the messages of topics as edges, at most `max_messages` per micro-batch.
 
-    `given` are settings of clients in librdkafka's names.  Raises `PipelineError` if the connector is missing, or if a topic
+    `settings` are those of clients in librdkafka's names.  Raises `PipelineError` if the connector is missing, or if a topic
     has no message that determines the layout.
     """
     if len(topics.topics) > 1 << TOPIC_BITS:
         raise PipelineError(f"{len(topics.topics)} topics: a stream on Spark reads {1 << TOPIC_BITS} at most")
-    options = connector_options(topics.brokers, given)
+    options = connector_options(topics.brokers, settings)
     layouts = _stored_layouts(session, checkpoint, columns)
     if layouts is None:
         layouts = {topic: _topic_layout(session, topic, options, columns) for topic in topics.topics}

@@ -144,7 +144,7 @@ class WindowLog:
         return pa.concat_tables(tables) if tables else None
 
     def _part(self, bucket: int, part: int) -> pa.Table:
-        """Return a part.  Raises `StateFormatError` if it is not the one that was written."""
+        """Return a part.  Raises `StateFormatError` if it differs from the part that was written."""
         name = f"part {part} of bucket {bucket} of the window"
         table = unpack_table(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
         rows, last = self.parts[bucket][part]
@@ -205,7 +205,7 @@ class MovedState(Shipped):
     waiting: tuple[bytes, ...]
     version: int
     time: int
-    came: int
+    tuple_count: int
     late: int
     reach: Window
     added: tuple[rpq.Query, ...]
@@ -233,7 +233,7 @@ class MovedState(Shipped):
             waiting=tuple(waiting),
             version=figures["version"],
             time=time,
-            came=figures["tuples"],
+            tuple_count=figures["tuples"],
             late=figures["late"],
             reach=min(windows, key=lambda window: window.lower_bound(time)),
             added=tuple(added),

@@ -146,7 +146,7 @@ def _run(name: str, values: dict[str, Any]) -> None:
     try:
         values["output"].mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise click.UsageError(f"--output {values['output']}: cannot be made: {error.strerror or error}") from error
+        raise click.UsageError(f"--output {values['output']}: cannot be created: {error.strerror or error}") from error
     check_files(written=[("--output", str(values["output"] / f"{name}.{kind}")) for kind in ("json", "png")])
     try:
         result = experiment.run(Settings(**values), lambda text: click.echo(text, err=True))
@@ -166,4 +166,4 @@ def _run(name: str, values: dict[str, Any]) -> None:
         console.print(f"{key}: {value}", highlight=False)
     broken = [check for check, holds in result["checks"].items() if not holds]
     if broken:
-        raise click.ClickException("what must hold does not: " + "; ".join(broken))
+        raise click.ClickException("failed checks: " + "; ".join(broken))

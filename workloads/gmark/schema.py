@@ -45,7 +45,7 @@ class Relation:
     incoming: Distribution
 
     def count(self, sources: float, targets: float) -> float:
-        """Return the expected number of edges: that of a side that is not zipfian, or the smaller number of two such."""
+        """Return the expected number of edges, determined by a side that is not zipfian, or by the smaller of two such."""
         sides = [
             size * side.mean
             for size, side in ((sources, self.outgoing), (targets, self.incoming))

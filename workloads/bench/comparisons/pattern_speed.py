@@ -266,14 +266,14 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
     integers = as_integers(stream.table)
     for table in (stream.table, integers):
         rpq.warm_up(query, vertices="int64" if pa.types.is_integer(table["source"].type) else "string")
-    counted, told, numbered, sketched = [], [], [], []
+    counting, with_rows, with_integers, sketched = [], [], [], []
     for _ in range(settings.repeat):
         if settings.sketch is not None and is_whole:
             sketched.append(run_sketch(settings.sketch, known["name"]))
-        counted.append(run_in_stages(query, stream.table, to_arrow=False))
-        told.append(run_in_stages(query, stream.table, to_arrow=True))
-        numbered.append(run_in_stages(query, integers, to_arrow=False))
-    run = min(counted, key=lambda stages: stages.kernels)
+        counting.append(run_in_stages(query, stream.table, to_arrow=False))
+        with_rows.append(run_in_stages(query, stream.table, to_arrow=True))
+        with_integers.append(run_in_stages(query, integers, to_arrow=False))
+    run = min(counting, key=lambda stages: stages.kernels)
     resident = resident_memory(query, stream)
     tuples = run.tuples
     return {
@@ -284,18 +284,18 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
         "rows": run.rows_added + run.rows_removed,
         "rows_added": run.rows_added,
         "rows_removed": run.rows_removed,
-        "kernel_seconds": min(stages.kernels for stages in (*counted, *told, *numbered)),
-        "counting_seconds": min(stages.total for stages in counted),
-        "arrow_seconds": min(stages.total for stages in told),
-        "arrow_bound_seconds": _bound(run, min(stages.kernels for stages in told)),
-        "before_text_us": min(stages.before for stages in (*counted, *told)) / tuples / MICROSECOND,
-        "before_integers_us": min(stages.before for stages in numbered) / tuples / MICROSECOND,
-        **{f"latency_{name}_us": value for name, value in _latencies(counted).items()},
+        "kernel_seconds": min(stages.kernels for stages in (*counting, *with_rows, *with_integers)),
+        "counting_seconds": min(stages.total for stages in counting),
+        "arrow_seconds": min(stages.total for stages in with_rows),
+        "arrow_bound_seconds": _bound(run, min(stages.kernels for stages in with_rows)),
+        "before_text_us": min(stages.before for stages in (*counting, *with_rows)) / tuples / MICROSECOND,
+        "before_integers_us": min(stages.before for stages in with_integers) / tuples / MICROSECOND,
+        **{f"latency_{name}_us": value for name, value in _latencies(counting).items()},
         "memory_mb": resident.beyond_kernels / MEGABYTE,
         "kernels_mb": resident.kernels / MEGABYTE,
         "names_mb": run.names_bytes / MEGABYTE,
         "row_buffer_mb": run.buffer_bytes / MEGABYTE,
-        **(_comparison(run, known, sketched, counted) if is_whole else {}),
+        **(_comparison(run, known, sketched, counting) if is_whole else {}),
     }
 
 

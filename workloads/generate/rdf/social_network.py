@@ -130,7 +130,7 @@ def _in_circle(number: np.ndarray, chance: np.ndarray) -> np.ndarray:
 
 
 def _earlier_post(number: np.ndarray, seed: int, *, popular: bool) -> np.ndarray:
-    """Draw a post of an earlier round, mostly a recent one; popular posts are the first of their rounds."""
+    """Draw a post of an earlier round, mostly of a recent round; popular posts are the first of their rounds."""
     lag = 1 + power_law(uniform(seed, _LAG, number), 500, head=3 if popular else 30, exponent=2.0)
     which = 0 if popular else _drawn(seed, _WHICH, number, len(_POSTS))
     return np.maximum(number // len(_ROUND) - lag, 0) * len(_ROUND) + _POSTS[which]
