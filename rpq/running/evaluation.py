@@ -159,7 +159,7 @@ class Evaluation:
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
         details = details._replace(counts_only=not (collect or is_netted))
-        failure = self._crew.apply(running.workers, chunk, view_of_chunk, self.graph.edges, details)
+        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details)
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and details.first is not None:
             before = int(details.first[before])  # nor anything else of its event
@@ -556,7 +556,7 @@ class Crew:
     ) -> LimitError | None:
         """Apply a chunk in all workers; return the first failure."""
         met: list[LimitError] = []
-        waiting = reversed(workers)  # the last one is alone, and takes longest
+        waiting = iter(workers)
 
         def work() -> None:
             for worker in waiting:

@@ -38,6 +38,7 @@ class RunningQueries:
         self._by_name: dict[str, RunningQuery] = {}
         self._schemas: QueryNames | None = QueryNames()
         self._workers: tuple[Worker, ...] | None = ()  # those of all parts; None after these have changed
+        self._schedule: tuple[Worker, ...] = ()  # the same in another order
         self._numbers: dict[str, int] | None = {}  # by name; None after queries were removed
         self._by_number: list[RunningQuery] | None = []
         self._reports: dict[int, Reports] | None = {}  # of queries that do not report every change, by number
@@ -110,9 +111,15 @@ class RunningQueries:
         """All that takes chunks, the hosts last. O(1), and O(parts) after some came or went."""
         if self._workers is None:
             hosts = self.hosts
-            parts = [*(part for part in self._working_parts if part not in hosts), *hosts]
-            self._workers = tuple([worker for part in parts for worker in part.workers])
+            of_kinds = [worker for host in hosts for worker in host.workers]
+            others = [worker for part in self._working_parts if part not in hosts for worker in part.workers]
+            self._workers, self._schedule = (*others, *of_kinds), (*of_kinds, *others)
         return self._workers
+
+    @property
+    def schedule(self) -> tuple[Worker, ...]:
+        """The workers in the order in which threads take them: hosts, which take longest, first."""
+        return self._schedule if self.workers else ()
 
     def parts_of(self, running: RunningQuery) -> list[Part]:
         """Return the parts that a query needs: that of its kind, and its own, or what it shares with some others."""
@@ -316,10 +323,10 @@ class RunningQueries:
     def _drop_unread_windows(self, graph: SnapshotGraph) -> None:
         """Drop windows over which no query reads any more, also from the graph. O(windows · labels)."""
         keep = (self._keep_window, None)
-        kept = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == keep]
-        self._windows = {key: number for number, (key, _) in enumerate(kept)}
+        remaining = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == keep]
+        self._windows = {key: number for number, (key, _) in enumerate(remaining)}
         self._readers += Counter()  # those that are none any more are forgotten
-        self._reading = np.ascontiguousarray(self._reading[:, [number for _, number in kept]])
+        self._reading = np.ascontiguousarray(self._reading[:, [number for _, number in remaining]])
         self.latest = INT64_MAX - max((window.reach for window, _ in self._windows), default=0)
         self._set_windows(graph)
 
