@@ -187,7 +187,7 @@ class RunningSparql(RunningQuery):
         self._terms.add_vertices(vertices, fresh)
         self._network.forget(fresh)
 
-    def held_vertices(self) -> np.ndarray:
+    def retained_vertices(self) -> np.ndarray:
         return self._terms.pinned_vertices()
 
     def retain(self, waiting: np.ndarray) -> None:
