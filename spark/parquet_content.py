@@ -1,9 +1,9 @@
-"""Answer changes as the contents of Parquet files, made in Python, which pass through Spark without becoming rows there.
+"""Answer changes as the contents of Parquet files, written in Python, which pass through Spark without becoming rows there.
 
-A row would spend half of its time on the way to a file between Python and the JVM, and nearly all of the rest in the JVM's
-writer.  Instead, a task returns a whole file as a text value, without its last bytes.  Spark's text sink writes a value
-unchanged, even bytes that are no text, followed by a line separator, which can be any text and so is set to the last bytes
-of a Parquet file.  In this way files can be written wherever Spark writes.
+A row would spend half of its time between Python and the JVM, and nearly all of the rest in the JVM's writer.  Instead, a
+task returns a whole file as a text value, without its last bytes.  Spark's text sink writes a value unchanged, even bytes
+that are not text, followed by a line separator.  The separator can be any text, so it is set to the last bytes of a Parquet
+file.  In this way files can be written wherever Spark writes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def contents_writer(contents: DataFrame) -> DataFrameWriter:
 class ParquetContent:
     """A Parquet file of answer changes in memory.
 
-    `microseconds` is the unit of the timestamps in microseconds if they become times, otherwise None.
+    `microseconds` is the unit of the timestamps in microseconds if they are converted to times, otherwise None.
     """
 
     def __init__(self, *, microseconds: int | None) -> None:

@@ -6,7 +6,7 @@ It proves that the evaluation, saved states, threads, shares and Spark know no k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,10 +16,11 @@ import pyarrow as pa
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
 from rpq.queries import kinds
-from rpq.queries.protocol import COUNTS, Division, Figures, Resources, RunningQuery
+from rpq.queries.protocol import Division, Figures, Resources, RunningQuery
 from rpq.queries.readings import LabelSet
 from rpq.results.delta import Delta, IdRows
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import Window
@@ -65,22 +66,22 @@ class EdgesWorker:
         self.question = question
         self.label = -1  # its id, if it is known
         self.is_own = np.ones(0, bool)  # a vertex
-        self.held: dict[int, tuple[int, int, int]] = {}  # an edge: source, target, absolute slide
+        self.edges: dict[int, tuple[int, int, int]] = {}  # an edge: source, target, absolute slide
         self.time: int | None = None
-        self.counts = dict.fromkeys(COUNTS, 0)
+        self.counts = dict.fromkeys(OUTCOMES, 0)
         self.rows = np.zeros(2, np.int64)
         self.events: list[tuple[int, int, int, list[tuple[int, int]]]] = []
 
     @property
     def nbytes(self) -> int:
-        return 200 * len(self.held)
+        return 200 * len(self.edges)
 
     @property
     def slide(self) -> int:
         assert self.time is not None
         return self.question.window.slide_number(self.time)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         self.events = []
         window = self.question.window
         for i, (u, v, label, time, delete, edge) in enumerate(zip(*(column.tolist() for column in chunk), strict=True)):
@@ -88,40 +89,42 @@ class EdgesWorker:
             expiry = window.expiry_slide(time)
             if label != self.label:
                 self.counts["IRRELEVANT"] += 1
-            elif delete and edge in self.held:
+            elif delete and edge in self.edges:
                 self.counts["DELETED"] += 1
-                del self.held[edge]
+                del self.edges[edge]
                 self._event(-1, 2 * i + 1, [(u, v)])
             elif delete:
                 self.counts["ABSENT"] += 1
             elif edge < 0 or expiry <= self.slide:
                 self.counts["LATE"] += 1
-            elif edge in self.held:
+            elif edge in self.edges:
                 self.counts["REFRESHED"] += 1
-                self.held[edge] = (u, v, max(expiry, self.held[edge][2]))
+                self.edges[edge] = (u, v, max(expiry, self.edges[edge][2]))
             else:
                 self.counts["INSERTED"] += 1
-                self.held[edge] = (u, v, expiry)
+                self.edges[edge] = (u, v, expiry)
                 self._event(1, 2 * i + 1, [(u, v)])
 
-    def advance(self, time: int) -> Delta:
+    def advance(self, time: int) -> None:
         self.events = []
         self._move(time, 0)
-        return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
         self.events = []
         columns = (chunk.source, chunk.target, chunk.label, chunk.edge, slides[0])
         for u, v, label, edge, slide in zip(*(column.tolist() for column in columns), strict=True):
             if label == self.label and slide > self.slide:
-                self.held[edge] = (u, v, slide)
+                self.edges[edge] = (u, v, slide)
         if not quiet:
-            self._event(1, 1, [(u, v) for u, v, _ in self.held.values()])
+            self._event(1, 1, [(u, v) for u, v, _ in self.edges.values()])
         return self.delta()
 
     @property
     def has_rows(self) -> bool:
         return bool(self.events)
+
+    def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
+        return [(numbers[self.question.name], self.delta(before=before))]
 
     def delta(self, *, before: int | None = None) -> Delta:
         events = [event for event in self.events if before is None or event[2] < 2 * before]
@@ -139,23 +142,23 @@ class EdgesWorker:
         return IdRows(rows.reshape(-1, len(places)), tuple(range(len(places))))
 
     def own(self) -> list[tuple[int, int]]:
-        return [(u, v) for u, v, _ in self.held.values() if self.is_own[u]]
+        return [(u, v) for u, v, _ in self.edges.values() if self.is_own[u]]
 
     def sweep(self) -> None:
-        """What has left the window is gone already."""
+        """Do nothing: edges are removed when they leave the window."""
 
     def _check(self) -> None:
-        assert all(slide > self.slide for _, _, slide in self.held.values())
+        assert all(slide > self.slide for _, _, slide in self.edges.values())
 
     def _move(self, time: int, order: int) -> None:
         if self.time is None:
             self.time = time
         while (slide := self.slide) < self.question.window.slide_number(max(time, self.time)):
-            leaving = min((one for _, _, one in self.held.values()), default=None)
+            leaving = min((one for _, _, one in self.edges.values()), default=None)
             if leaving is None or leaving > self.question.window.slide_number(time):
                 break
-            gone = [edge for edge, (_, _, one) in self.held.items() if one == leaving]
-            pairs = [self.held.pop(edge)[:2] for edge in gone]
+            gone = [edge for edge, (_, _, one) in self.edges.items() if one == leaving]
+            pairs = [self.edges.pop(edge)[:2] for edge in gone]
             assert leaving > slide
             self.time = leaving * self.question.window.slide
             if self.question.explicit:
@@ -195,9 +198,17 @@ class RunningEdges(RunningQuery):
             worker.is_own = np.concatenate([worker.is_own, np.ones(self.vertex_room - len(worker.is_own), bool)])
             worker.is_own[fresh] = mine
 
+    def load_static(self, chunk: Chunk) -> None:
+        raise NotImplementedError
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        for worker in self.workers:
+            worker.advance(time)
+        return [] if chunk is None else [worker.load(chunk, *slides, quiet=quiet) for worker in self.workers]
+
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
-        held = self.workers[0].held
-        return [np.array([held[edge][2] if edge in held else -(2**62) for edge in edges.tolist()], np.int64)]
+        known = self.workers[0].edges
+        return [np.array([known[edge][2] if edge in known else -(2**62) for edge in edges.tolist()], np.int64)]
 
     def answers(self) -> list[IdRows]:
         return [worker.ids(worker.own()) for worker in self.workers]
@@ -212,8 +223,8 @@ class RunningEdges(RunningQuery):
             added=int(self.rows()[0]),
             removed=int(self.rows()[1]),
             answers=sum(len(worker.own()) for worker in self.workers),
-            edges=len(first.held),
-            cells=len(first.held),
+            edges=len(first.edges),
+            cells=len(first.edges),
             nbytes=sum(worker.nbytes for worker in self.workers),
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
         )
@@ -228,7 +239,7 @@ class RunningEdges(RunningQuery):
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
         load()
         for worker in self.workers:
-            worker.counts = {name: saved["counts"][name].whole(0) for name in COUNTS}
+            worker.counts = {name: saved["counts"][name].whole(0) for name in OUTCOMES}
         self.workers[0].rows = np.array([count.whole(0) for count in saved["rows"].tuple_of(2)], np.int64)
 
 

@@ -84,14 +84,15 @@ def test_every_call_is_refused_while_another_is_under_way(call) -> None:
 
 
 def failing(engine: rpq.Engine, name: str, monkeypatch: pytest.MonkeyPatch, error: BaseException):
-    """Let a method of the engine's only index fail once."""
-    index = engine._evaluation.running.named("a+").workers[0]
+    """Make a method of a query's only worker, or of its index, fail once."""
+    running = engine._evaluation.running.named("a+")
+    (worker,), (index,) = running.part.workers, running.indexes
 
     def fail(*_args, **_options):
         monkeypatch.undo()
         raise error
 
-    monkeypatch.setattr(index, name, fail)
+    monkeypatch.setattr(worker if hasattr(worker, name) else index, name, fail)
 
 
 @pytest.mark.parametrize("error", [MemoryError("no memory"), KeyboardInterrupt(), ValueError("a mistake")])

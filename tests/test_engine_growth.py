@@ -31,12 +31,12 @@ def query(expression: str, size: int = 100, slide: int = 1, **options) -> rpq.Qu
 
 def index_of(engine: rpq.Engine) -> DeltaIndex:
     (running,) = engine._evaluation.running
-    return running.workers[0]
+    return running.indexes[0]
 
 
 @pytest.fixture
 def codes(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
-    """What kernels asked Python for, how often."""
+    """Count the requests of kernels to Python, by code."""
     asked: Counter[int] = Counter()
 
     def counting(kernel):
@@ -424,7 +424,7 @@ STREAM = textwrap.dedent(
             rows = [(f"v{first + i}", f"w{first + i}", "a", turn, "+") for i in range(500)]
             engine.advance(turn * 50)
         engine.push_rows(rows)
-    state = engine._evaluation.running.named("q").workers[0].state
+    state = engine._evaluation.running.named("q").indexes[0].state
     from rpq.paths.index import layout
     print(json.dumps({
         "vertices": engine._evaluation.vertices.count,
@@ -469,7 +469,7 @@ def test_a_memory_limit_counts_every_index_and_what_they_have_let_go_of():
     free = rpq.Engine(*queries)
     push(free, 0)
     evaluation = free._evaluation
-    indexes = sum(index.nbytes for running in evaluation.running for index in running.workers)
+    indexes = sum(index.nbytes for running in evaluation.running for index in running.indexes)
     held = evaluation.vertices.nbytes + evaluation.graph.nbytes + indexes
     engine = rpq.Engine(*queries, memory_limit=held * 2 // 3)
     with pytest.raises(rpq.MemoryLimitError) as caught:

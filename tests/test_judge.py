@@ -1,4 +1,4 @@
-"""What is an answer is for the judge of an index to say: nobody else asks which paths a query is about."""
+"""Only the judge of an index decides what is an answer: nobody else asks which paths a query is about."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALLOWED = {
     "spark/stream/stream_identity.py",  # refuses a way with the budget of simple paths
     "paths/direction.py",  # follows paths backwards where none is in doubt
     "patterns/chains.py",  # what is between two simple paths is no simple path
-    "paths/sharing.py",  # trees of walks alone are shared
+    "paths/path_trees.py",  # trees of walks alone are shared
     "sparql/running_query.py",  # as path_relations
     "sparql/query.py",  # as query.py
     "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need
@@ -58,7 +58,7 @@ def test_where_nothing_is_in_doubt_every_question_has_an_empty_answer(expression
         assert one.set_aside() == []
         assert one.restore_root("x").rows() == []
         assert one.answers().pairs() == before
-        for index in one._evaluation.running.named("q").workers:
+        for index in one._evaluation.running.named("q").indexes:
             assert not index.may_overrun
             assert (index.figures(), index.aside, index.take_overruns()) == (DoubtFigures(), {}, [])
 

@@ -43,7 +43,7 @@ def changed(solutions: Solutions, parts: dict[Place, Delta], *, explicit: bool) 
 
 
 class Counted:
-    """What `Solutions` should say: all products counted anew."""
+    """A model of `Solutions` that counts all products anew."""
 
     def __init__(self, columns, select, meanings, *, distinct, differ):
         self.columns, self.select, self.distinct, self.differ = columns, select, distinct, differ

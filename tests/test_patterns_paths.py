@@ -14,6 +14,7 @@ import rpq
 from rpq.paths.index import layout
 from rpq.patterns.meanings import Neighbours, direct_atoms
 from rpq.queries.pattern import parse_pattern
+from rpq.stream.outcomes import DELETED
 from tests import pattern_strategies
 from tests.pattern_twins import PatternTwins, by_event, long_streams, query_of, rows_of, streams
 from tests.reference_pattern_stream import PatternQuestion, Window
@@ -390,7 +391,7 @@ def test_an_index_is_let_go_with_its_last_query():
         assert host.store.edge_count > 20 and len(host.paths) == 2
         engine._check()
         engine.unregister("late")
-        assert host.store.edge_count == 20 and not len(host.paths) and not host._tallies
+        assert host.store.edge_count == 20 and not len(host.paths) and not host._memberships
         if number == 1:
             room = len(host.store.relations.relation), len(host.store.relations.window)
     assert room == (len(host.store.relations.relation), len(host.store.relations.window))
@@ -401,7 +402,7 @@ def test_keeping_supports_for_deletes_is_done_once_for_all_who_share():
     engine.push_rows([(f"{n}", f"{n + 1}", "a", 1) for n in range(9)])
     engine.delete("4", "5", "a", 2)
     ((relation,),) = [[*paths_of(engine)._by_content.values()]]
-    assert relation.index.keeps_supports and relation.index.state[layout.DELETED] == 1
+    assert relation.index.keeps_supports and relation.index.state[layout.OUTCOMES + DELETED] == 1
     assert [len(engine.answers(f"{n}")) for n in range(5)] == [4, 3, 2, 1, 0]
 
 
@@ -485,7 +486,7 @@ def test_sharing_is_not_seen(one, two, tuples):
 
 
 def calmly(change):
-    """What a change tells, also where a root goes over its budget."""
+    """Return the parts of a change that must agree, also if a root exceeds its budget."""
     try:
         return change()
     except rpq.ConflictBudgetError as error:

@@ -130,7 +130,7 @@ def asking(count: int, text: str = "a/b*", **options: Any) -> list[rpq.Query]:
 
 def test_queries_from_many_sources_are_one_index() -> None:
     engine = rpq.Engine(*asking(50), rpq.Query("a/b*/b*", window=WINDOW, name="all"))
-    assert len(engine._evaluation.running.jobs) == 1
+    assert len(engine._evaluation.running.workers) == 1
     found = engine.push_rows([(3, 4, "a", 1), (60, 4, "a", 1), (4, 5, "b", 2)])
     assert told(found) == Counter(
         [("q3", 3, 4, 1, "+"), ("all", 3, 4, 1, "+"), ("all", 60, 4, 1, "+")]
@@ -139,14 +139,14 @@ def test_queries_from_many_sources_are_one_index() -> None:
     engine.unregister("all")
     assert told(engine.push_rows([(5, 6, "b", 3)])) == Counter([("q3", 3, 6, 3, "+")])
     engine._evaluation.collector.collect()
-    (index,) = engine._evaluation.running.named("q3").workers
+    (index,) = engine._evaluation.running.named("q3").indexes
     assert index.index.table.slot_of[[0, 1]].min() == -1 and (index.index.table.slot_of >= 0).sum() == 1
     engine._check()
 
 
 def test_what_is_not_sound_to_share_is_not_shared() -> None:
     def jobs(*queries: rpq.Query, **options: Any) -> int:
-        return len(rpq.Engine(*queries, **options)._evaluation.running.jobs)
+        return len(rpq.Engine(*queries, **options)._evaluation.running.workers)
 
     assert jobs(*asking(3, paths="simple")) == 1  # never in doubt
     assert jobs(*asking(3, text="a/b*/a", paths="simple")) == 3
@@ -157,7 +157,7 @@ def test_what_is_not_sound_to_share_is_not_shared() -> None:
     engine = rpq.Engine(asking(1)[0])
     engine.push_rows([(0, 1, "a", 1)])
     engine.register(asking(3)[2], start="empty")
-    assert len(engine._evaluation.running.jobs) == 2
+    assert len(engine._evaluation.running.workers) == 2
 
 
 def test_expressions_that_differ_where_the_start_is_met_again() -> None:
@@ -207,7 +207,7 @@ def test_witnesses_are_of_own_roots_alone() -> None:
 
 def test_those_that_go_leave_nothing_behind() -> None:
     engine = rpq.Engine(*asking(3), keep=WINDOW)
-    (trees,) = {query.holder for query in engine._evaluation.running}
+    (trees,) = {query.part for query in engine._evaluation.running}
     engine.push_rows([(place % 50, place % 7, "ab"[place % 2], 1) for place in range(100)])
     sizes = []
     for turn in range(200):
@@ -217,10 +217,10 @@ def test_those_that_go_leave_nothing_behind() -> None:
         sizes.append((len(trees._rows), len(trees._unnumbered), trees._named.vertex_count))
     engine._check()
     assert sizes[-1] == sizes[20] and len(trees.readers) == 3 and len(trees._of_root._flat) <= 64
-    trees.sweep()
+    trees.drop_unread()
     assert trees.count_trees() <= 3
     engine.unregister([query.name for query in engine.queries])
-    assert not engine._evaluation.running._common and not engine._evaluation.running.jobs
+    assert not engine._evaluation.running._shared and not engine._evaluation.running.workers
 
 
 @pytest.mark.parametrize("name", ["q0", "q4"])

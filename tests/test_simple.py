@@ -22,11 +22,11 @@ def rows(changes: rpq.Changes) -> list[str]:
 
 def figures(engine: rpq.Engine) -> dict[str, int]:
     (running,) = engine._evaluation.running
-    return running.workers[0].figures()._asdict()
+    return running.indexes[0].figures()._asdict()
 
 
 def counts(engine: rpq.Engine) -> dict[str, int]:
-    """What the part of a tree that is free of conflicts must not pay for."""
+    """Count the work that the part of a tree without conflicts must not cause."""
     return {name: figures(engine)[name] for name in ("conflicted_roots", "pairs_in_doubt", "searches")}
 
 
@@ -197,7 +197,7 @@ def test_queries_whose_automaton_has_no_conflict_cost_no_search(expression: str)
     import itertools
 
     e = engine(expression)
-    assert not e._evaluation.running.named("q").workers[0].judge.doubts
+    assert not e._evaluation.running.named("q").indexes[0].judge.doubts
     edges = [(x, y, label, 1) for x, y in itertools.product("uvw", repeat=2) for label in "abc"]
     e.push_rows(edges)
     walk = rpq.Engine(rpq.Query(expression, window=rpq.Window(size=10, slide=1)))

@@ -45,7 +45,7 @@ def figures(engine: rpq.Engine) -> Counter[str]:
     """The figures of simple paths, over queries and partitions."""
     total: Counter[str] = Counter()
     for running in engine._evaluation.running:
-        for index in running.workers:
+        for index in running.indexes:
             total.update(index.figures()._asdict())
     return total
 
@@ -136,7 +136,7 @@ def test_streams() -> None:
 
 def in_doubt(engine: rpq.Engine) -> tuple[set[int], set[int], set[int]]:
     """Of an engine with one index: pairs in doubt, its answers, and those of them whose root has conflicts."""
-    (index,) = engine._evaluation.running.named("q").workers
+    (index,) = engine._evaluation.running.named("q").indexes
     answers = set(index.answers().tolist())
     known = index.judge.known.certificates.key.tolist() if index.judge.doubts else []
     table = index.index.table

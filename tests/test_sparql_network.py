@@ -84,7 +84,7 @@ class Twin:
         self.answer = +self.answer
 
     def change(self, events) -> None:
-        """Let events come in one chunk: graphs after each of them."""
+        """Apply events as one chunk, given the graphs after each of them."""
         held = [[] for _ in self.parts]
         for event, graphs in enumerate(events):
             after = [solutions(part, graphs) for _, part in self.parts]

@@ -353,7 +353,7 @@ def test_streams_that_nobody_reads_leave_nothing_behind() -> None:
             stream=[f"stream {n}" for n in numbers],
         )
     assert len(engine._evaluation.labels) < 500
-    assert engine._evaluation.graph.held < 300
+    assert engine._evaluation.graph.edge_count < 300
     engine._check()
 
 

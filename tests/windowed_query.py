@@ -22,10 +22,11 @@ from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedRead
 from rpq.patterns.rows.solutions import Place
 from rpq.queries import kinds
 from rpq.queries.pattern import parse_pattern
-from rpq.queries.protocol import COUNTS, Figures, Resources, RunningQuery
+from rpq.queries.protocol import Figures, Resources, RunningQuery
 from rpq.queries.readings import LabelSet, Reading
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window, size_and_slide, window_of
@@ -67,7 +68,6 @@ class RunningWindowed(RunningQuery):
     """The pattern while it runs."""
 
     question: WindowedPattern
-    workers: Sequence[Any] = ()
     needs_room = False
     has_witnesses = False
 
@@ -224,7 +224,7 @@ class RunningWindowed(RunningQuery):
             self._origin = origin
             self._enter()
         load()
-        self._reads.set_counts([count.whole(0) for count in saved["counts"].tuple_of(len(COUNTS))])
+        self._reads.set_counts([count.whole(0) for count in saved["counts"].tuple_of(len(OUTCOMES))])
         self._rows[:] = [count.whole(0) for count in saved["rows"].tuple_of(2)]
 
     def _check(self) -> None:

@@ -35,10 +35,10 @@ class Path:
     labels: tuple[str, ...]
     timestamps: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
-    def told(self, time: Callable[[Any], Any]) -> Path:
-        """Return the same with other words for times.
+    def with_times(self, time: Callable[[Any], Any]) -> Path:
+        """Return the path with `time` applied to each timestamp.
 
-        >>> Path(("x", "y"), ("knows",), (7,)).told("second {}".format).timestamps
+        >>> Path(("x", "y"), ("knows",), (7,)).with_times("second {}".format).timestamps
         ('second 7',)
         """
         return replace(self, timestamps=tuple(None if one is None else time(one) for one in self.timestamps))

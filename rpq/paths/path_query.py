@@ -15,14 +15,14 @@ from rpq.files.json_values import Damage, JsonValue
 from rpq.paths.direction import way_of
 from rpq.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
 from rpq.paths.path import Path, path_of, paths_of
-from rpq.paths.path_trees import PathTrees
-from rpq.paths.sharing import shared_key
+from rpq.paths.path_trees import PathTrees, shared_key
 from rpq.queries.kinds import Kind, path_query_json, read_path_query
-from rpq.queries.protocol import COUNTS, Division, Figures, Overrun, Resources, RunningQuery
+from rpq.queries.protocol import Division, Figures, Overrun, Resources, RunningQuery
 from rpq.queries.query import PatternQuery, Query, Vertex
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
@@ -129,26 +129,26 @@ class PathQuery(RunningQuery):
                 'be told: give semantics="explicit"'
             )
         key = shared_key(query, self._way, resources)
-        trees: PathTrees | None = None if key is None else resources.common.get(key)
+        trees: PathTrees | None = None if key is None else resources.shared.get(key)
         if trees is None:
             trees = PathTrees(query, self._way, resources)
         if key is not None:
-            resources.common[key] = trees
-        self._key, self._common = key, resources.common
+            resources.shared[key] = trees
+        self._key, self._shared = key, resources.shared
         self._trees = trees
         self._reader = trees.join(query.name, self._way.roots, resources.guard)
-        self.workers: Sequence[DeltaIndex] = trees.workers
+        self.indexes: Sequence[DeltaIndex] = trees.indexes
         is_whole = Division(resources.threads, resources.share).is_whole
         self.is_divided = not is_whole or query.sources is not None or query.targets is not None
 
     @property
-    def holder(self) -> PathTrees:
+    def part(self) -> PathTrees:
         return self._trees
 
     def leave(self) -> None:
         self._trees.leave(self._reader)
         if self._key is not None and not self._trees.readers:
-            del self._common[self._key]
+            del self._shared[self._key]
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
@@ -175,10 +175,10 @@ class PathQuery(RunningQuery):
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         return self._trees.load(self._reader, time, chunk, slides[0], quiet=quiet)
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- what it reports -------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
-        return [self.workers[0].slides(edges)]
+        return [self.indexes[0].slides(edges)]
 
     def answers(self) -> list[IdRows]:
         return [rows_of_pairs(pairs, turned=self._way.turned) for pairs in self._trees.answers(self._reader)]
@@ -187,7 +187,7 @@ class PathQuery(RunningQuery):
         return self._trees.rows(self._reader)
 
     def figures(self) -> Figures:
-        cells, answers, edges = self._trees.held(self._reader)
+        cells, answers, edges = self._trees.size(self._reader)
         added, removed = self.rows().tolist()
         return Figures(
             counts=tuple(self._counts()),
@@ -210,7 +210,7 @@ class PathQuery(RunningQuery):
             roots=None if roots is None else len(roots),
             shared_with=len(self._trees.readers) - 1,
             trees=self._trees.count_trees(),
-            cells=sum(index.live()[0] for index in self.workers),
+            cells=sum(index.live()[0] for index in self.indexes),
         )
 
     def witness(
@@ -220,7 +220,7 @@ class PathQuery(RunningQuery):
         root, end = (target, source) if self._way.turned else (source, target)
         if not self._trees.joins(self._reader, root, end):
             return None
-        for index in self.workers:
+        for index in self.indexes:
             steps = index.witness(root, end, edges)
             if steps is not None:
                 if self._way.turned:  # last to first, and each taken the other way
@@ -236,53 +236,53 @@ class PathQuery(RunningQuery):
 
     @property
     def may_overrun(self) -> bool:
-        return any(index.may_overrun for index in self.workers)
+        return any(index.may_overrun for index in self.indexes)
 
     def take_overruns(self) -> list[Overrun]:
-        return [overrun for index in self.workers for overrun in index.take_overruns()]
+        return [overrun for index in self.indexes for overrun in index.take_overruns()]
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
         return set_aside_error(self.question, report)
 
     def set_aside(self) -> list[int]:
-        return [root for index in self.workers for root in index.aside]
+        return [root for index in self.indexes for root in index.aside]
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
-        return [(self.question.name, index.delta()) for index in self.workers if index.restore_root(root)]
+        return [(self.question.name, index.delta()) for index in self.indexes if index.restore_root(root)]
 
     # --- to go on later --------------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
         latency = self._latency()
         return {
-            "counters": dict(zip((*_ROWS, *COUNTS), (*self.rows().tolist(), *self._counts()), strict=True)),
+            "counters": dict(zip((*_ROWS, *OUTCOMES), (*self.rows().tolist(), *self._counts()), strict=True)),
             "latency": [(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
             "figures": {name: self._figure(name) for name in _FIGURES},
-            "set_aside": [(name_of(root), size) for index in self.workers for root, size in index.aside.items()],
+            "set_aside": [(name_of(root), size) for index in self.indexes for root, size in index.aside.items()],
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
-        counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *COUNTS)}
+        counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *OUTCOMES)}
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
             latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
         figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
         aside = read_aside_roots(saved["set_aside"], id_of) if "set_aside" in saved else {}
-        for index in self.workers:
+        for index in self.indexes:
             index.set_aside(aside)
         load()
         if len(self.set_aside()) < len(aside):
             raise Damage("a root is set aside that meets no conflict")
-        self._reader.counted_before = self._trees.counted() - np.array([counters[name] for name in COUNTS], np.int64)
+        self._reader.counted_before = self._trees.counted() - np.array([counters[name] for name in OUTCOMES], np.int64)
         self._reader.latency_before = self._trees.latency() - latency
         self._trees.set_rows(self._reader, [counters[name] for name in _ROWS])
-        for i, index in enumerate(self.workers):
+        for i, index in enumerate(self.indexes):
             index.set_figures(**{name: count if i == 0 else 0 for name, count in figures.items()})
 
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _counts(self) -> list[int]:
-        """Return what became of tuples since it was registered, in the order of `COUNTS`."""
+        """Return what became of tuples since it was registered, in the order of `OUTCOMES`."""
         counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
         return counts
 
@@ -293,7 +293,7 @@ class PathQuery(RunningQuery):
 
     def _figure(self, name: str) -> int:
         """Return one of `DoubtFigures`."""
-        return sum(getattr(index.figures(), name) for index in self.workers)
+        return sum(getattr(index.figures(), name) for index in self.indexes)
 
 
 _FIGURES = ("conflicts", "searches")

@@ -1,7 +1,7 @@
 """The trees that path queries ask for: an index for each thread, over one automaton and one window.
 
 A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
-share the trees (`sharing.py`), so what an edge costs is that of one index, and each query gets the rows of its own roots
+share the trees (`shared_key`), so what an edge costs is that of one index, and each query gets the rows of its own roots
 (`roots.py`). A query alone gets the rows of its indexes as they are; from the second one on rows
 are dealt out.
 
@@ -12,12 +12,12 @@ windows hold less than those of others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from rpq.automata import DFA
 from rpq.files.json_values import Damage
 from rpq.paths.direction import Way
 from rpq.paths.index import kernels, layout
@@ -25,18 +25,41 @@ from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
 from rpq.paths.program import Compiled
 from rpq.paths.roots import NamedRoots
-from rpq.paths.sharing import Sharer
 from rpq.paths.simple.simple_judge import judge_for
-from rpq.queries.protocol import COUNTS, SEVERAL, Division, Guard, Resources
+from rpq.queries.protocol import Division, Guard, Resources
 from rpq.queries.query import Query, Vertex
 from rpq.results.delta import Delta
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.vertices import VertexDictionary
 
 _NO_PAIRS = np.zeros(0, np.int64)
-_COUNTS = np.array([getattr(layout, name) for name in COUNTS])
+_MANY = -1
+"""In place of the number of a query, beside a delta that has numbers of its own."""
+_OUTCOMES = slice(layout.OUTCOMES, layout.OUTCOMES + len(OUTCOMES))
+
+
+def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
+    """Return the key of a query's trees, which queries with equal keys share; None where it has trees of its own."""
+    if resources.sharing == "never" or resources.witness or resources.is_late:
+        return None
+    if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
+        return None  # in doubt
+    ends = None if way.ends is None else frozenset(way.ends)
+    numbered = query.label_set if query.window.kind == "count" else None
+    return words_of(way.dfa), way.turned, query.window, query.semantics, query.paths, ends, numbered
+
+
+def words_of(dfa: DFA) -> Hashable:
+    """Return the minimal automaton as a value: equal for expressions with the same non-empty words. O(its size).
+
+    Whether the start accepts says something only where a word leads back to it: the empty path is no answer.
+    """
+    columns = [(*symbol, *dfa.transitions[:, column].tolist()) for column, symbol in enumerate(dfa.symbols)]
+    begin = 0 if (dfa.transitions == 0).any() else 1
+    return tuple(sorted(columns, key=repr)), begin, tuple(dfa.accepting[begin:].tolist())
 
 
 @dataclass(eq=False, kw_only=True)
@@ -49,7 +72,7 @@ class Reader:
     roots: Collection[Vertex] | None
     guard: Guard
     counted_before: np.ndarray
-    """What the trees had counted when it came, in the order of `COUNTS`."""
+    """What the trees had counted when it came, in the order of `Outcome`."""
     latency_before: np.ndarray
     to_load: list[np.ndarray] = field(default_factory=list)
     """The roots whose trees each index has to have when the query is loaded."""
@@ -67,6 +90,40 @@ class _IndexSize:
     edges: int
 
 
+class TreesWorker:
+    """An index as a worker of the queries that read its trees."""
+
+    def __init__(self, trees: PathTrees, index: DeltaIndex) -> None:
+        self._trees = trees
+        self._index = index
+        self.apply = index.apply
+        self.advance = index.advance
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the index has reported any."""
+        return self._index.has_rows
+
+    def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows of the last call, or those `before` a tuple of it, with the numbers of their queries."""
+        return self._trees.number_rows(self._index.delta(before=before), numbers)
+
+    def sweep(self) -> None:
+        """Release everything that has left the window, or that has no reader."""
+        self._trees.drop_unread()
+        self._index.sweep()
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return self._index.nbytes
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+        self._index._check()
+        self._trees._check()
+
+
 class PathTrees:
     """Indexes of one automaton over one window, one for each thread, and the queries that read them."""
 
@@ -79,7 +136,7 @@ class PathTrees:
         self._compiled = Compiled(way.dfa)
         self.program = self._compiled.program
         self._division = Division(resources.threads, resources.share)
-        self.workers: tuple[DeltaIndex, ...] = tuple(
+        self.indexes: tuple[DeltaIndex, ...] = tuple(
             index_over(
                 query.window,
                 self.program,
@@ -92,7 +149,7 @@ class PathTrees:
             )
             for _ in range(resources.threads)
         )
-        self._sharers = tuple(Sharer(self, index) for index in self.workers)
+        self.workers = tuple(TreesWorker(self, index) for index in self.indexes)
         self.vertex_room = 0
         self.readers: dict[int, Reader] = {}
         self._places = 0
@@ -109,12 +166,12 @@ class PathTrees:
         self._unread_trees = 0  # roots without a reader whose trees still exist
         self._met_vertices: np.ndarray | None = None
         self._numbers: Mapping[str, int] | None = None
-        self._unnumbered: list[Reader] = []
+        self._unnumbered: dict[int, Reader] = {}  # by place: those whose numbers are not known
         self._size_now: _IndexSize | None = None
         self._latency_copy: tuple[bytes, np.ndarray] | None = None
         self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
         self._inverse = np.full(0, -1, np.int16)
-        self._is_root = [np.ones(0, np.uint8) for _ in self.workers]
+        self._is_root = [np.ones(0, np.uint8) for _ in self.indexes]
         self._is_end = np.ones(0, np.uint8)
 
     # --- who reads them --------------------------------------------------------------------------------------
@@ -122,10 +179,13 @@ class PathTrees:
     @property
     def is_loaded(self) -> bool:
         """Whether the stream has come to them, or what a window held."""
-        return bool(self.workers[0].state[layout.HAS_TIME])
+        return bool(self.indexes[0].state[layout.HAS_TIME])
 
     def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:
-        """Add a reader of the trees of these roots, of all for None; return its number. O(roots)."""
+        """Add a reader of the trees of these roots, of all for None. O(roots)."""
+        if self.readers and not self.is_shared:
+            self._settle_rows()
+            self.is_shared = True
         if self._free_places:
             place = self._free_places.pop()
         else:
@@ -142,7 +202,7 @@ class PathTrees:
             latency_before=self.latency(),
         )
         self.readers[place] = reader
-        self._unnumbered.append(reader)
+        self._unnumbered[place] = reader
         if roots is None:
             self._whole.append(reader)
         else:
@@ -157,6 +217,7 @@ class PathTrees:
         """
         del self.readers[reader.place]
         self._waiting.pop(reader.place, None)
+        self._unnumbered.pop(reader.place, None)
         if not self.readers:
             return
         self._rows[reader.place] = 0
@@ -167,14 +228,16 @@ class PathTrees:
         else:
             self._unread_trees += self._named.remove(reader.roots, reader.place)
         if not self._whole and self._unread_trees > max(16, self._named.vertex_count):
-            self._drop_unread()
+            self.drop_unread()
 
-    def _drop_unread(self) -> None:
-        """Drop trees without readers. O(size of the indexes)."""
+    def drop_unread(self) -> None:
+        """Drop trees without readers, where there are any. O(size of the indexes) then."""
+        if not self._unread_trees:
+            return
         self._unread_trees = 0
         if self._whole:
             return
-        for index, is_root in zip(self.workers, self._is_root, strict=True):
+        for index, is_root in zip(self.indexes, self._is_root, strict=True):
             unread = np.flatnonzero(is_root.astype(bool) & self._of_root.unread[: len(is_root)])
             if len(unread):
                 index.drop(unread)
@@ -195,7 +258,7 @@ class PathTrees:
             more = np.full(max(needed - held, held, 16), -1, np.int16)
             self._forward = np.concatenate([self._forward, more])
             self._inverse = np.concatenate([self._inverse, more])
-            for index in self.workers:
+            for index in self.indexes:
                 index.set_labels(self._forward, self._inverse)
         self._forward[labels], self._inverse[labels] = classes.T
 
@@ -240,7 +303,7 @@ class PathTrees:
             self._of_root.make_room(self.vertex_room, self._places)
 
     def _tell_room(self, graph: SnapshotGraph) -> None:
-        for index, flags in zip(self.workers, self._is_root, strict=True):
+        for index, flags in zip(self.indexes, self._is_root, strict=True):
             index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 
     def _meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
@@ -261,14 +324,14 @@ class PathTrees:
 
     def count_from(self, number: int) -> None:
         """Set the insert from which a count window goes on, if none has come to it yet."""
-        for index in self.workers:
+        for index in self.indexes:
             if isinstance(index, NumberedIndex) and not self.is_loaded:
                 index.count_from(number)
 
     def load_static(self, chunk: Chunk) -> None:
         """Add edges that never leave, if no window was loaded yet: the next `load` enters them."""
         if not self.is_loaded:
-            for index in self.workers:
+            for index in self.indexes:
                 index.load_static(chunk)
 
     def load(self, reader: Reader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
@@ -283,12 +346,12 @@ class PathTrees:
                 self._refuse_other_edges(chunk, slides)
             found = [
                 self._grown(index, reader, flags, roots)
-                for index, flags, roots in zip(self.workers, self._is_root, reader.to_load, strict=False)
+                for index, flags, roots in zip(self.indexes, self._is_root, reader.to_load, strict=False)
             ]
             reader.to_load = []
             return [] if quiet else self._first_rows(reader, time, found)
         deltas = []
-        for index in self.workers:
+        for index in self.indexes:
             index.advance(time)
             if chunk is not None:
                 deltas.append(index.load(chunk, slides, quiet=quiet))
@@ -325,7 +388,7 @@ class PathTrees:
             return index.answers()
         found = [_NO_PAIRS]
         if has_tree.any():
-            pairs = self._index_size().pairs[self.workers.index(index)]
+            pairs = self._index_size().pairs[self.indexes.index(index)]
             found += [_of_root(pairs, root) for root in roots[has_tree].tolist()]
         if len(lacking):
             found.append(index.grow(lacking).pairs.copy())
@@ -333,30 +396,24 @@ class PathTrees:
 
     def _refuse_other_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
         """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
-        index = self.workers[0]
+        index = self.indexes[0]
         mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
         if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
             raise Damage("a query holds other edges than one that asks for the same paths")
 
-    # --- what they tell --------------------------------------------------------------------------------------
+    # --- what they report --------------------------------------------------------------------------------------
 
-    def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """Return the workers, each with the number of its query; `numbers` maps names to numbers."""
-        if numbers is not self._numbers:
-            self._numbers, self._unnumbered = numbers, [*self.readers.values()]
-        if not self.is_shared and len(self.readers) > 1:
-            self._settle_rows()
-            self.is_shared = True
-        if self.is_shared:
-            return [(SEVERAL, sharer) for sharer in self._sharers]
-        (reader,) = self.readers.values()
-        return [(numbers[reader.name], index) for index in self.workers]
+    def number_rows(self, delta: PathDelta, numbers: Mapping[str, int]) -> list[tuple[int, Delta]]:
+        """Return the rows of an index with the numbers of queries; `numbers` as in `Worker.deltas`.
 
-    def rows_by_query(self, delta: PathDelta) -> list[tuple[int, Delta]]:
-        """Return the rows of an index by query: a delta for each that reads everything, one for all others."""
+        There is one delta for each query that reads everything, and one for all others.
+        """
         if not len(delta):
             return []
-        self._know_numbers()
+        if not self.is_shared:
+            (reader,) = self.readers.values()
+            return [(numbers[reader.name], delta)]
+        self._learn_numbers(numbers)
         found: list[tuple[int, Delta]] = []
         for reader in self._whole:
             self._rows[reader.place] += delta.counts()
@@ -368,16 +425,15 @@ class PathTrees:
                 events = {"times": delta.times[event], "kinds": delta.kinds[event], "orders": delta.orders[event]}
                 rows = self._delta(dealt.pairs, dealt.end, **events)
                 rows.numbers = self._number_of[dealt.reader]
-                found.append((SEVERAL, rows))
+                found.append((_MANY, rows))
         return found
 
-    def _know_numbers(self) -> None:
-        if self._unnumbered:
-            assert self._numbers is not None
-            for reader in self._unnumbered:
-                if self.readers.get(reader.place) is reader:
-                    self._number_of[reader.place] = self._numbers[reader.name]
-            self._unnumbered = []
+    def _learn_numbers(self, numbers: Mapping[str, int]) -> None:
+        if numbers is not self._numbers:
+            self._numbers, self._unnumbered = numbers, {**self.readers}
+        for place, reader in self._unnumbered.items():
+            self._number_of[place] = numbers[reader.name]
+        self._unnumbered.clear()
 
     def _delta(self, pairs: np.ndarray, ends: np.ndarray, **events: np.ndarray) -> PathDelta:
         nothing = np.zeros(0, np.int64)
@@ -386,7 +442,7 @@ class PathTrees:
     def answers(self, reader: Reader) -> list[np.ndarray]:
         """Return the pairs that answer a query now, of each index."""
         if not self.is_shared:
-            return [index.answers() for index in self.workers]
+            return [index.answers() for index in self.indexes]
         pairs = self._index_size().pairs
         if reader.roots is None:
             return pairs
@@ -399,12 +455,12 @@ class PathTrees:
 
     def count_trees(self) -> int:
         """Return how many roots have a tree that is not empty. O(vertices)."""
-        return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.workers)
+        return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.indexes)
 
     def rows(self, reader: Reader) -> np.ndarray:
         """Return the numbers of reported rows of a query: added, removed."""
-        told: np.ndarray = self._rows[reader.place].copy()
-        return told if self.is_shared else told + self._counted_rows() - self._counted_up_to
+        rows: np.ndarray = self._rows[reader.place].copy()
+        return rows if self.is_shared else rows + self._counted_rows() - self._counted_up_to
 
     def set_rows(self, reader: Reader, rows: Sequence[int]) -> None:
         """Set the numbers of reported rows of a query."""
@@ -419,55 +475,50 @@ class PathTrees:
         self._counted_up_to = counted
 
     def _counted_rows(self) -> np.ndarray:
-        states = [index.state for index in self.workers]
+        states = [index.state for index in self.indexes]
         return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
 
     def counted(self) -> np.ndarray:
-        """Return the counts of tuples, which all indexes have in common, in the order of `COUNTS`."""
-        return self.workers[0].state[_COUNTS].copy()
+        """Return the counts of tuples, which all indexes have in common, in the order of `Outcome`."""
+        return self.indexes[0].state[_OUTCOMES].copy()
 
     def latency(self) -> np.ndarray:
         """Return tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
-        index = self.workers[0]
-        state = index.state[_COUNTS].tobytes()
+        index = self.indexes[0]
+        state = index.state[_OUTCOMES].tobytes()
         if self._latency_copy is None or self._latency_copy[0] != state:
             self._latency_copy = state, index.index.latency.copy()
         return self._latency_copy[1]
 
-    def held(self, reader: Reader) -> tuple[int, int, int]:
+    def size(self, reader: Reader) -> tuple[int, int, int]:
         """Return Cells, answers and edges of a query that are alive now. O(size of the index), once for all that ask."""
         if not self.is_shared:
-            live = [index.live() for index in self.workers]
+            live = [index.live() for index in self.indexes]
             return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
-        held = self._index_size()
+        size = self._index_size()
         answers = sum(map(len, self.answers(reader)))
-        cells = held.cells.sum() if reader.roots is None else held.cells[self._named.ids(reader.roots)].sum()
-        return int(cells), answers, held.edges
+        cells = size.cells.sum() if reader.roots is None else size.cells[self._named.ids(reader.roots)].sum()
+        return int(cells), answers, size.edges
 
     def nbytes(self, reader: Reader) -> int:
         """Return the part of a query in the bytes that all readers hold together, without buffers for rows."""
-        total = sum(index.nbytes - index.buffer_bytes for index in self.workers) + self._of_root.nbytes
+        total = sum(index.nbytes - index.buffer_bytes for index in self.indexes) + self._of_root.nbytes
         share, rest = divmod(total, len(self.readers))
         return share + (rest if reader is next(iter(self.readers.values())) else 0)
 
     def _index_size(self) -> _IndexSize:
-        states = tuple(index.state.tobytes() for index in self.workers)
+        states = tuple(index.state.tobytes() for index in self.indexes)
         if self._size_now is None or self._size_now.states != states:
             cells = np.zeros(self.vertex_room, np.int64)
-            for index in self.workers:
+            for index in self.indexes:
                 kernels.count_cells(index.view, cells)
             self._size_now = _IndexSize(
                 states=states,
-                pairs=[np.sort(index.answers()) for index in self.workers],
+                pairs=[np.sort(index.answers()) for index in self.indexes],
                 cells=cells,
-                edges=self.workers[0].live()[2],
+                edges=self.indexes[0].live()[2],
             )
         return self._size_now
-
-    def sweep(self) -> None:
-        """Drop trees without readers."""
-        if self._unread_trees:
-            self._drop_unread()
 
     def _check(self) -> None:
         """Assert the invariants. O(size of the indexes)."""

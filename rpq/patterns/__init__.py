@@ -2,7 +2,7 @@
 
 - `chains`, `meanings`: a pattern in terms of relations and vertices
 - `pattern_host`: what all running patterns of an engine share; `pattern_query`: one running pattern
-- `read_relations`, `tally`, `verdicts`: the relations that a query reads, and the outcomes of its tuples
+- `read_relations`: the relations that a query reads, and the counts of its tuples
 - `explanation`, `witness`: plans and bindings as users see them
 - `tables`: the memory layout of relations, plans and conditions
 - `relations`: the edges that atoms read; `joins`: plans, and the kernels that enumerate solutions; `rows`: the rows of the

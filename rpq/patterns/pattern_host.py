@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,16 +22,14 @@ from rpq.patterns.relations.shared_relations import Content, SharedRelations
 from rpq.patterns.rows.delivered import DeliveredRows
 from rpq.patterns.rows.solutions import Place
 from rpq.patterns.tables import Changes
-from rpq.patterns.tally import Tally
-from rpq.patterns.verdicts import Verdicts
 from rpq.queries.protocol import Division, Resources
-from rpq.queries.readings import LabelSet, Reading
+from rpq.queries.readings import Reading
 from rpq.results.delta import Delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import AnyWindow
 
 _PIECES = 4
 """The number of pieces of rows for which the guard is asked at once."""
@@ -67,8 +66,10 @@ class _EnoughError(Exception):
 class PatternHost:
     """The relations and plans of all pattern queries of an engine.
 
-    It runs like a worker of the crew and is not thread-safe.
+    It is its own worker, and not thread-safe.
     """
+
+    needs_room = True
 
     def __init__(self, resources: Resources) -> None:
         capacity = resources.capacity
@@ -84,16 +85,16 @@ class PatternHost:
         self.first: np.ndarray | None = None
         """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
         self.vertex_room = 0
-        self.keeps_rows = True
+        self._counts_only = False  # whether rows are not kept
+        self.workers = (self,)
         self.division = Division(1, resources.share)  # threads do not divide it
         self.is_own = np.ones(0, bool)
         """Which vertices belong to this share; the first column of a row, or that of its centre, decides."""
         self._guard = resources.guard
         self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
-        # By window, the labels that a count window numbers, and origin.
-        self._tallies: dict[tuple[AnyWindow, LabelSet | None, int], Tally] = {}
-        self._verdicts: dict[Hashable, Verdicts] = {}  # for queries with several windows, by their reads
-        self._verdict_users: Counter[Hashable] = Counter()  # the number of queries for each key of `_verdicts`
+        # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
+        # several windows, by their readings and origin.
+        self._memberships: dict[Hashable, WindowMembership] = {}
         self._graph: SnapshotGraph | None = None
         self._delivered = DeliveredRows()
         self._sink = self._delivered
@@ -147,46 +148,37 @@ class PatternHost:
         """Reserve an origin that a saved engine used."""
         self._origins = max(self._origins, origin)
 
-    def tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int) -> Tally:
-        """Return the tally of patterns with path atoms over a window.
+    def membership(self, key: Hashable) -> WindowMembership:
+        """Return which edges the windows of some queries hold, and the outcomes of their tuples."""
+        return self._memberships[key]
 
-        `numbered` are the labels whose inserts a count window numbers.
+    def take_membership(
+        self, key: Hashable, readings: Sequence[Reading], reader: Hashable, *, is_fixed: bool
+    ) -> WindowMembership:
+        """Return the membership in windows with a key for one more query; `readings` say which windows these are.
+
+        The reader is the key of the labels of the query. With `is_fixed` these are those of the readings, which the host
+        registers; else the query does.
         """
-        tally = self._tallies.get((window, numbered, origin))
-        if tally is None:
-            tally = self._tallies[window, numbered, origin] = Tally(window)
+        membership = self._memberships.get(key)
+        if membership is None:
+            named = [reading.stream is not None for reading in readings]
+            membership = WindowMembership([reading.window for reading in readings], named=named)
+            self._memberships[key] = membership
             if self._graph is not None:
-                tally.make_room(self._graph.capacity)
-        return tally
+                membership.make_room(self._graph.capacity)
+        is_new = not membership.has(reader)
+        membership.take(reader, [reading.reads for reading in readings] if is_fixed else None)
+        if is_new:
+            membership.set_labels(*self.relations.labels())
+        return membership
 
-    def release_tally(self, window: AnyWindow, numbered: LabelSet | None, origin: int, reader: Hashable) -> None:
-        """Release a query's use of a tally for a reader.
-
-        What only that reader read is forgotten, as another may read it later.
-        """
-        tally = self._tallies[window, numbered, origin]
-        tally.release(reader)
-        if not tally.is_used:
-            del self._tallies[window, numbered, origin]
-        elif self._graph is not None and not tally.has(reader):
-            tally.sweep(self._graph.edges.label)
-
-    def take_verdicts(self, key: Hashable, readings: Sequence[Reading]) -> Verdicts:
-        """Return the verdicts on the tuples of a query with these readings, shared by queries with equal keys."""
-        self._verdict_users[key] += 1
-        verdicts = self._verdicts.get(key)
-        if verdicts is None:
-            verdicts = self._verdicts[key] = Verdicts(readings)
-            verdicts.set_labels(*self.relations.labels())
-            if self._graph is not None:
-                verdicts.make_room(self._graph.capacity)
-        return verdicts
-
-    def release_verdicts(self, key: Hashable) -> None:
-        """Release a query's use of verdicts."""
-        self._verdict_users[key] -= 1
-        if not self._verdict_users[key]:
-            del self._verdict_users[key], self._verdicts[key]
+    def release_membership(self, key: Hashable, reader: Hashable) -> None:
+        """Release a query's use of the membership in windows for a reader."""
+        membership = self._memberships[key]
+        membership.release(reader, None if self._graph is None else self._graph.edges.label)
+        if not membership.is_used:
+            del self._memberships[key]
 
     def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> None:
         """Look up the vertices of constants that have been watched since just now, and bind them in the plans."""
@@ -321,7 +313,7 @@ class PatternHost:
         output = live.output
         is_of_stream = self._sink is self._delivered
         # Only the values of rows tell which of them belong to a share.
-        only_counts = is_of_stream and not self.keeps_rows and self.division.is_whole
+        only_counts = is_of_stream and self._counts_only and self.division.is_whole
         some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
         self._sink.take(output, parts=some)
         if not is_of_stream:
@@ -369,8 +361,8 @@ class PatternHost:
         """Register label ids with their names."""
         self.relations.set_labels(labels, names)
         self.paths.set_labels(labels, names)
-        for verdicts in self._verdicts.values():
-            verdicts.set_labels(labels, names)
+        for membership in self._memberships.values():
+            membership.set_labels(labels, names)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
@@ -391,16 +383,14 @@ class PatternHost:
             with self._weighed(self.members[name]):
                 self.members[name].resolve(fresh=without_edges)
         self.paths.make_room(self.vertex_room, graph, changed=changed)
-        for tally in self._tallies.values():
-            tally.make_room(graph.capacity)
-        for verdicts in self._verdicts.values():
-            verdicts.make_room(graph.capacity)
+        for membership in self._memberships.values():
+            membership.make_room(graph.capacity)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
-        self._is_by_tuple = details.first is None
+        self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
         count = len(chunk.timestamp)
         # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
         both = tuples if details.named is None else details.named_view
@@ -409,12 +399,10 @@ class PatternHost:
             self._live.apply_view(both, place, changes._replace(spent=self.paths.spent[:place]))
             if failure is not None:
                 raise failure
-            for tally in self._tallies.values():
-                tally.apply(tuples, count)
         else:
             self._live.apply_view(both, count)
-        for verdicts in self._verdicts.values():
-            verdicts.apply(tuples, both, count)
+        for membership in self._memberships.values():
+            membership.apply(tuples, both, count)
         self.tuples += count
         self.is_delete, self.first = chunk.delete, details.first
 
@@ -423,14 +411,14 @@ class PatternHost:
         """Whether the last chunk changed rows of parts."""
         return bool(len(self._delivered))
 
-    def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        """Return the rows of the last chunk by the name of the query, only those `before` a tuple of it if given.
+    def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows of the last chunk by the number of the query, only those `before` a tuple of it if given.
 
         To be called once a chunk.
         """
         deltas = self._deltas_of(self._delivered, before=before)
         self._delivered.clear()
-        return deltas
+        return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
     def is_silent(self, orders: np.ndarray) -> np.ndarray:
         """Return whether answers leave silently with implicit semantics, for each event of the last chunk.
@@ -457,31 +445,24 @@ class PatternHost:
                 deltas.append((name, member.delta(parts)))
         return [(name, delta) for name, delta in deltas if len(delta)]
 
-    def advance(self, time: int) -> list[tuple[str, Delta]]:
-        """Move the stream time without a tuple; return the rows. Raises `LimitError`."""
+    def advance(self, time: int) -> None:
+        """Move the stream time without a tuple; `deltas` returns the rows. Raises `LimitError`."""
         self._delivered.clear()
         self._most_rows = self._granted = 0
-        self._is_by_tuple, self.first = True, None
+        self._is_by_tuple, self._counts_only, self.first = True, False, None
         self._live.advance(time, self.paths.advance(time))
-        for tally in self._tallies.values():
-            tally.advance(time)
-        for verdicts in self._verdicts.values():
-            verdicts.advance(time)
-        return self.deltas()
+        for membership in self._memberships.values():
+            membership.advance(time)
 
     def sweep(self) -> None:
-        """Collect what has left the windows of paths and tallies; relations, which share their time, do so by themselves."""
+        """Collect what has left the windows of paths; relations, which share their time, do so by themselves."""
         self._change_quietly(self.paths.sweep())
-        for tally in self._tallies.values():
-            assert self._graph is not None
-            tally.sweep(self._graph.edges.label)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
-        of_paths = self.paths.nbytes + sum(tally.nbytes for tally in self._tallies.values())
-        of_paths += sum(verdicts.nbytes for verdicts in self._verdicts.values())
+        of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._memberships.values())
         if self._bytes_of_members is None:
             self._bytes_of_members = sum(member.nbytes for member in self.members.values())
         return shared + of_paths + self._bytes_of_members

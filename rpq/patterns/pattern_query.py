@@ -27,12 +27,13 @@ from rpq.patterns.relations.shared_relations import Content
 from rpq.patterns.rows.solutions import Place, Solutions
 from rpq.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
-from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Worker
+from rpq.queries.protocol import Figures, Overrun, Resources, RunningQuery
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows, ids_of_columns
 from rpq.results.weighted_rows import WeightedRows, weighted
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
@@ -54,7 +55,6 @@ class RunningPattern(RunningQuery):
     """A registered pattern."""
 
     question: PatternQuery
-    workers: Sequence[Worker] = ()
     needs_room = False
     witnesses_are_of_now = True
 
@@ -475,7 +475,7 @@ class RunningPattern(RunningQuery):
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         return {
-            "counters": dict(zip(COUNTS, self._counts(), strict=True)),
+            "counters": dict(zip(OUTCOMES, self._counts(), strict=True)),
             "rows": self._rows.tolist(),
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._relations.origin,
@@ -486,7 +486,7 @@ class RunningPattern(RunningQuery):
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
+        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in OUTCOMES]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):

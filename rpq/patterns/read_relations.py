@@ -17,12 +17,10 @@ from rpq.patterns.meanings import DirectedAtom, Neighbours, PathRead, Roots
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent, PathRelation, content_of
 from rpq.patterns.relations.shared_relations import Content
-from rpq.patterns.tally import Tally
-from rpq.patterns.verdicts import NOT_HELD
-from rpq.queries.protocol import COUNTS
 from rpq.queries.query import PatternQuery
 from rpq.queries.readings import LabelSet, Reading
 from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import UnboundedWindow
 
@@ -86,7 +84,7 @@ class ReadRelations:
         self._atom_contents = [self._content(label, loopless=is_loopless) for label in self._labels]
         """For each label the content of the relation that atoms read."""
         self._counting_contents = [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
-        """For each label the content of the relation that counts tuples, with all edges in the window; none with a tally."""
+        """For each label the content of the relation that counts tuples, with all edges in the window; none with paths."""
         self._of_edges = {*self._counting_contents, *self._atom_contents}
 
     def _content(self, label: str, *, loopless: bool) -> Content:
@@ -136,13 +134,21 @@ class ReadRelations:
         return None if roots is None else Need(roots)
 
     @property
-    def _tally(self) -> Tally:
-        """The tally that counts tuples where there are path atoms."""
-        return self._host.tally(self._question.window, self._numbered, self.origin)
+    def _key(self) -> tuple[object, ...]:
+        """The key of its window in the host."""
+        return self._question.window, self._numbered, self.origin
+
+    @property
+    def _membership(self) -> WindowMembership:
+        """The membership in its window, which counts tuples where there are path atoms.
+
+        A path atom reads several labels, which other atoms may read too, and may not know them in advance.
+        """
+        return self._host.membership(self._key)
 
     @property
     def _reader(self) -> tuple[object, ...]:
-        """The key of its labels in the tally."""
+        """The key of its labels in the membership."""
         return (*self._labels, *(derived.content.words for derived in self._derived_paths))
 
     # --- taking and releasing --------------------------------------------------------------------------------
@@ -158,13 +164,14 @@ class ReadRelations:
         for read, pairs, need in self._derived_paths:
             self._host.paths.take(pairs, read.expression, self._question, need)
         if self._paths:
-            self._tally.take(self._reader)
+            reading = Reading(self._question.window, self._question.label_set)
+            self._host.take_membership(self._key, [reading], self._reader, is_fixed=False)
             self.set_labels(self._host.relations.labels()[0])
 
     def release(self) -> None:
         """Give the relations back to the host."""
         if self._paths:
-            self._host.release_tally(self._question.window, self._numbered, self.origin, self._reader)
+            self._host.release_membership(self._key, self._reader)
         for _, pairs, need in self._derived_paths:
             self._host.paths.release(pairs, self._question, need)
         for content in self._of_edges:
@@ -175,7 +182,7 @@ class ReadRelations:
     def set_labels(self, labels: np.ndarray) -> None:
         """Register the ids that labels have now."""
         if self._paths:
-            self._tally.read(self._reader, labels, self.reads(labels))
+            self._membership.read(self._reader, labels, self.reads(labels)[:, None])
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         """Return for each label id whether some atom reads the label."""
@@ -194,7 +201,7 @@ class ReadRelations:
             for derived in self._derived_paths:
                 self._host.paths.count_from(derived.content, number)
             if self._paths:
-                self._tally.count_from(number)
+                self._membership.count_from([number])
 
     def load_static(self, chunk: Chunk) -> None:
         """Load static edges."""
@@ -223,14 +230,14 @@ class ReadRelations:
             self._host.paths.load(derived.content, chunk, slides, is_checked=is_checked)
             self._host.settle(derived.content)
         if self._paths:
-            self._tally.load(self._reader, chunk, slides, is_checked=is_checked)
+            self._membership.load(self._reader, chunk, [slides], is_checked=is_checked)
 
     # --- figures ---------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray, graph_edges: Edges) -> np.ndarray:
         """Return the slide at which each edge of the snapshot graph leaves the window; the smallest int64 if outside."""
         if self._paths:
-            return self._tally.slides(self._reader, edges, graph_edges.label[edges])
+            return self._membership.slides(self._reader, edges, graph_edges.label[edges])[0]
         found = np.full(len(edges), NOT_HELD, np.int64)
         for content in self._counting_contents:
             mine = graph_edges.label[edges] == self._host.relations.label_id(content.name)
@@ -239,17 +246,16 @@ class ReadRelations:
         return found
 
     def time_of(self, edge: int, edges: Edges) -> int | None:
-        """Return the timestamp of an edge in the tally, or None where the window does not hold it."""
-        return self._tally.time_of(edge, int(edges.timestamp[edge]))
+        """Return the timestamp of an edge of a query with paths, or None where the window does not hold it."""
+        return self._membership.timestamp(edge, int(edges.timestamp[edge]))
 
     def tuple_counts(self) -> np.ndarray:
-        """Return the counts of tuples, in the order of `COUNTS`."""
-        store, relations = self._host.store, self._host.relations
+        """Return the counts of tuples, in the order of `Outcome`."""
         if self._paths:
-            relevant = self._tally.tuple_counts(self._reader)
-        else:
-            none = np.zeros(len(COUNTS) - 1, np.int64)
-            relevant = sum((store.tuple_counts(relations[content]) for content in self._counting_contents), none)
+            return self._membership.counts(self._reader)
+        store, relations = self._host.store, self._host.relations
+        none = np.zeros(IRRELEVANT, np.int64)
+        relevant = sum((store.tuple_counts(relations[content]) for content in self._counting_contents), none)
         return np.append(relevant, self._host.tuples - relevant.sum())
 
     def sizes(self, edges: Edges | None) -> tuple[int, int]:
@@ -259,7 +265,7 @@ class ReadRelations:
         if not self._paths:
             return cells, cells
         assert edges is not None
-        return self._tally.edges_live(self._reader, edges.label), cells + sum(
+        return self._membership.edges_live(self._reader, edges.label), cells + sum(
             relation.index.live()[0] for relation in self.path_relations
         )
 
@@ -286,7 +292,7 @@ class WindowedPath(NamedTuple):
 
 
 class WindowedReads:
-    """The relations of one query that reads several windows or named streams, and the verdicts on its tuples.
+    """The relations of one query that reads several windows or named streams, and the outcomes of its tuples.
 
     A running query that is evaluated over `PatternHost` has one of these. It says which edges and paths its atoms read, each
     over one of its `readings`, and forwards what the protocol of a running query requires: `reads`, `slides`, `count_from`,
@@ -348,12 +354,12 @@ class WindowedReads:
             self._host.relations.take(content)
         for read, path in self._paths:
             self._host.paths.take(path, read.expression, self._question, read.need)
-        self._verdicts = self._host.take_verdicts(self._key, self.readings)
-        self._counted_before = self._verdicts.counts
+        self._membership = self._host.take_membership(self._key, self.readings, self._key, is_fixed=True)
+        self._counted_before = self._membership.counts(self._key)
 
     def leave(self) -> None:
         """Give the relations back."""
-        self._host.release_verdicts(self._key)
+        self._host.release_membership(self._key, self._key)
         for read, path in self._paths:
             self._host.paths.release(path, self._question, read.need)
         for content in self._edge_contents:
@@ -394,11 +400,11 @@ class WindowedReads:
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
         """Return which edges are read, as booleans (label id, reading). The host registers labels, and calls this."""
-        return self._verdicts.reads(labels)
+        return self._membership.reads(self._key, labels)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         """Set the number of inserts that each reading's count window has numbered; to be called before `fill`."""
-        self._verdicts.count_from(numbers)
+        self._membership.count_from(numbers)
         for content, place in self._edge_contents.items():
             if place is not None and content.window.kind == "count":
                 self._host.relations.set_number(content, numbers[place])
@@ -431,7 +437,7 @@ class WindowedReads:
         `slides` are those at which the edges leave the window of each reading. The host's time must be that of the stream
         already (`PatternHost.advance`). Nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
         """
-        now = self._verdicts.current_slides()
+        now = self._membership.current_slides()
         for content, place in self._edge_contents.items():
             if place is None:
                 continue
@@ -441,28 +447,28 @@ class WindowedReads:
             mine = np.full(len(chunk.edge), NOT_HELD) if read.reading is None else slides[read.reading]
             self._host.paths.load(path, chunk, mine, is_checked=is_checked)
             self._host.settle(path)
-        self._verdicts.load(chunk.edge, slides, chunk.label, is_checked=is_checked)
+        self._membership.load(self._key, chunk, slides, is_checked=is_checked)
 
     # --- results ---------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         """Return for each reading the slides at which edges leave its window; a past slide where it does not hold them."""
-        return self._verdicts.slides(edges)
+        return self._membership.slides(self._key, edges)
 
     @property
     def counts(self) -> list[int]:
-        """The counts of tuples since `enter`, in the order of `rpq.queries.protocol.COUNTS`: each tuple is counted once."""
-        counts: list[int] = (self._verdicts.counts - self._counted_before).tolist()
+        """The counts of tuples since `enter`, in the order of `Outcome`: each tuple is counted once."""
+        counts: list[int] = (self._membership.counts(self._key) - self._counted_before).tolist()
         return counts
 
     def set_counts(self, counts: Sequence[int]) -> None:
         """Continue counting from the counts of a saved engine."""
-        self._counted_before = self._verdicts.counts - np.array(counts, np.int64)
+        self._counted_before = self._membership.counts(self._key) - np.array(counts, np.int64)
 
     @property
     def edges_live(self) -> int:
         """The number of edges that any of its windows holds; edges of different streams are different. O(edges)."""
-        return self._verdicts.edges_live()
+        return self._membership.edges_live(self._key)
 
     @property
     def cells(self) -> int:

@@ -72,7 +72,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class AtomWitness:
-    """What makes an atom hold: one edge, or the edges of a path from its subject to its object.
+    """The edges that make an atom hold: one edge, or those of a path from its subject to its object.
 
     >>> step = Step(source="b", label="knows", target="a", timestamp=7, against=True)
     >>> print(AtomWitness(atom="?x ^knows ?y", steps=(step,)))
@@ -120,12 +120,12 @@ class Witness:
         values = ", ".join(f"{name} = {value}" for name, value in self.binding)
         return "\n".join([*([values] if values else []), *map(str, self.atoms)])
 
-    def told(self, time: Callable[[Any], Any]) -> Witness:
+    def with_times(self, time: Callable[[Any], Any]) -> Witness:
         """Return the witness with `time` applied to each timestamp.
 
         >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
         >>> witness = Witness(binding=(), atoms=(AtomWitness(atom="ann knows bob", steps=(step,)),))
-        >>> print(witness.told("second {}".format))
+        >>> print(witness.with_times("second {}".format))
         ann knows bob: ann -knows-> bob @second 7
         """
         return replace(

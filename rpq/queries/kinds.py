@@ -6,13 +6,13 @@ written as JSON in saved states, in checkpoints of the command, and on the way t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rpq.errors import QueryError, RpqError
 from rpq.files.json_values import Damage, JsonValue
-from rpq.queries.protocol import Host, Question, Resources, RunningQuery
+from rpq.queries.protocol import Part, Question, Resources, RunningQuery
 from rpq.queries.query import PatternQuery, Query, Vertex
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -21,8 +21,8 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 class Kind:
     """A kind of query: the type of its questions, how one starts to run, and how it becomes JSON and is read again.
 
-    `read` raises `Damage` for what `described` cannot have given. Where queries of the kind share what they hold, `host`
-    makes that, once an engine, and each that starts finds it in its resources.
+    `read` raises `Damage` for what `described` cannot have given. Where queries of the kind share a part of the
+    engine, `host` makes it, once an engine, and each that starts finds it in its resources.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Kind:
     start: Callable[[Any, Resources], RunningQuery]
     described: Callable[[Any], dict[str, Any]]
     read: Callable[[JsonValue], Any]
-    host: Callable[[Resources], Host] | None = None
+    host: Callable[[Resources], Part] | None = None
 
 
 _NAMED = 10
@@ -177,3 +177,19 @@ def read_pattern_query(content: JsonValue) -> PatternQuery:
         return PatternQuery(content["pattern"].unicode(), window=window, **options)
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem
+
+
+# --- the kernels of queries ---------------------------------------------------------------------------------
+
+def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
+    """Return one query for each set of kernels."""
+    return list({kernels_of(query): query for query in reversed(queries)}.values())
+
+
+def kernels_of(query: Query) -> tuple[object, ...]:
+    """Return a key of the kernels that a query needs: notation and window; for paths also semantics and restrictions."""
+    window = query.window
+    slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
+    if isinstance(query, PatternQuery):
+        return ("pattern", window.kind)
+    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)

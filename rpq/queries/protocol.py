@@ -1,10 +1,10 @@
 """The protocol that every kind of query implements: what a running query is to the engine.
 
 The evaluation (`rpq.running`) turns names into ids, keeps the snapshot graph, moves the clock, and cuts the stream into
-chunks. It knows no kind of query; what it needs of one stands here. A running query has *workers*, one for each thread
-of the engine: each takes every chunk and answers for a part of the answers, so that no two report the same row. What
-workers report are columns of vertex ids (`rpq.results.delta`), as many as the query has columns. Queries that share what
-they hold have no workers, but one *host* an engine, which takes every chunk for all of them.
+chunks. It knows no kind of query; what it needs of one stands here. Every chunk goes to all *workers*, which report rows as
+columns of vertex ids (`rpq.results.delta`), as many as the query has columns. Workers belong to a *part* of the engine: a
+running query, or what several queries share. A part has a worker for each thread, each of which answers for some of the
+answers, so that no two report the same row; or a single one.
 
 To add a kind: a question (`Question`) for users to make, a `RunningQuery` with its `Worker`, and a `Kind` that binds
 the two (`rpq.queries.kinds`). `tests/edge_query.py` is a small one: the edges of one label.
@@ -28,7 +28,7 @@ from rpq.queries.readings import LabelSet
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows
 from rpq.results.typed_columns import Texts
-from rpq.stream.chunk import Chunk, ChunkDetails
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.stream_time import windows_of
@@ -64,7 +64,7 @@ MOST_ROWS = 10_000_000
 class RowGuard:
     """The limit on the rows that one event may bring to one query, and the errors where it brings more.
 
-    The evaluation counts reported rows; a kind of query that sees earlier that there will be too many raises `error`
+    The evaluation counts reported rows; a kind of query that can tell earlier that there will be too many raises `error`
     itself, so that they are not all computed first.
     """
 
@@ -104,17 +104,8 @@ _GO_ON = (
 Guard = Callable[[int, int], None]
 """Called with the bytes that a worker is about to need and its place in the chunk; raises where that is too much."""
 
-SEVERAL = -1
-"""In place of the number of a query, of a worker that several share, and of a delta whose events have `numbers`."""
-
-Telling = Literal["changes", "enter", "leave", "whole"]
-"""What a report tells: what has changed since the last one, of that what enters or leaves, or the whole answer."""
-
-COUNTS = ("INSERTED", "REFRESHED", "DELETED", "ABSENT", "LATE", "IRRELEVANT")
-"""What becomes of a tuple, for one query: the names under which it is counted."""
-
-
-_NO_WITNESS = "has_witnesses says that there are none"
+ReportContent = Literal["changes", "enter", "leave", "whole"]
+"""The content of a report: what has changed since the last one, of that what enters or leaves, or the whole answer."""
 
 
 class Question(Protocol):
@@ -167,11 +158,11 @@ class Resources:
     capacity: int
     guard: Guard
     rows: RowGuard = field(default_factory=lambda: RowGuard(None))
-    host: Any = None  # what the kind's `host` made, for all its queries in the engine
+    host: Any = None  # the part that the kind's `host` made, for all its queries in the engine
     events: Literal["window", "alone"] | None = None  # whether events have several tuples, and each is answered by itself
     sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none needs alone
     is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
-    common: dict[Hashable, Any] = field(default_factory=dict)  # shared parts of queries by their keys: theirs to fill
+    shared: dict[Hashable, Any] = field(default_factory=dict)  # parts that queries share, by keys: theirs to fill
 
 
 class Overrun(NamedTuple):
@@ -185,7 +176,7 @@ class Overrun(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The counts of one running query, and what it holds now; `counts` are in the order of `COUNTS`."""
+    """The counts of one running query, and what it holds now; `counts` are in the order of `rpq.stream.outcomes.Outcome`."""
 
     counts: tuple[int, ...]
     added: int
@@ -199,28 +190,26 @@ class Figures:
 
 
 class Worker(Protocol):
-    """One part of a running query: it takes every chunk, and answers for its part of the answers."""
+    """What takes the chunks of a stream, for one query or for all queries that share it."""
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply a chunk, also given as the view `tuples` of it; `delta` has the rows. Raises `MemoryLimitError`."""
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `LimitError`.
+
+        The chunk is the merged stream; `details` have what readers of named streams see, and which tuples are one event.
+        """
+
+    def advance(self, time: int) -> Any:
+        """Move the stream time without a tuple; `deltas` has the rows."""
 
     @property
     def has_rows(self) -> bool:
-        """Whether `delta` is not empty."""
+        """Whether `deltas` may not be empty."""
 
-    def delta(self, *, before: int | None = None) -> Delta:
-        """Return the rows of the last call, or those `before` a tuple of it; the next call overwrites them."""
+    def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows of the last call, or those `before` a tuple of it, each delta with the number of its query.
 
-    def advance(self, time: int) -> Delta:
-        """Move the stream time without a tuple."""
-
-    def load_static(self, chunk: Chunk) -> None:
-        """Add edges that never leave, whatever the window holds; the next `load` reports what they bring as well."""
-
-    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> Delta:
-        """Enter edges that expire at these absolute slides, an array for each window; what they bring is one event, now.
-
-        Where they were in the window already (`quiet`) there are no rows.
+        `numbers` has the numbers of all queries by name; it is another object if a number has changed. If a delta has
+        numbers of its own (`Delta.numbers`), the one beside it says nothing. To be called once for each call.
         """
 
     def sweep(self) -> None:
@@ -237,53 +226,12 @@ class Worker(Protocol):
 _NO_VERTICES = np.zeros(0, np.int32)
 
 
-class Host(Protocol):
-    """The part that all queries of a kind share in one engine: it takes every chunk, once, and answers for all of them."""
-
-    vertex_room: int
-    """The number below which vertex ids can be used."""
-    keeps_rows: bool
-    """Whether rows are collected. Where not, deltas may lack them, and only say how many there are."""
-
-    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Add label ids with their names, before the queries do. O(labels)."""
-
-    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph, before the queries; `fresh` ids are those of new names."""
-
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails) -> None:
-        """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `MemoryLimitError`.
-
-        The chunk is the merged stream; `details` have what readers of named streams see, and which tuples are one event.
-        """
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether `deltas` may not be empty."""
-
-    def deltas(self, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        """Return the rows of the last call by the name of the query, or those `before` a tuple of it; for one call of it."""
-
-    def advance(self, time: int) -> list[tuple[str, Delta]]:
-        """Move the stream time without a tuple."""
-
-    def sweep(self) -> None:
-        """Release everything that has left the window: after it no id of an edge that has left is used."""
-
-    @property
-    def nbytes(self) -> int:
-        """The number of bytes held."""
-
-    def _check(self) -> None:
-        """Assert the invariants."""
-
-
-class Holder(Protocol):
-    """The holder of the workers of a query: the query itself, unless it shares them with others of its kind."""
+class Part(Protocol):
+    """A part of an engine: a running query, or what several queries share."""
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """The workers, as those of `RunningQuery`; so are all members below except `jobs`."""
+        """Its workers, a part of whose answers each reports."""
 
     @property
     def vertex_room(self) -> int:
@@ -291,77 +239,57 @@ class Holder(Protocol):
 
     @property
     def needs_room(self) -> bool:
-        """Whether `make_room` has to be called for new vertex ids."""
+        """Whether `make_room` is called for new vertex ids, after the first time; else another part knows them."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Add label ids with their names."""
-
-    def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return which edges are read."""
+        """Add label ids with their names, some of which are labels of named streams (`StreamLabel`). O(labels)."""
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph."""
-
-    def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """Return the workers, each with the number of the query that it answers for, by the numbers of all names.
-
-        With SEVERAL it is no `Worker` but like one, with `deltas(before=…)` in place of `delta`, which as its `advance`
-        gives (number of the query, delta). It is called again where other queries come, or numbers change.
-        """
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
 
 
 class RunningQuery(ABC):
-    """A registered query while it runs."""
+    """A registered query while it runs: a `Part`, unless another one does all the work for it."""
 
     question: Question
     """The query, with its windows in the integers of the stream."""
 
-    workers: Sequence[Worker]
-    """One for each thread; none where there is a host."""
-
+    workers: Sequence[Worker] = ()
     vertex_room: int = 0
-    """The number below which vertex ids can be used."""
-
     needs_room: bool = True
-    """Whether `make_room` is called for new vertex ids, after the first time; else its host knows them."""
-    report: Literal["change", "slide", "time"] = "change"
-    """When its rows are reported: with every change, or net at boundaries of its window, or of each moment. What it reports
-    is every change in any case, of windows too; `rpq.running.reports` makes the others of that."""
 
-    telling: Telling = "changes"
-    """Which part of a report its rows have, where it does not report every change."""
+    report: Literal["change", "slide", "time"] = "change"
+    """When users get the rows of the query: with every change, or net at boundaries of its window, or of each moment. The
+    query itself reports every change in any case, from which `rpq.running.reports` forms the others."""
+
+    report_content: ReportContent = "changes"
+    """The content of the reports of the query, where users do not get every change."""
 
     has_first_rows: bool = False
-    """Whether it has answers before the first tuple, of an empty graph: they are reported with its time."""
+    """Whether there are answers before the first tuple, of an empty graph, which are reported with its time."""
 
     term_texts: Texts | None = None
-    """Gives the terms of ids in its rows, where these are not all ids of vertices; its columns are typed then."""
+    """Returns the terms of ids in rows, where these are not all ids of vertices; the columns are typed then."""
 
     nets_events: bool = False
-    """Whether what it reports is net of events of several tuples (`ChunkDetails.first`) already; else others see to that."""
+    """Whether deltas are net of events of several tuples (`ChunkDetails.first`) already; else the evaluation nets them."""
 
     holds_vertices: bool = False
-    """Whether it names vertices though no edge of the graph may: whether `retained_vertices` and `retain` are for it."""
+    """Whether the query may name vertices that no edge of the graph names, for which it has `retained_vertices`."""
 
     is_divided: bool = False
-    """Whether vertices differ in what they may be, so that `make_room` is called for every new one."""
-
-    # --- who holds what it needs -----------------------------------------------------------------------------
+    """Whether the query treats vertices differently, so that `make_room` is called for every new one."""
 
     @property
-    def holder(self) -> Holder:
-        """The holder of its workers: the query itself, or what it shares with others."""
+    def part(self) -> Part:
+        """The part that takes labels, vertices and chunks: the query itself, or what it shares with others."""
         return self
-
-    def jobs(self, numbers: Mapping[str, int]) -> list[tuple[int, Any]]:
-        """Return its workers with its number; see `Holder`."""
-        return [(numbers[self.question.name], worker) for worker in self.workers]
 
     # --- what it reads ---------------------------------------------------------------------------------------
 
     @property
     def windows(self) -> tuple[AnyWindow, ...]:
-        """The windows over which it reads edges: those of the question."""
+        """The windows over which the query reads edges: those of the question."""
         return windows_of(self.question)
 
     @abstractmethod
@@ -370,7 +298,7 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return which edges it reads: (label id, window), boolean."""
+        """Return which edges the query reads: (label id, window), boolean."""
 
     @abstractmethod
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
@@ -381,27 +309,25 @@ class RunningQuery(ABC):
         if any(window.kind == "count" for window in self.windows):
             raise NotImplementedError("queries of this kind have no windows of count")
 
+    @abstractmethod
     def load_static(self, chunk: Chunk) -> None:
         """Add edges that never leave, whatever the windows hold; the next `load` reports what they bring as well."""
-        for worker in self.workers:
-            worker.load_static(chunk)
 
     @property
     def has_content(self) -> bool:
-        """Whether others hold all that its windows hold, so that `load` needs none of it."""
+        """Whether other queries have loaded all that the windows hold, so that `load` needs no edges."""
         return False
 
+    @abstractmethod
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
-        """Start at a time with these edges, as `Worker.load` has them; None where there never was one."""
-        deltas = []
-        for worker in self.workers:
-            worker.advance(time)
-            if chunk is not None:
-                deltas.append(worker.load(chunk, *slides, quiet=quiet))
-        return deltas
+        """Start at a time with these edges, which leave at absolute slides, an array for each window; return the rows.
+
+        What the edges bring is one event, now; where they were in the window already (`quiet`) there are no rows. The chunk
+        is None where there never was a tuple.
+        """
 
     def retained_vertices(self) -> np.ndarray:
-        """Return the ids of vertices that it names though no edge of the graph may: no other vertex gets them."""
+        """Return the ids of vertices that the query names, though no edge may; no other vertex gets such an id."""
         return _NO_VERTICES
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
@@ -409,14 +335,14 @@ class RunningQuery(ABC):
         raise NotImplementedError("its ids are those of vertices")
 
     def retain(self, waiting: np.ndarray) -> None:
-        """Release ids of its own that are in nothing that it holds, nor among those that wait for a report."""
+        """Release ids that the query made and no longer holds, unless they are among those that wait for a report."""
         return
 
     def leave(self) -> None:
-        """Release what is held for this query alone, also by the host."""
+        """Release what is held for this query alone, also by parts that it shares."""
         self.workers = ()
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- what it reports -------------------------------------------------------------------------------------
 
     @abstractmethod
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
@@ -438,18 +364,18 @@ class RunningQuery(ABC):
     """Whether `witness` and `witnesses` can be called."""
 
     witnesses_are_of_now: bool = False
-    """Whether `witnesses` looks for them in what holds when it is asked: after each tuple, then."""
+    """Whether `witnesses` finds those of the present only, so that it has to be called after each tuple."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
         """Return one witness of an answer, which is given as ids; None if it is no answer."""
-        raise NotImplementedError(_NO_WITNESS)
+        raise NotImplementedError("queries of this kind have no witnesses")
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
         """Return the witnesses of the rows of a delta, as texts; empty for rows that leave."""
-        raise NotImplementedError(_NO_WITNESS)
+        raise NotImplementedError("queries of this kind have no witnesses")
 
     def explain(self) -> Any:
-        """Return how it is evaluated, and what that took so far; None where the kind has nothing to explain."""
+        """Return how the query is evaluated, and its cost so far; None where the kind has nothing to explain."""
         return None
 
     # --- roots that are set aside ----------------------------------------------------------------------------

@@ -7,7 +7,7 @@ What kind a query is of plays no part here: `rpq.queries.protocol` says what one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.errors import LimitError, MemoryLimitError
-from rpq.queries.protocol import Host, Question, Resources, RowGuard, RunningQuery
+from rpq.queries.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.queries.query import Vertex
 from rpq.results.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.results.changes import SetAside
@@ -29,7 +29,9 @@ from rpq.running.retention import WindowContents
 from rpq.running.running_queries import RunningQueries
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
-from rpq.stream.snapshot import LATE, Edges, SnapshotGraph
+from rpq.stream.event_grouping import end_of_event
+from rpq.stream.outcomes import LATE
+from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.window import Window
 
@@ -48,6 +50,15 @@ class Applied(NamedTuple):
     """The result of a chunk: its rows, the numbers added and removed, late tuples, and the failure that ended it, if any."""
 
     rows: ChunkRows
+    counts: np.ndarray
+    late_rows: np.ndarray
+    failure: LimitError | None
+
+
+class Pushed(NamedTuple):
+    """The result of a push: the rows of its chunks; otherwise as of a chunk."""
+
+    rows: list[ChunkRows]
     counts: np.ndarray
     late_rows: np.ndarray
     failure: LimitError | None
@@ -106,12 +117,41 @@ class Evaluation:
             return 1
         if self.events == "alone":
             return _LARGEST_CHUNK
-        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.held // 2)))
+        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
+
+    def push(self, tuples: Columns, *, collect: bool) -> Pushed:
+        """Apply the tuples of a push in chunks, up to a failure; what comes before the first tuple comes with it."""
+        rows: list[ChunkRows] = []
+        late = [_NONE]
+        counts = np.zeros(2, np.int64)
+        failure: LimitError | None = None
+        if self.awaits_first and len(tuples):
+            try:
+                begun = self.begin(int(tuples.timestamp[0]), row=0)
+            except LimitError as error:
+                return Pushed(rows, counts, _NONE, error)
+            rows.append(begun.rows)
+            counts += begun.counts
+        first = 0
+        while first < len(tuples) and failure is None:
+            count = min(len(tuples) - first, self.chunk_size)
+            if tuples.first is not None:
+                count = end_of_event(tuples.first, first + count - 1) - first
+            applied = self.apply(tuples, first, count, collect=collect)
+            rows.append(applied.rows)
+            counts += applied.counts
+            late.append(applied.late_rows)
+            failure = applied.failure
+            first += count
+        failed = None if failure is None else failure.row
+        if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
+            rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
+        return Pushed(rows, counts, np.concatenate(late), failure)
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self.guard.row = self.row_guard.row = first
-        taken = self.intake.chunk(tuples, first, count, self.graph.wanted)
+        taken = self.intake.chunk(tuples, first, count, self.graph.is_read)
         chunk = taken.chunk
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
@@ -119,18 +159,15 @@ class Evaluation:
         outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
-        for host in running.hosts:
-            host.keeps_rows = collect or is_netted
-        failure = self._crew.apply(running.jobs, running.hosts, chunk, view_of_chunk, self.graph.edges, first, details)
+        details = details._replace(counts_only=not (collect or is_netted))
+        failure = self._crew.apply(running.workers, chunk, view_of_chunk, self.graph.edges, details)
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and details.first is not None:
             before = int(details.first[before])  # nor anything else of its event
         deltas = self._deltas(before)
-        for host in running.hosts:
-            host.keeps_rows = True
         if is_netted:
-            told = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
-            deltas = self._net_deltas(deltas, details.first, told)
+            times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+            deltas = self._net_deltas(deltas, details.first, times)
         if running.reports:
             try:
                 deltas = self._apply_reports(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
@@ -151,7 +188,7 @@ class Evaluation:
     def _resolve(
         self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
     ) -> tuple[np.ndarray, ChunkDetails]:
-        """Apply the tuples of a chunk to the graph; return what became of each, and the details for hosts."""
+        """Apply the tuples of a chunk to the graph; return the outcome of each, and the details for workers."""
         if len(taken.unread):
             self.graph.lose(taken.unread, taken.chunk)
         if taken.named is None:
@@ -162,14 +199,14 @@ class Evaluation:
         return outcome, ChunkDetails(taken.named, view_of_named, events)
 
     def _net_deltas(
-        self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, told: np.ndarray | None
+        self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, times: np.ndarray | None
     ) -> list[tuple[int, Delta]]:
         """Return deltas net of events, which begin at these places, and with the times to report, if they are others."""
         found = []
         queries = self.running.by_number
         for number, delta in apart(deltas):
             net = delta if first is None or queries[number].nets_events else net_delta(delta, first)
-            net = net if told is None else without_boundaries(net, told)
+            net = net if times is None else without_boundaries(net, times)
             self.running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))
         return found
@@ -184,7 +221,7 @@ class Evaluation:
         if number < 0:
             number = intake.add_label(label)
         u = v = -1
-        if self.graph.horizons.wanted[number]:
+        if self.graph.horizons.is_read[number]:
             u, v = intake.ends(source, target, self._needs_room)
         single = self._single
         single.fill(u, v, number, timestamp, delete)
@@ -192,18 +229,14 @@ class Evaluation:
         self.graph.resolve_one(single.view, single.outcome)
         deltas: list[tuple[int, Delta]] = []
         failure: LimitError | None = None
-        for place, worker in self.running.jobs:
+        for worker in self.running.workers:
             try:
                 worker.apply(single.chunk, single.view, self.graph.edges)
             except LimitError as problem:
                 failure = failure or problem
+                continue
             if worker.has_rows:
-                if place >= 0:
-                    deltas.append((place, worker.delta()))
-                else:
-                    deltas += worker.deltas()
-        if self.running.hosts:
-            failure = self._apply_one_in_hosts(deltas) or failure
+                deltas += worker.deltas(self.running.numbers)
         if self.running.reports and failure is None:
             try:
                 deltas = self._apply_reports(deltas, single.chunk.timestamp)
@@ -232,31 +265,13 @@ class Evaluation:
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
 
-    def _apply_one_in_hosts(self, deltas: list[tuple[int, Delta]]) -> LimitError | None:
-        """Apply the single tuple in the hosts; `deltas` gets what they report."""
-        single = self._single
-        for host in self.running.hosts:
-            try:
-                host.apply(single.chunk, single.view, self.graph.edges, NO_DETAILS)
-            except LimitError as failure:
-                return failure
-            if host.has_rows:
-                deltas += self.running.number_deltas(host.deltas())
-        return None
-
-    def _deltas(self, before: int | None) -> list[tuple[int, Delta]]:
-        """Return what workers and hosts report of the last chunk, or of its tuples `before` a failure."""
-        running = self.running
+    def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""
+        numbers = self.running.numbers
         deltas: list[tuple[int, Delta]] = []
-        for number, worker in running.jobs:
-            if before is None and not worker.has_rows:
-                continue
-            if number >= 0:
-                deltas.append((number, worker.delta(before=before)))
-            else:
-                deltas += worker.deltas(before=before)
-        for host in running.hosts:
-            deltas += running.number_deltas(host.deltas(before=before))
+        for worker in self.running.workers:
+            if before is not None or worker.has_rows:
+                deltas += worker.deltas(numbers, before=before)
         return deltas
 
     # --- static edges ----------------------------------------------------------------------------------------
@@ -300,14 +315,14 @@ class Evaluation:
         return Applied(rows, self.running.rows() - before, _NONE, None)
 
     def _apply_reports(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
-        """Return deltas with those of queries that report at times replaced by what they tell; `times` as `Reports.take`."""
+        """Return deltas with those of queries that report at times replaced by their reports; `times` as `Reports.take`."""
         reports = self.running.reports
-        told = [(number, delta) for number, delta in deltas if number not in reports]
+        found = [(number, delta) for number, delta in deltas if number not in reports]
         for number, waiting in reports.items():
             delta = waiting.take([delta for one, delta in deltas if one == number], times)
             if delta is not None:
-                told.append((number, delta))
-        return sorted(told, key=itemgetter(0))
+                found.append((number, delta))
+        return sorted(found, key=itemgetter(0))
 
     def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
         return find_excess(deltas, self.running.schemas.names, self.row_guard.most)
@@ -329,13 +344,9 @@ class Evaluation:
 
     def _advance_all(self, time: int) -> list[tuple[int, Delta]]:
         self.graph.advance(time)
-        deltas: list[tuple[int, Delta]] = []
-        for number, worker in self.running.jobs:
-            told = worker.advance(time)
-            deltas += [(number, told)] if number >= 0 else told
-        for host in self.running.hosts:
-            deltas += self.running.number_deltas(host.advance(time))
-        return deltas
+        for worker in self.running.workers:
+            worker.advance(time)
+        return self._deltas()
 
     def advance(self, time: int) -> Applied:
         """Move the stream time; return what that does."""
@@ -355,7 +366,8 @@ class Evaluation:
 
     def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
         """Restore a root of a query that was set aside; return the rows."""
-        deltas = self.running.number_deltas(running.restore_root(root))
+        numbers = self.running.numbers
+        deltas = sorted(((numbers[name], delta) for name, delta in running.restore_root(root)), key=itemgetter(0))
         if deltas and self.running.reports:
             deltas = self._apply_reports(deltas, np.array([self.graph.time]))
         return self.rows_of(deltas)
@@ -372,7 +384,7 @@ class Evaluation:
         return self.graph.is_full or (bool(fresh) and (self._is_divided or max(fresh) >= self._vertex_room))
 
     def _admit_labels(self, labels: np.ndarray) -> None:
-        """Tell queries and graph what label ids stand for."""
+        """Register label ids in queries and graph."""
         self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
 
     def restore_labels(
@@ -389,7 +401,7 @@ class Evaluation:
     def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
         """Add queries, with empty windows, all or none. O(labels) for each, and for a host that is new O(vertices).
 
-        `is_late` tells that no window will be loaded, though there is one.
+        With `is_late` no window will be loaded, though there is one.
         """
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         known = {*self.running.hosts}
@@ -404,7 +416,8 @@ class Evaluation:
         self.running.settle_added(added, self.labels, self.graph)
         reports = (self.running.reports_of(running) for running in added)
         self.guard.add(one for one in reports if one is not None)
-        self.guard.add([*(worker for running in added for worker in running.workers), *self.running.hosts])
+        parts = [part for running in added for part in self.running.parts_of(running)]
+        self.guard.add(worker for part in parts for worker in part.workers)
         used = np.arange(self.vertices.count)
         used = used[self.vertices.names.length[: len(used)] >= 0]
         for host in self.running.hosts:
@@ -422,7 +435,7 @@ class Evaluation:
             share=self.share,
             witness=self.witness,
             capacity=self._capacity,
-            guard=self.guard.of(lambda: question.name, lambda: running.workers),
+            guard=self.guard.of(lambda: question.name, lambda: running.part.workers),
             rows=self.row_guard,
             sharing=self._sharing,
             is_late=is_late,
@@ -457,13 +470,13 @@ class Evaluation:
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""
-        holders = {running.holder: running.workers for running in map(self.running.named, names)}
-        gone: list[Any] = []
-        gone += [reports for name in names if (reports := self.running.reports_of(self.running.named(name)))]
-        hosts = self.running.hosts
+        queries = [self.running.named(name) for name in names]
+        reports = map(self.running.reports_of, queries)
+        gone: list[Any] = [one for one in reports if one is not None]
+        workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
         is_less_read = self.running.remove(names, self.labels, self.graph)
-        gone += [worker for holder, workers in holders.items() if not self.running.has_holder(holder) for worker in workers]
-        self.guard.drop([*gone, *(host for host in hosts if host not in self.running.hosts)])
+        gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
+        self.guard.drop(gone)
         if is_less_read:
             self.collector.collect()
 
@@ -481,8 +494,8 @@ class Evaluation:
         witnesses = None
         if self.witness:
             running = self.running.by_number
-            held = self.graph.edges, self.vertices, self.labels.texts
-            witnesses = [_witnesses_of(running[number], delta, *held) for number, delta in deltas]
+            names = self.graph.edges, self.vertices, self.labels.texts
+            witnesses = [_witnesses_of(running[number], delta, *names) for number, delta in deltas]
         return blocks_of(deltas, self.running.schemas.columns, self.vertices, witnesses, self.running.texts)
 
     def name_of(self, vertex: int) -> Vertex:
@@ -522,13 +535,9 @@ def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
     return None if (np.diff(places) == 1).all() else places
 
 
-def _witnesses_of(running: RunningQuery, delta: Delta, *held: Any) -> pa.Array:
+def _witnesses_of(running: RunningQuery, delta: Delta, *names: Any) -> pa.Array:
     """Return the witnesses of rows, empty where the kind of the query has none."""
-    return running.witnesses(delta, *held) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
-
-
-Job = tuple[int, Any]
-"""The number of a query and one of its workers."""
+    return running.witnesses(delta, *names) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
 
 
 class Crew:
@@ -540,23 +549,20 @@ class Crew:
 
     def apply(
         self,
-        jobs: Sequence[Job],
-        hosts: Sequence[Host],
+        workers: Sequence[Worker],
         chunk: Chunk,
         tuples: Any,
         edges: Edges,
-        first: int,
-        details: ChunkDetails = NO_DETAILS,
+        details: ChunkDetails,
     ) -> LimitError | None:
-        """Apply a chunk, which begins at row `first` of the push, in workers and hosts; return the first failure."""
+        """Apply a chunk in all workers; return the first failure."""
         met: list[LimitError] = []
-        of_hosts = [(host, (details,)) for host in hosts]
-        waiting: Iterator[tuple[Any, tuple[Any, ...]]] = iter([*of_hosts, *((worker, ()) for _, worker in jobs)])
+        waiting = reversed(workers)  # the last one is alone, and takes longest
 
         def work() -> None:
-            for worker, further in waiting:
+            for worker in waiting:
                 try:
-                    worker.apply(chunk, tuples, edges, *further)
+                    worker.apply(chunk, tuples, edges, details)
                 except LimitError as failure:
                     met.append(failure)
 
@@ -581,8 +587,8 @@ class Collector:
 
     def collect_if_due(self) -> None:
         """Collect where enough tuples have come since the last time to pay for it."""
-        held, labels = self._graph.held, self._intake.labels
-        if self._graph.wants_collection() or self._intake.holds_unused_names(held) or labels.wants_to_forget():
+        edges, labels = self._graph.edge_count, self._intake.labels
+        if self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget():
             self.collect()
 
     def collect(self) -> None:
@@ -592,9 +598,9 @@ class Collector:
             worker.sweep()
         unused = graph.collect()
         unused = unused[unused < intake.vertices.count]
-        held = self._running.retained_vertices()
-        if len(held):
-            unused = np.setdiff1d(unused, held)
+        retained = self._running.retained_vertices()
+        if len(retained):
+            unused = np.setdiff1d(unused, retained)
         intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
         graph.forget_labels(intake.labels.forget(graph.edges.bearing, graph.horizons.lost))
         self._collected_at = graph.time

@@ -8,25 +8,31 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from rpq.errors import RpqError
+from rpq.errors import QueryError, RpqError
 from rpq.results.changes import Change, Changes
 
 Handler = Callable[[list[Change]], object]
 """Called with the rows of one query that a call of the engine brought, in time order; there is at least one."""
 
 
+def refuse_unless_callable(handler: Any) -> None:
+    """Raise `QueryError` for a handler that is no function, and not None."""
+    if handler is not None and not callable(handler):
+        raise QueryError(f"a handler is a function that is called with a list of rows, not {handler!r}")
+
+
 class Handlers:
     """The functions that are called with the rows of queries, and rows that wait for such calls.
 
-    Rows that come during the calls, where a handler itself uses the engine, are passed on by the same `tell`.
+    Rows that come during the calls, where a handler itself uses the engine, are passed on by the same `deliver`.
     """
 
     def __init__(self) -> None:
         self._of_query: dict[str, list[Handler]] = {}
         self._of_all: list[Handler] = []
         self.waiting: deque[Changes] = deque()
-        """The rows that wait for `tell`."""
-        self._is_telling = False
+        """The rows that wait for `deliver`."""
+        self._is_delivering = False
 
     def __bool__(self) -> bool:
         return bool(self._of_query or self._of_all)
@@ -46,16 +52,16 @@ class Handlers:
                 self._of_query.pop(name, None)
 
     def take(self, changes: Changes) -> None:
-        """Queue rows for the next `tell`."""
+        """Queue rows for the next `deliver`."""
         if len(changes):
             self.waiting.append(changes)
 
-    def tell(self) -> None:
+    def deliver(self) -> None:
         """Call the functions. What they raise is raised when all were called, the first of it. O(rows)."""
-        if self._is_telling:
+        if self._is_delivering:
             return  # a handler called the engine
         problem: Exception | None = None
-        self._is_telling = True
+        self._is_delivering = True
         try:
             while self.waiting:
                 for handler, rows in self._calls(self.waiting.popleft()):
@@ -64,12 +70,12 @@ class Handlers:
                     except Exception as raised:
                         problem = problem or raised
         finally:
-            self._is_telling = False
+            self._is_delivering = False
         if problem is not None:
             raise problem
 
     def _calls(self, changes: Changes) -> list[tuple[Handler, list[Change]]]:
-        """Return the calls that tell of rows, query by query."""
+        """Return the calls that deliver rows, query by query."""
         names: Any = self._of_query if not self._of_all else _EVERY
         return [
             (handler, rows)
@@ -119,6 +125,6 @@ def one_thread_at_a_time(
         finally:
             engine._turn.release()
             if engine._handlers.waiting:
-                engine._handlers.tell()
+                engine._handlers.deliver()
 
     return call

@@ -127,7 +127,7 @@ _NOBODY = np.zeros(0, np.uint8)
 _NOTHING = np.zeros(0, np.int32)
 
 AdmitLabels = Callable[[np.ndarray], None]
-"""Tells queries and graph what new label ids stand for."""
+"""Registers new label ids in queries and graph."""
 
 
 class IntakeChunk(NamedTuple):
@@ -150,25 +150,25 @@ class Intake:
         self._make_room = make_room
         self._admit_labels = admit_labels
 
-    def chunk(self, tuples: Columns, first: int, count: int, wanted: Callable[[np.ndarray], np.ndarray]) -> IntakeChunk:
+    def chunk(self, tuples: Columns, first: int, count: int, is_read: Callable[[np.ndarray], np.ndarray]) -> IntakeChunk:
         """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
 
-        `wanted` tells of label ids whether anybody reads them.
+        `is_read` returns of label ids whether any query reads them.
         """
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
-        is_wanted = wanted(label)
+        has_reader = is_read(label)
         is_named, unread, edges = _NOBODY, _NOTHING, count
         if of_streams is not None:
             is_named = (of_streams >= 0).astype(np.uint8)
-            is_named &= wanted(of_streams)
+            is_named &= is_read(of_streams)
             unread = np.where(is_named != 0, np.int32(-1), of_streams)
-            is_wanted = is_wanted | is_named
+            has_reader = has_reader | is_named
             edges += int(is_named.sum())
         fresh = np.zeros(0, np.int32)
         try:
-            source, fresh = self.vertices.intern(tuples.source[first : first + count], is_wanted)
-            target, more = self.vertices.intern(tuples.target[first : first + count], is_wanted)
+            source, fresh = self.vertices.intern(tuples.source[first : first + count], has_reader)
+            target, more = self.vertices.intern(tuples.target[first : first + count], has_reader)
             fresh = np.concatenate([fresh, more])
             self._make_room(edges, fresh)
         except BaseException:

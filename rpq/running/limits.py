@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +40,16 @@ def default_limit() -> int:
     return int(machine_memory() * DEFAULT_FRACTION)
 
 
+def peak_memory_bytes() -> int:
+    """Return the peak of the resident memory of this process in bytes; 0 if the system does not report it."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
 class MemoryGuard:
     """The bytes that the workers of all queries hold, known without looking at each of them whenever one grows.
 
@@ -53,17 +64,17 @@ class MemoryGuard:
         self._grown: dict[Any, None] = {}  # and not looked at since
 
     @property
-    def held(self) -> int:
-        """Bytes of everything together now. O(workers)."""
+    def nbytes(self) -> int:
+        """The number of bytes of everything together now. O(workers)."""
         workers: int = sum(worker.nbytes for worker in {**self._workers, **self._grown})
         return self._others() + workers
 
     def add(self, workers: Iterable[Any]) -> None:
-        """Watch these workers too."""
+        """Add workers, whose bytes count from now on."""
         self._grown |= dict.fromkeys(workers)
 
     def drop(self, workers: Iterable[Any]) -> None:
-        """Watch these workers no more."""
+        """Drop workers, whose bytes no longer count."""
         for worker in workers:
             self._workers.pop(worker, None)
             self._grown.pop(worker, None)
@@ -77,7 +88,7 @@ class MemoryGuard:
         return guard
 
     def _refuse_if_too_much(self, query: str, growing: Iterable[Any], size: int, row: int) -> None:
-        """Refuse to let one worker grow to `size` bytes if everything together would pass the limit."""
+        """Raise `MemoryLimitError` if everything together would pass the limit once a worker has grown to `size` bytes."""
         now = dict.fromkeys(growing)
         grown, self._grown = self._grown | now, now
         self._workers.update((worker, worker.nbytes) for worker in grown)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rpq.files.json_values import Damage, JsonValue
-from rpq.queries.protocol import Guard, Telling
+from rpq.queries.protocol import Guard, ReportContent
 from rpq.results.blocks import WHOLE
 from rpq.results.delta import Delta, ids_of_columns
 from rpq.results.typed_columns import Texts
@@ -37,10 +37,10 @@ class Reports:
         slide: int,
         columns: int,
         guard: Guard,
-        telling: Telling = "changes",
+        content: ReportContent = "changes",
         texts: Texts | None = None,
     ) -> None:
-        self._telling = telling
+        self._content = content
         self._texts = texts
         self._whole = WeightedRows.empty(columns)
         """The answer at the last report, where reports are whole answers."""
@@ -83,7 +83,7 @@ class Reports:
             self._pieces.append(WeightedRows(rows, weights, due))
             self._raw += len(due)
             self._due = min(self._due, int(due.min()))
-        if self._telling == "whole" and len(times):
+        if self._content == "whole" and len(times):
             return self._take_whole(times)
         if not self._raw or not len(times):
             return None
@@ -155,8 +155,8 @@ class Reports:
 
     def _report(self, changes: WeightedRows, is_due: np.ndarray, place: np.ndarray) -> Delta | None:
         """Return changes as a delta: of each report the rows that leave before those that enter."""
-        if self._telling != "changes":
-            is_due = is_due & ((changes.weights > 0) == (self._telling == "enter"))
+        if self._content != "changes":
+            is_due = is_due & ((changes.weights > 0) == (self._content == "enter"))
         order = np.lexsort((changes.weights > 0, changes.events))
         order = order[is_due[order]]
         changes, place = changes.where(order), place[order]
@@ -200,7 +200,7 @@ class Reports:
             "rows": rows[: len(net)].tolist(),
             "weights": net.weights.tolist(),
         }
-        if self._telling == "whole":
+        if self._content == "whole":
             saved["whole"] = {"rows": rows[len(net) :].tolist(), "weights": whole.weights.tolist()}
         return saved
 
@@ -223,7 +223,7 @@ class Reports:
         self._time = time
         due = self.due(np.full(len(rows), 0 if time is None else time, np.int64))
         self._replace(WeightedRows(rows, weights, due))
-        if self._telling == "whole":
+        if self._content == "whole":
             rows, weights = self._read_rows(saved["whole"], ids)
             if (weights < 0).any():
                 raise Damage("a row of a whole answer is there less than once")

@@ -63,15 +63,16 @@ class _Refusal(NamedTuple):
 
 
 def refuse_if_lost(
-    question: Question, labels: LabelDictionary, graph: SnapshotGraph, *, told: Callable[[int], Any]
+    question: Question, labels: LabelDictionary, graph: SnapshotGraph, *, to_timestamp: Callable[[int], Any]
 ) -> None:
-    """Raise if a window of a new query would hold an edge that was not kept; `told` turns times into those of the stream.
+    """Raise if a window of a new query would hold an edge that was not kept.
 
-    Where windows of time alone refuse, the error tells the latest of the times from which they would not.
+    `to_timestamp` turns integers into times of the stream. Where windows of time alone refuse, the error tells the
+    latest of the times from which they would not.
     """
     if graph.time is None:
         return
-    found = [_refusal(reading, labels, graph, graph.time, told) for reading in readings_of(question)]
+    found = [_refusal(reading, labels, graph, graph.time, to_timestamp) for reading in readings_of(question)]
     refused = [one for one in found if one is not None]
     for why, available, _ in refused:
         if available is None:
@@ -79,16 +80,16 @@ def refuse_if_lost(
     if refused:
         latest = max(refused, key=lambda one: one.available_from or 0)
         complete = max(one.complete_from for one in refused)
-        available = told(latest.available_from or 0)
+        available = to_timestamp(latest.available_from or 0)
         raise RegistrationError(
             f"query {question.name!r}: {latest.why}; it can be registered from {available} on, if no more are lost until "
-            f'then, or at once with start="empty", which is complete from {told(complete)} on',
+            f'then, or at once with start="empty", which is complete from {to_timestamp(complete)} on',
             available_from=available,
         )
 
 
 def _refusal(
-    reading: Reading, labels: LabelDictionary, graph: SnapshotGraph, time: int, told: Callable[[int], Any]
+    reading: Reading, labels: LabelDictionary, graph: SnapshotGraph, time: int, to_timestamp: Callable[[int], Any]
 ) -> _Refusal | None:
     window = reading.window
     if isinstance(window, CountWindow):
@@ -105,8 +106,8 @@ def _refusal(
         if latest < EARLIEST:
             return None
         return _Refusal(
-            f"its unbounded window would hold edges that were not kept, one with timestamp {told(latest)} among them; it "
-            'can be registered with start="empty", without what came before',
+            f"its unbounded window would hold edges that were not kept, one with timestamp {to_timestamp(latest)} among "
+            'them; it can be registered with start="empty", without what came before',
             None,
         )
     if latest < EARLIEST or latest <= window.lower_bound(time):

@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from rpq.errors import QueryError
 from rpq.queries.kinds import kind_of
-from rpq.queries.protocol import Figures, Guard, Question, Resources, RunningQuery
+from rpq.queries.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
 from rpq.queries.readings import readings_of
 from rpq.results.blocks import Schema
 from rpq.results.changes import QueryNames
-from rpq.results.delta import Delta
 from rpq.results.typed_columns import Texts
 from rpq.running.reports import Reports
 from rpq.running.retention import count_key
@@ -39,20 +37,19 @@ class RunningQueries:
     def __init__(self) -> None:
         self._by_name: dict[str, RunningQuery] = {}
         self._schemas: QueryNames | None = QueryNames()
-        self._jobs: tuple[tuple[int, Any], ...] | None = ()  # (number of the query, worker); None after a removal
-        self.hosts: tuple[Any, ...] = ()  # the hosts, each shared by the queries of a kind
+        self._workers: tuple[Worker, ...] | None = ()  # those of all parts; None after these have changed
         self._numbers: dict[str, int] | None = {}  # by name; None after queries were removed
         self._by_number: list[RunningQuery] | None = []
         self._reports: dict[int, Reports] | None = {}  # of queries that do not report every change, by number
         self._reports_of: dict[str, Reports] = {}  # by name
-        self._host_of: dict[Any, Any] = {}  # hosts by the function that makes them: kinds may share one
-        self._host_users: Counter[Any] = Counter()  # the number of queries of each host
+        self._hosts: dict[Any, Any] = {}  # parts of kinds, by the function that makes them: kinds may share one
         self._columns: dict[str, Schema] = {}
         self._texts: dict[str, Texts] = {}  # of queries whose ids are not all those of vertices
         self._texts_by_number: dict[int, Texts] | None = {}
-        self._holders: Counter[Any] = Counter()  # the holders of workers, each with its number of queries
-        self._jobs_of_holder: dict[Any, list[tuple[int, Any]]] = {}  # of holders that have any
-        self._common: dict[Hashable, Any] = {}  # shared parts of queries by their keys
+        self._parts: Counter[Part] = Counter()  # the parts of queries and of kinds, each with its number of queries
+        self._working_parts: dict[Part, None] = {}  # those with workers
+        self._room_users: dict[Part, None] = {}  # those that have to know of new vertices
+        self._shared: dict[Hashable, Any] = {}  # parts that queries share, by keys
         self._vertex_holders: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
         self._overrunning: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
         self._first_row_queries: set[str] = set()  # queries with answers before the first tuple
@@ -62,7 +59,6 @@ class RunningQueries:
         self._queries_of_label: dict[str, dict[str, None]] = {}  # the queries that name a label
         self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
-        self._room_users: dict[Any, None] = {}  # holders that have to know of new vertices
         self._keep_window: Window | None = None  # its edges are kept whether a query reads them or not
         self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # windows of queries, and their numbers
         self._readers: Counter[tuple[AnyWindow, Hashable]] = Counter()  # queries that read over a window
@@ -86,55 +82,73 @@ class RunningQueries:
             raise QueryError(f"no query named {name!r}; the registered ones are: {known}")
         return self._by_name[name]
 
+    def named_by_answer(self, answer: tuple[Any, ...], name: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
+        """Return the query whose answer this is, and the answer; the name may be the last of the values."""
+        last = answer[-1] if answer else None
+        if name is None and isinstance(last, str) and last in self:
+            named = self.named(last)
+            if len(named.question.columns) == len(answer) - 1:
+                return named, answer[:-1]
+        running = self.named(name)
+        columns = running.question.columns
+        if len(answer) != len(columns):
+            if name is None and len(answer) == len(columns) + 1 and isinstance(last, str):
+                self.named(last)  # says that there is none
+            raise QueryError(
+                f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
+                f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
+            )
+        return running, answer
+
     @property
-    def jobs(self) -> tuple[tuple[int, Any], ...]:
-        """The workers, each with the number of its query, or SEVERAL. O(1), and O(queries) after some were removed."""
-        if self._jobs is None:
-            numbers = self._known_numbers()
-            self._jobs_of_holder = {holder: holder.jobs(numbers) for holder in self._jobs_of_holder}
-            self._jobs = tuple(chain.from_iterable(self._jobs_of_holder.values()))
-        return self._jobs
+    def hosts(self) -> tuple[Any, ...]:
+        """The parts that all queries of a kind share, each of the type that the kind makes."""
+        return tuple(self._hosts.values())
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """All that takes chunks, the hosts last. O(1), and O(parts) after some came or went."""
+        if self._workers is None:
+            hosts = self.hosts
+            parts = [*(part for part in self._working_parts if part not in hosts), *hosts]
+            self._workers = tuple([worker for part in parts for worker in part.workers])
+        return self._workers
+
+    def parts_of(self, running: RunningQuery) -> list[Part]:
+        """Return the parts that a query needs: that of its kind, and its own, or what it shares with some others."""
+        make = kind_of(running.question).host
+        return [running.part] if make is None else [self._hosts[make], running.part]
+
+    def has_part(self, part: Part) -> bool:
+        """Return whether a query needs a part."""
+        return part in self._parts
 
     @property
     def by_number(self) -> Sequence[RunningQuery]:
-        """The queries in the order of their numbers; complexity as `jobs`."""
+        """The queries in the order of their numbers. O(1), and O(queries) after some were removed."""
         if self._by_number is None:
             self._by_number = [*self._by_name.values()]
         return self._by_number
 
     @property
     def reports(self) -> dict[int, Reports]:
-        """The rows that wait for reports, by the number of the query; complexity as `jobs`."""
+        """The rows that wait for reports, by the number of the query; complexity as `by_number`."""
         if self._reports is None:
-            numbers = self._known_numbers() if self._reports_of else {}
+            numbers = self.numbers if self._reports_of else {}
             self._reports = {numbers[name]: reports for name, reports in self._reports_of.items()}
         return self._reports
 
     @property
     def texts(self) -> dict[int, Texts]:
-        """The texts of ids by the number of the query, where not all are ids of vertices; complexity as `jobs`."""
+        """The texts of ids by the number of the query, where not all are ids of vertices; complexity as `by_number`."""
         if self._texts_by_number is None:
-            numbers = self._known_numbers() if self._texts else {}
+            numbers = self.numbers if self._texts else {}
             self._texts_by_number = {numbers[name]: texts for name, texts in self._texts.items()}
         return self._texts_by_number
 
-    def has_holder(self, holder: Any) -> bool:
-        """Return whether something holds the workers of a query that runs."""
-        return holder in self._holders
-
-    @property
-    def workers(self) -> list[Any]:
-        """Workers and hosts: all that take chunks."""
-        return [*(worker for _, worker in self.jobs), *self.hosts]
-
-    def number_deltas(self, deltas: Iterable[tuple[str, Delta]]) -> list[tuple[int, Delta]]:
-        """Return what hosts report, with the numbers of queries in place of their names, in their order."""
-        numbers = self._known_numbers()
-        return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
-
     def number_of(self, running: RunningQuery) -> int:
         """Return the number that its rows bear."""
-        return self._known_numbers()[running.question.name]
+        return self.numbers[running.question.name]
 
     @property
     def schemas(self) -> QueryNames:
@@ -143,7 +157,9 @@ class RunningQueries:
             self._schemas = QueryNames(self._columns, self._columns.values())
         return self._schemas
 
-    def _known_numbers(self) -> dict[str, int]:
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The numbers of queries by name; another object after some were removed."""
         if self._numbers is None:
             self._numbers = dict(zip(self._columns, range(len(self._columns)), strict=True))
         return self._numbers
@@ -166,14 +182,14 @@ class RunningQueries:
         kind = kind_of(question)
         if kind.host is not None:
             make = kind.host
-            host = self._host_of.get(make)
+            host = self._hosts.get(make)
             if host is None:
-                guard = guard_of_host(lambda: self._hosted_by(make), lambda: (self._host_of[make],))
-                host = self._host_of[make] = make(replace(resources, guard=guard))
+                guard = guard_of_host(lambda: self._hosted_by(make), lambda: self._hosts[make].workers)
+                host = self._hosts[make] = make(replace(resources, guard=guard))
                 host.set_labels(*labels)
             resources = replace(resources, host=host)
         try:
-            running = kind.start(question, replace(resources, common=self._common))
+            running = kind.start(question, replace(resources, shared=self._shared))
         except BaseException:
             self._forget_idle_host(kind.host)
             raise
@@ -184,7 +200,7 @@ class RunningQueries:
                 f"query {question.name!r}: report={running.report!r} tells at boundaries of its default window, which has "
                 f"to be one of time, not {question.window!r}"
             )
-        self._host_users[kind.host] += 1
+        self._parts.update(self.parts_of(running))
         running.set_labels(*labels)
         self._by_name[question.name] = running
         if resources.is_late:
@@ -195,7 +211,7 @@ class RunningQueries:
                 slide=question.window.slide,
                 columns=len(question.columns),
                 guard=guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],)),
-                telling=running.telling,
+                content=running.report_content,
                 texts=running.term_texts,
             )
         return running
@@ -203,18 +219,25 @@ class RunningQueries:
     def drop(self, name: str) -> None:
         """Take a query away that was started, and did not come among those that run."""
         running = self._by_name.pop(name)
+        parts = self.parts_of(running)
         running.leave()
         self._late_queries.discard(name)
         self._reports_of.pop(name, None)
         self._unreported.pop(name, None)
-        make = kind_of(running.question).host
-        self._host_users[make] -= 1
-        self._forget_idle_host(make)
+        for part in parts:
+            self._parts[part] -= 1
+            if not self._parts[part]:
+                del self._parts[part]
+                self._room_users.pop(part, None)
+                if part in self._working_parts:
+                    del self._working_parts[part]
+                    self._workers = None
+        self._forget_idle_host(kind_of(running.question).host)
 
     def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
         """Remove queries; return whether less is read now. O(labels) for each that goes.
 
-        Queries are numbered anew before the next rows are reported. O(queries) then, and now where others have workers.
+        Queries are numbered anew before the next rows are reported. O(queries) then.
         """
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         before = self._reading[ids] > 0
@@ -223,11 +246,6 @@ class RunningQueries:
             for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
                 self._reading[ids, self._windows[key]] -= mine
                 self._readers[key] -= 1
-            holder = running.holder
-            self._holders[holder] -= 1
-            if not self._holders[holder]:
-                for some in (self._holders, self._jobs_of_holder, self._room_users):
-                    some.pop(holder, None)
             self._index_labels(running, forget=True)
             self.drop(name)
             del self._columns[name]
@@ -236,8 +254,7 @@ class RunningQueries:
             self._overrunning.pop(name, None)
             for names_of_some in (self._divided_queries, self._first_row_queries):
                 names_of_some.discard(name)
-        self.hosts = tuple(self._host_of.values())
-        self._numbers = self._schemas = self._jobs = None
+        self._numbers = self._schemas = None
         self._by_number = self._reports = self._texts_by_number = None
         if any(not count for count in self._readers.values()):
             self._drop_unread_windows(graph)
@@ -293,8 +310,8 @@ class RunningQueries:
         return next(name for name, running in self._by_name.items() if kind_of(running.question).host == make)
 
     def _forget_idle_host(self, make: Any) -> None:
-        if not self._host_users[make]:
-            self._host_of.pop(make, None)
+        if self._hosts.get(make) not in self._parts:
+            self._hosts.pop(make, None)
 
     def _drop_unread_windows(self, graph: SnapshotGraph) -> None:
         """Drop windows over which no query reads any more, also from the graph. O(windows · labels)."""
@@ -307,7 +324,7 @@ class RunningQueries:
         self._set_windows(graph)
 
     def _recount_readings(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Tell the graph what is read over which windows, after one that is kept came. O(queries · labels)."""
+        """Set in the graph what is read over which windows, after the window `keep` came. O(queries · labels)."""
         self._windows, self._readers = {}, Counter()
         self.latest = INT64_MAX
         self._reading = np.zeros((labels.room, 0), np.int32)
@@ -321,17 +338,20 @@ class RunningQueries:
     def settle_added(self, added: Sequence[RunningQuery], labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Add started queries to those that run. O(labels) for each; for a new window, O(labels · windows)."""
         windows = len(self._windows)
-        schemas, numbers, first = self.schemas, self._known_numbers(), len(self._columns)
+        schemas, numbers, first = self.schemas, self.numbers, len(self._columns)
         columns = {running.question.name: running.question.columns for running in added}
         self._columns |= columns
         numbers |= {running.question.name: first + place for place, running in enumerate(added)}
-        self.hosts = tuple(self._host_of.values())
+        for part in chain.from_iterable(map(self.parts_of, added)):
+            if part.workers and part not in self._working_parts:
+                self._working_parts[part] = self._workers = None
+            if part.needs_room:
+                self._room_users[part] = None
         self._texts |= {running.question.name: running.term_texts for running in added if running.term_texts is not None}
         self._vertex_holders |= {running.question.name: running for running in added if running.holds_vertices}
         self._overrunning |= {running.question.name: running for running in added if running.may_overrun}
         self._first_row_queries |= {running.question.name for running in added if running.has_first_rows}
         self._divided_queries |= {running.question.name for running in added if running.is_divided}
-        self._register_holders(added, numbers)
         for running in added:
             self._index_labels(running)
         if self._by_number is not None:
@@ -346,17 +366,6 @@ class RunningQueries:
             self._set_windows(graph)
         elif len(changed):
             graph.set_labels(changed, self._reading[changed] > 0)
-
-    def _register_holders(self, added: Sequence[RunningQuery], numbers: dict[str, int]) -> None:
-        """Register what holds the workers of queries that come. O(holders), at the speed of copying."""
-        holders = {running.holder: running for running in added}
-        self._holders.update(running.holder for running in added)
-        self._room_users |= {holder: None for holder in holders if holder.needs_room}
-        fresh = {holder: holder.jobs(numbers) for holder in holders if holder.workers}
-        if fresh:
-            self._jobs_of_holder |= fresh
-            if self._jobs is not None:  # else others have other numbers too
-                self._jobs = tuple(chain.from_iterable(self._jobs_of_holder.values()))
 
     def _count_readings(self, added: Sequence[RunningQuery], labels: LabelDictionary) -> np.ndarray:
         """Count what queries read; return the labels that no query read before over some of their windows."""
@@ -385,11 +394,11 @@ class RunningQueries:
         graph.set_windows([window for window, _ in self._windows], self._reading > 0, [key for _, key in self._windows])
 
     def _windows_with_keys(self, running: RunningQuery) -> list[tuple[AnyWindow, Hashable]]:
-        """Return the windows of a query, those of count with what tells them apart."""
+        """Return the windows of a query with their `keys`."""
         return list(zip(running.windows, self.keys(running), strict=True))
 
     def _index_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
-        """Register which labels a query names, so that it is asked about these alone when they come, or forget it."""
+        """Register which labels a query names, so that `reads` is called for these alone when they come; or forget it."""
         name = running.question.name
         for reading in readings_of(running.question):
             if reading.labels.others:
@@ -419,17 +428,15 @@ class RunningQueries:
         return [count_key(reading, origin) if reading.window.kind == "count" else None for reading in readings]
 
     def admit_labels(self, labels: np.ndarray, names: Sequence[LabelName], graph: SnapshotGraph) -> None:
-        """Tell queries and graph what label ids stand for. O(holders · labels given), and those that read them."""
-        for host in self.hosts:
-            host.set_labels(labels, names)
+        """Register label ids with their names in all parts and the graph. O(parts · labels given), and their readers."""
         if len(labels) and (needed := int(labels.max()) + 1) > len(self._reading):
             more = max(needed, 2 * len(self._reading)) - len(self._reading)
             self._reading = np.concatenate([self._reading, np.zeros((more, len(self._windows)), np.int32)])
         self._reading[labels] = 0
         if self._keep_window is not None:
             self._reading[labels, self._windows[self._keep_window, None]] = 1
-        for holder in self._holders:
-            holder.set_labels(labels, names)
+        for part in self._parts:
+            part.set_labels(labels, names)
         asking: dict[str, None] = dict(self._queries_of_other_labels)
         for name in names:
             asking |= self._queries_of_label.get(text_of(name), {})
@@ -440,15 +447,13 @@ class RunningQueries:
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
-        for host in self.hosts:
-            host.make_room(vertices, fresh, graph)
-        for holder in self._room_users:
-            holder.make_room(vertices, fresh, graph)
+        for part in self._room_users:
+            part.make_room(vertices, fresh, graph)
 
     @property
     def vertex_room(self) -> int:
         """The number below which all can use vertex ids."""
-        return min([part.vertex_room for part in (*self.hosts, *self._room_users)], default=INT64_MAX)
+        return min([part.vertex_room for part in self._room_users], default=INT64_MAX)
 
     def rows(self) -> np.ndarray:
         """Return the numbers of rows added and removed so far."""
@@ -486,8 +491,8 @@ class RunningQueries:
         """Return the ids of vertices that queries name though no edge of the graph may."""
         waiting = {number: reports.vertices() for number, reports in self.reports.items()}
         if self._vertex_holders:  # else, with thousands of queries, not one is asked
-            numbers = self._known_numbers()
+            numbers = self.numbers
             for name, running in self._vertex_holders.items():
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
-        held = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
-        return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in held if len(vertices))])
+        retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
+        return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])

@@ -63,8 +63,8 @@ class Statistics:
     rows_waiting: int = 0
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={text}" for name, text in self._figure_texts().items() if text != "0")
-        return f"Statistics({told})"
+        figures = ", ".join(f"{name}={text}" for name, text in self._figure_texts().items() if text != "0")
+        return f"Statistics({figures})"
 
     def _repr_html_(self) -> str:
         return html_table("statistics", ["figure", "value"], self._figure_texts().items())

@@ -24,7 +24,7 @@ from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathConten
 from rpq.patterns.relations.shared_relations import Content
 from rpq.patterns.rows.solutions import Place
 from rpq.queries.kinds import Kind, read_window, window_json
-from rpq.queries.protocol import COUNTS, Figures, Overrun, Resources, RunningQuery, Telling, Worker
+from rpq.queries.protocol import Figures, Overrun, ReportContent, Resources, RunningQuery
 from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows, ids_of_columns
 from rpq.results.weighted_rows import WeightedRows, weighted
@@ -37,12 +37,13 @@ from rpq.sparql.network.term_ids import FIRST, TermIds
 from rpq.sparql.query import SparqlQuery
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
 
-_TELLING: dict[Reporting, Telling] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
+_CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
 _LARGEST_COUNT = 2**56
 
 
@@ -50,7 +51,6 @@ class RunningSparql(RunningQuery):
     """A registered query in SPARQL."""
 
     question: SparqlQuery
-    workers: Sequence[Worker] = ()
     has_witnesses = False
     nets_events = True
     holds_vertices = True
@@ -59,7 +59,7 @@ class RunningSparql(RunningQuery):
         self.question = question
         self.report = question.report
         registration = question.parsed.registration
-        self.telling = "changes" if registration is None else _TELLING[registration.reporting]
+        self.report_content = "changes" if registration is None else _CONTENT[registration.reporting]
         self.is_divided = True  # which vertices terms of its own are
         self._host: PatternHost = resources.host
         self._graph: SnapshotGraph | None = None
@@ -343,7 +343,7 @@ class RunningSparql(RunningQuery):
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         relations = self._reads.path_relations
         return {
-            "counters": dict(zip(COUNTS, self._reads.counts, strict=True)),
+            "counters": dict(zip(OUTCOMES, self._reads.counts, strict=True)),
             "rows": self._rows.tolist(),
             "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
             "origin": self._origin,
@@ -351,7 +351,7 @@ class RunningSparql(RunningQuery):
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in COUNTS]
+        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in OUTCOMES]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):

@@ -21,7 +21,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkDetails(NamedTuple):
-    """Details of a chunk beside its tuples, for hosts; the chunk itself is the merged stream."""
+    """Details of a chunk beside its tuples; the chunk itself is the merged stream."""
 
     named: Chunk | None = None
     """The same tuples as readers of named streams see them: where one reads the label in the tuple's stream, its `label` is
@@ -31,6 +31,8 @@ class ChunkDetails(NamedTuple):
     first: np.ndarray | None = None
     """int64: for each tuple the place in the chunk of the first one of its event; None where each is an event of its own.
     No event goes beyond the chunk. Rows are net of the whole event, which has that tuple's place in the order of a delta."""
+    counts_only: bool = False
+    """Whether rows are only counted, so that deltas may lack them."""
 
 
 NO_DETAILS = ChunkDetails()

@@ -18,10 +18,21 @@ from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import view
+from rpq.stream.outcomes import (
+    DELETED,
+    INSERTED,
+    IRRELEVANT,
+    LATE,
+    NEVER,
+    NOT_HELD,
+    REFRESHED,
+    leaving_slide,
+    outcome_of,
+    stronger,
+)
 from rpq.stream.window import CountWindow
 
 LONG_AGO = np.iinfo(np.int64).min
-NEVER = np.iinfo(np.int64).max
 NEVER_BY_TIME = NEVER - 1
 """The horizon of labels that count windows alone read: no edge is there by its time."""
 
@@ -64,7 +75,7 @@ class Horizons(NamedTuple):
     size: np.ndarray  # int64 a window; BY_COUNT and UNBOUNDED for those that are none of time
     slide: np.ndarray  # int64 a window
     member: np.ndarray  # uint8, groups × windows: the group's labels are read over the window
-    wanted: np.ndarray  # uint8 a label: it is read over any window
+    is_read: np.ndarray  # uint8 a label: it is read over any window
     horizon: np.ndarray  # int64 a group: edges with a timestamp up to here have left every window of time
     group: np.ndarray  # int32 a label
     lost: np.ndarray  # int64 a label: largest timestamp of a lost insert, the smallest int64 for none
@@ -139,6 +150,12 @@ def prefetch_edge_of(edges, u, label, v):
     prefetch_at(edges.degree, v)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def in_window(edges, horizon, edge):
+    """Return whether any window holds an edge, by its time or as one of the last inserts."""
+    return edges.timestamp[edge] > horizon or edges.held[edge] & HOLDERS != 0
+
+
 @njit(cache=True, nogil=True)
 def insert(edges, horizons, u, v, label, time):
     """Enter an edge or make it younger; its id and whether it was in a window."""
@@ -149,7 +166,7 @@ def insert(edges, horizons, u, v, label, time):
     if place >= 0:
         edge = id_at(edges.table, place)
         held = edges.timestamp[edge]
-        present = held > horizon or edges.held[edge] & HOLDERS != 0
+        present = in_window(edges, horizon, edge)
         if not present:
             horizons.lost[label] = max(horizons.lost[label], held)
         edges.timestamp[edge] = max(held, time) if present else time
@@ -190,9 +207,6 @@ def fill_table(edges):
 # edge to the end, an eviction takes from the front, both O(1). A list costs sixteen bytes an edge that the graph has room
 # for. Queries that number the same inserts share a window here.
 
-ABSENT = int(np.iinfo(np.int64).min)
-"""In place of a slide: the window does not hold the edge."""
-
 COUNTED = 0  # the one field of `Counted.fields`: how many windows there are
 
 
@@ -204,7 +218,7 @@ class Counted(NamedTuple):
     number: np.ndarray  # int64 a window: the inserts that it has numbered
     first: np.ndarray  # int32 a window: the edge that leaves first, -1 none
     last: np.ndarray  # int32 a window
-    leaves: np.ndarray  # int64 an edge and window: the slide at which it leaves, or ABSENT
+    leaves: np.ndarray  # int64 an edge and window: the slide at which it leaves, or NOT_HELD
     previous: np.ndarray  # int32 an edge and window: the edge before it, -1 none
     next: np.ndarray  # int32 an edge and window
     group_first: np.ndarray  # int32 a group of labels + 1: the windows over which they are read, in `group_window`
@@ -266,9 +280,9 @@ class CountedWindows:
             table = np.concatenate([table, np.full((edges, 1), fill, array.dtype)], axis=1)
             return np.ascontiguousarray(table[:, columns]).ravel()
 
-        leaves = rearranged(old.leaves, ABSENT)
+        leaves = rearranged(old.leaves, NOT_HELD)
         held &= ~np.int32(HOLDERS)
-        held += (leaves.reshape(edges, len(keys)) != ABSENT).sum(axis=1, dtype=np.int32)
+        held += (leaves.reshape(edges, len(keys)) != NOT_HELD).sum(axis=1, dtype=np.int32)
         self.keys = keys
         self.arrays = old._replace(
             size=np.array([window.size for window in windows.values()], np.int64),
@@ -294,7 +308,7 @@ class CountedWindows:
         count, held = more * len(self.keys), self.arrays
         if count:
             self.arrays = held._replace(
-                leaves=np.concatenate([held.leaves, np.full(count, ABSENT, np.int64)]),
+                leaves=np.concatenate([held.leaves, np.full(count, NOT_HELD, np.int64)]),
                 previous=np.concatenate([held.previous, np.full(count, -1, np.int32)]),
                 next=np.concatenate([held.next, np.full(count, -1, np.int32)]),
             )
@@ -304,7 +318,7 @@ class CountedWindows:
         return int(self.arrays.number[self.keys.index(key)])
 
     def slides(self, key: Hashable, edges: np.ndarray) -> np.ndarray:
-        """Return the slides at which edges leave a window, ABSENT for those that it does not hold."""
+        """Return the slides at which edges leave a window, NOT_HELD for those that it does not hold."""
         found: np.ndarray = self.arrays.leaves[edges * len(self.keys) + self.keys.index(key)]
         return found
 
@@ -320,7 +334,7 @@ class CountedWindows:
         arrays, windows = self.arrays, len(self.keys)
         leaves = arrays.leaves.reshape(-1, windows) if windows else np.zeros((len(held), 0), np.int64)
         assert len(leaves) == len(held), "the count windows have room for other edges than the graph"
-        assert ((leaves != ABSENT).sum(axis=1) == held & HOLDERS).all(), "an edge is held by more windows, or by fewer"
+        assert ((leaves != NOT_HELD).sum(axis=1) == held & HOLDERS).all(), "an edge is held by more windows, or by fewer"
         for window in range(windows):
             listed, at, before = [], int(arrays.first[window]), -1
             while at >= 0:
@@ -329,7 +343,7 @@ class CountedWindows:
                 before, at = at, int(arrays.next[at * windows + window])
             assert arrays.last[window] == before, "the list of a count window ends elsewhere"
             mine = leaves[:, window]
-            assert sorted(listed) == np.flatnonzero(mine != ABSENT).tolist(), "a count window lists other edges"
+            assert sorted(listed) == np.flatnonzero(mine != NOT_HELD).tolist(), "a count window lists other edges"
             assert (np.diff(mine[listed]) >= 0).all(), "a count window lists its edges in another order"
             assert set(listed) <= set(live.tolist()), "a count window holds an edge that has no id"
             bound = int(arrays.number[window]) // int(arrays.step[window])
@@ -387,22 +401,21 @@ def number_insert(edges, horizons, counted, group, edge):
         window = np.int64(counted.group_window[place])
         counted.number[window] += 1
         number, step = counted.number[window], counted.step[window]
-        if counted.leaves[edge * windows + window] == ABSENT:
+        if counted.leaves[edge * windows + window] == NOT_HELD:
             edges.held[edge] += 1
         else:
             _take_out(counted, window, edge)
         _append(counted, window, edge)
-        counted.leaves[edge * windows + window] = (number + counted.size[window] - 1) // step + 1
+        counted.leaves[edge * windows + window] = leaving_slide(number, counted.size[window], step)
         while True:
             oldest = np.int64(counted.first[window])
             if counted.leaves[oldest * windows + window] > number // step:
                 break
             _take_out(counted, window, oldest)
-            counted.leaves[oldest * windows + window] = ABSENT
+            counted.leaves[oldest * windows + window] = NOT_HELD
             edges.held[oldest] -= 1
             label = np.int64(edges.label[oldest])
-            is_gone = edges.timestamp[oldest] <= horizons.horizon[horizons.group[label]]
-            if is_gone and edges.held[oldest] & HOLDERS == 0:
+            if not in_window(edges, horizons.horizon[horizons.group[label]], oldest):
                 horizons.lost[label] = max(horizons.lost[label], edges.timestamp[oldest])
 
 
@@ -412,17 +425,13 @@ def delete_from_windows(edges, counted, group, edge):
     windows = counted.fields[COUNTED]
     for place in range(np.int64(counted.group_first[group]), np.int64(counted.group_first[group + 1])):
         window = np.int64(counted.group_window[place])
-        if counted.leaves[edge * windows + window] != ABSENT:
+        if counted.leaves[edge * windows + window] != NOT_HELD:
             _take_out(counted, window, edge)
-            counted.leaves[edge * windows + window] = ABSENT
+            counted.leaves[edge * windows + window] = NOT_HELD
             edges.held[edge] -= 1
 
 
 # --- kernels that apply tuples to the graph, and say what became of each ------------------------------------
-
-# What became of a tuple.
-INSERTED, REFRESHED, DELETED, ABSENT_DELETE, LATE, IRRELEVANT = range(6)
-OUTCOMES = 6
 
 AHEAD = 12
 """Tuples ahead for which memory is asked."""
@@ -439,30 +448,30 @@ def _resolve_tuple(edges, horizons, counted, chunk, i):
     horizon = horizons.horizon[group]
     chunk.edge[i] = -1
     if horizon == NEVER:
-        result = IRRELEVANT
+        result = np.int64(IRRELEVANT)
         if not chunk.delete[i]:
             horizons.lost[label] = max(horizons.lost[label], time)
     elif chunk.delete[i]:
         u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
         place = probe(edges, key_hash(u, label, v), u, label, v)
         edge = id_at(edges.table, place) if place >= 0 else np.int64(-1)
-        if edge >= 0 and (edges.timestamp[edge] > horizon or edges.held[edge] & HOLDERS != 0):
+        result = outcome_of(True, edge >= 0 and in_window(edges, horizon, edge), False)
+        if result == DELETED:
             edges.timestamp[edge] = LONG_AGO
             if edges.held[edge] & HOLDERS != 0:
                 delete_from_windows(edges, counted, group, edge)
             chunk.edge[i] = edge
-            result = DELETED
-        else:
-            result = ABSENT_DELETE
-    elif time <= horizon and not is_counted(counted, group):
-        result = LATE
-        horizons.lost[label] = max(horizons.lost[label], time)
     else:
-        edge, present = insert(edges, horizons, np.int64(chunk.source[i]), np.int64(chunk.target[i]), label, time)
-        chunk.edge[i] = edge
-        result = REFRESHED if present else INSERTED
-        if is_counted(counted, group):
-            number_insert(edges, horizons, counted, group, edge)
+        is_late = time <= horizon and not is_counted(counted, group)
+        present = False
+        if is_late:
+            horizons.lost[label] = max(horizons.lost[label], time)
+        else:
+            edge, present = insert(edges, horizons, np.int64(chunk.source[i]), np.int64(chunk.target[i]), label, time)
+            chunk.edge[i] = edge
+            if is_counted(counted, group):
+                number_insert(edges, horizons, counted, group, edge)
+        result = outcome_of(False, present, is_late)
     return result
 
 
@@ -486,9 +495,7 @@ def _holds(edges, horizons, u, label, v):
     place = probe(edges, key_hash(u, label, v), u, label, v)
     if place < 0:
         return False
-    edge = id_at(edges.table, place)
-    horizon = horizons.horizon[np.int64(horizons.group[label])]
-    return edges.timestamp[edge] > horizon or edges.held[edge] & HOLDERS != 0
+    return in_window(edges, horizons.horizon[np.int64(horizons.group[label])], id_at(edges.table, place))
 
 
 @njit(cache=True, nogil=True)
@@ -499,17 +506,12 @@ def resolve_with_streams(edges, horizons, counted, chunk, named, is_named, count
         if not is_named[i]:
             named.edge[i] = chunk.edge[i]
         else:
-            of_stream = _resolve_tuple(edges, horizons, counted, named, i)
-            if result == LATE and of_stream == INSERTED:
-                # The merged stream refuses it, and may have a younger one all the same.
-                u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
-                result = REFRESHED if _holds(edges, horizons, u, np.int64(chunk.label[i]), v) else INSERTED
-            elif result in (IRRELEVANT, LATE, ABSENT_DELETE):
-                result = result if of_stream == IRRELEVANT else of_stream
-            elif result == INSERTED and of_stream == REFRESHED:
-                result = of_stream
-            elif result == INSERTED and of_stream == LATE:
-                u, v = np.int64(named.source[i]), np.int64(named.target[i])
-                result = REFRESHED if _holds(edges, horizons, u, np.int64(named.label[i]), v) else INSERTED
+            merged, of_stream = result, _resolve_tuple(edges, horizons, counted, named, i)
+            result = stronger(merged, of_stream)
+            if result == INSERTED and (merged == LATE or of_stream == LATE):
+                # One of the two refuses it, and may have a younger one all the same.
+                label = np.int64(chunk.label[i]) if merged == LATE else np.int64(named.label[i])
+                if _holds(edges, horizons, np.int64(chunk.source[i]), label, np.int64(chunk.target[i])):
+                    result = np.int64(REFRESHED)
         outcome[i] = result
         outcomes[result] += 1

@@ -19,23 +19,15 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_store import (
-    ABSENT_DELETE,
     BY_COUNT,
     COUNT,
-    DELETED,
     FIELDS,
     FREE,
     GROUPS,
     HAS_TIME,
     HOLDERS,
-    INSERTED,
-    IRRELEVANT,
-    LATE,
     LONG_AGO,
-    NEVER,
     NEW,
-    OUTCOMES,
-    REFRESHED,
     STATIC,
     TABLE,
     TIME,
@@ -47,6 +39,7 @@ from rpq.stream.edge_store import (
     Horizons,
     advance,
     fill_table,
+    in_window,
     insert,
     key_hash,
     move_horizons,
@@ -54,9 +47,10 @@ from rpq.stream.edge_store import (
     resolve,
     resolve_with_streams,
 )
+from rpq.stream.outcomes import NEVER, OUTCOME_COUNT
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
-__all__ = ["ABSENT_DELETE", "DELETED", "INSERTED", "IRRELEVANT", "LATE", "REFRESHED", "Edges", "SnapshotGraph"]
+__all__ = ["Edges", "SnapshotGraph"]
 
 
 class SnapshotGraph:
@@ -75,14 +69,14 @@ class SnapshotGraph:
             bearing=np.zeros(0, np.int32),
             fields=np.zeros(FIELDS, np.int64),
         )
-        self.outcomes = np.zeros(OUTCOMES, np.int64)
+        self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
         self._patience = 4 * capacity  # new edges before it is worth looking for those that have gone
         self._resolve_one: Any = None
         self.horizons = Horizons(
             size=np.zeros(0, np.int64),
             slide=np.zeros(0, np.int64),
             member=np.zeros(0, np.uint8),
-            wanted=np.zeros(0, np.uint8),
+            is_read=np.zeros(0, np.uint8),
             horizon=np.zeros(0, np.int64),
             group=np.zeros(0, np.int32),
             lost=np.zeros(0, np.int64),
@@ -133,7 +127,7 @@ class SnapshotGraph:
         return len(self.edges.degree)
 
     @property
-    def held(self) -> int:
+    def edge_count(self) -> int:
         """The number of edges with an id: those in any window, and those that the next collection takes."""
         return int(self.edges.fields[COUNT] - self.edges.fields[FREE])
 
@@ -142,9 +136,9 @@ class SnapshotGraph:
         """The number of bytes held."""
         return sum(array.nbytes for array in self.edges) + self.counted.nbytes
 
-    def wanted(self, label: np.ndarray) -> np.ndarray:
-        """Return whether any query is interested in labels (uint8 a label id given)."""
-        return self.horizons.wanted[label]
+    def is_read(self, label: np.ndarray) -> np.ndarray:
+        """Return whether any query reads labels (uint8 a label id given)."""
+        return self.horizons.is_read[label]
 
     def live_edges(self) -> np.ndarray:
         """Return the ids of the edges in any window. O(ids)."""
@@ -186,16 +180,16 @@ class SnapshotGraph:
 
     def set_labels(self, labels: np.ndarray, read: np.ndarray) -> None:
         """Set over which windows label ids are `read`: (label, window), boolean. O(labels · windows)."""
-        held = len(self.horizons.wanted)
-        if len(labels) and (needed := int(labels.max()) + 1) > held:
-            more = max(needed - held, held, 16)
+        room = len(self.horizons.is_read)
+        if len(labels) and (needed := int(labels.max()) + 1) > room:
+            more = max(needed - room, room, 16)
             self.edges = self.edges._replace(bearing=np.concatenate([self.edges.bearing, np.zeros(more, np.int32)]))
             self.horizons = self.horizons._replace(
-                wanted=np.concatenate([self.horizons.wanted, np.zeros(more, np.uint8)]),
+                is_read=np.concatenate([self.horizons.is_read, np.zeros(more, np.uint8)]),
                 group=np.concatenate([self.horizons.group, np.zeros(more, np.int32)]),
                 lost=np.concatenate([self.horizons.lost, np.full(more, LONG_AGO, np.int64)]),
             )
-        self.horizons.wanted[labels] = read.any(axis=1)
+        self.horizons.is_read[labels] = read.any(axis=1)
         for label, row in zip(labels.tolist(), np.ascontiguousarray(read, np.uint8), strict=True):
             self.horizons.group[label] = self._group(row)
 
@@ -265,7 +259,7 @@ class SnapshotGraph:
         if vertices > len(edges.degree):
             more = max(vertices - len(edges.degree), len(edges.degree) // 2)
             edges = edges._replace(degree=np.concatenate([edges.degree, np.zeros(more, np.int32)]))
-        needed = self.held + tuples
+        needed = self.edge_count + tuples
         if needed > len(edges.source):
             more = max(needed - len(edges.source), len(edges.source) // 4)
             edges = edges._replace(
@@ -343,7 +337,7 @@ class SnapshotGraph:
     def wants_collection(self) -> bool:
         """Return whether so many edges came since the last collection that the next one is paid for."""
         fields = self.edges.fields
-        return bool(fields[NEW] > max(self.held // 2, self._patience))
+        return bool(fields[NEW] > max(self.edge_count // 2, self._patience))
 
     def collect(self) -> np.ndarray:
         """Release the ids of edges that have left, and return the vertices that no edge names any more."""
@@ -393,7 +387,7 @@ def _collect(edges, horizons):
         if edges.source[edge] < 0:
             continue
         label = edges.label[edge]
-        if edges.timestamp[edge] <= horizons.horizon[horizons.group[label]] and edges.held[edge] & HOLDERS == 0:
+        if not in_window(edges, horizons.horizon[horizons.group[label]], edge):
             horizons.lost[label] = max(horizons.lost[label], edges.timestamp[edge])
             if edges.held[edge] != 0:
                 edges.timestamp[edge] = LONG_AGO  # a static edge stays, without a window that holds it

@@ -169,8 +169,8 @@ class StreamTime:
             return replace(self, type=self._fine_enough(given), zoned=zoned)
         if self.zoned == zoned and (self.type == NUMBER or self._fine_enough(self.type, given) == self.type):
             return self
-        told = self.type if self.type == NUMBER else self._fine_enough(self.type, given)
-        return replace(self, type=told, zoned=zoned)
+        finer = self.type if self.type == NUMBER else self._fine_enough(self.type, given)
+        return replace(self, type=finer, zoned=zoned)
 
     def integers(self, moments: pa.Array) -> tuple[np.ndarray, int | None]:
         """Dates or times without nulls as integers of the stream, floored, and the first row of those that do not fit."""
@@ -234,11 +234,11 @@ class StreamTime:
             }
             kinds = {None: None, "number": NUMBER, "date": pa.date32()}
             is_time = described["kind"] == "time"
-            told = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
-            asked = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
-            known = cls(unit=described["unit"], type=told, zoned=described["zoned"]).with_queries(asked.values())
-            fits = all(known.resolve(query) == one for query, one in zip(asked.values(), running, strict=True))
-            fits &= windows.keys() <= asked.keys()
+            time_type = pa.timestamp(described["step"], described["zone"]) if is_time else kinds[described["kind"]]
+            original = {query.name: query.over(windows[query.name]) if query.name in windows else query for query in running}
+            known = cls(unit=described["unit"], type=time_type, zoned=described["zoned"]).with_queries(original.values())
+            fits = all(known.resolve(query) == one for query, one in zip(original.values(), running, strict=True))
+            fits &= windows.keys() <= original.keys()
             if is_time and described["zone"] is not None:
                 _see_that_it_exists(described["zone"])
         except (KeyError, TypeError, AttributeError, QueryError, InputError) as problem:
@@ -246,22 +246,22 @@ class StreamTime:
         zoned = {None: (None,), "number": (None, False, True), "date": (False,), "time": (described["zone"] is not None,)}
         if not fits or known.zoned not in zoned[described["kind"]]:
             raise ValueError("its times do not fit to its queries")
-        return known, asked
+        return known, original
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _fine_enough(self, told: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
-        """Return the type `told`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
-        if told == NUMBER:
-            return told
-        needed = _unit_of(told)
+    def _fine_enough(self, known: pa.DataType, given: pa.DataType | None = None) -> pa.DataType:
+        """Return the type `known`, or a finer one if a boundary of the slides, or times that are given as well, need it."""
+        if known == NUMBER:
+            return known
+        needed = _unit_of(known)
         if given is not None:
             needed = min(needed, max(_unit_of(given), NANOSECONDS[self.inner_unit]))
         if needed == _DAY and self.grain % _DAY == 0 and (given is None or pa.types.is_date(given)):
             return pa.date32()
         needed = min(needed, NANOSECONDS["s"])
         unit = next(unit for unit in TIME_UNITS if NANOSECONDS[unit] <= needed and self.grain % NANOSECONDS[unit] == 0)
-        return pa.timestamp(unit, told.tz if pa.types.is_timestamp(told) else None)
+        return pa.timestamp(unit, known.tz if pa.types.is_timestamp(known) else None)
 
     def _numbers_hint(self) -> str:
         return (

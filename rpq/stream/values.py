@@ -370,8 +370,8 @@ def _moments(good: list[_Moment], values: list[Any], misfit: Misfit | None) -> t
         return pa.array(numbers, pa.int32()).view(pa.date32()), misfit
     unit = next(unit for unit in ("s", "ms", "us", "ns") if NANOSECONDS[unit] == step)
     zone = good[0].zone
-    told = pa.timestamp(unit, None if zone is None else _name_of(zone, values[0]))
-    return pa.array(numbers, pa.int64()).view(told), misfit
+    time_type = pa.timestamp(unit, None if zone is None else _name_of(zone, values[0]))
+    return pa.array(numbers, pa.int64()).view(time_type), misfit
 
 
 def _name_of(zone: datetime.tzinfo, value: Any) -> str:

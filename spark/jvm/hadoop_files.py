@@ -127,7 +127,7 @@ PARTIAL = ".partial"
 def write_text(session: SparkSession, uri: str, text: str) -> None:
     """Write a small text file atomically, in place of an existing one.
 
-    On file systems that cannot replace a file, there is neither for a moment, and the new one has the ending `PARTIAL`.
+    On file systems that cannot replace a file, for a moment only the new file exists, with the ending `PARTIAL`.
     """
     files, path = _resolve(session, uri)
     partial = path.suffix(PARTIAL)

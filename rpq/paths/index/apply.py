@@ -11,11 +11,9 @@ from rpq.paths.index.delete import refill, report_lost, suspect_step, take_out
 from rpq.paths.index.expiry import cross, expire
 from rpq.paths.index.insert import fixpoint, raise_step
 from rpq.paths.index.layout import (
-    ABSENT,
     BASE,
     CEILING,
     CONFLICTED,
-    DELETED,
     DONE,
     EDGE_SLIDE,
     ENTERED,
@@ -25,12 +23,9 @@ from rpq.paths.index.layout import (
     EXPLICIT,
     HAS_TIME,
     IDLE,
-    INSERTED,
     INSERTING,
-    IRRELEVANT,
     JUDGED,
     JUDGING,
-    LATE,
     LOSING,
     LOW_HALF,
     NEED_CROSSING,
@@ -44,6 +39,7 @@ from rpq.paths.index.layout import (
     NEXT_PATH,
     NOW,
     OUT,
+    OUTCOMES,
     PATH_CAPACITY,
     PATH_END_CAPACITY,
     PATHS,
@@ -51,7 +47,6 @@ from rpq.paths.index.layout import (
     POINTER,
     QUIET,
     REFILLING,
-    REFRESHED,
     SIMPLE,
     SIZE,
     SLIDE,
@@ -67,6 +62,7 @@ from rpq.paths.index.layout import (
 from rpq.paths.index.rows import end_event
 from rpq.paths.index.witness import erase_loops, walk_back
 from rpq.paths.program import CLASSES
+from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, leaving_slide, outcome_of
 
 
 @njit(cache=True, nogil=True)
@@ -179,15 +175,16 @@ def raise_edge(index, u, v, forward, inverse, slide):
 def _begin_insert(index, chunk, i, u, v, forward, inverse):
     fields, settings, graph = index.state, index.settings, index.graph
     edge = np.int64(chunk.edge[i])
-    slide = -((-(chunk.timestamp[i] + settings[SIZE])) // settings[SLIDE])
-    if edge < 0 or slide <= fields[BASE] + fields[NOW]:
-        fields[LATE] += 1
-        return np.int64(DONE)
-    held = np.int64(graph.expiry[edge])
-    if held > settings[CEILING]:
-        inside = np.int64(graph.within[edge])
-        fields[REFRESHED if inside > fields[NOW] else INSERTED] += 1
-        graph.within[edge] = max(inside, slide - fields[BASE])
+    slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
+    is_late = edge < 0 or slide <= fields[BASE] + fields[NOW]
+    held = np.int64(0) if is_late else np.int64(graph.expiry[edge])
+    is_static = held > settings[CEILING]
+    inside = np.int64(graph.within[edge]) if is_static else held
+    outcome = outcome_of(False, inside > fields[NOW], is_late)
+    if is_late or is_static:
+        fields[OUTCOMES + outcome] += 1
+        if is_static:
+            graph.within[edge] = max(inside, slide - fields[BASE])
         return np.int64(DONE)
     if settings[JUDGED] and graph.linked[edge] and held <= fields[NOW]:
         # Among its fellows it is the youngest again, whether or not a sweep came first: searches follow this order.
@@ -196,12 +193,8 @@ def _begin_insert(index, chunk, i, u, v, forward, inverse):
         code = link(index, edge, u, v, forward, inverse)
         if code != DONE:
             return code
-    if held > fields[NOW]:
-        fields[REFRESHED] += 1
-        fields[ENTERED] = 0
-    else:
-        fields[INSERTED] += 1
-        fields[ENTERED] = 1
+    fields[OUTCOMES + outcome] += 1
+    fields[ENTERED] = 1 if outcome == INSERTED else 0
     slide -= fields[BASE]
     if slide > held:
         graph.expiry[edge] = slide
@@ -215,16 +208,16 @@ def _begin_delete(index, chunk, i, u, v, forward, inverse):
     fields, graph = index.state, index.graph
     edge = np.int64(chunk.edge[i])
     held = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
-    if held > index.settings[CEILING]:
-        fields[DELETED if np.int64(graph.within[edge]) > fields[NOW] else ABSENT] += 1
-        graph.within[edge] = 0
-        return np.int64(DONE)
-    if held <= fields[NOW]:
-        fields[ABSENT] += 1
-        return np.int64(DONE)
-    if not fields[SUPPORTS]:
+    is_static = held > index.settings[CEILING]
+    inside = np.int64(graph.within[edge]) if is_static else held
+    outcome = outcome_of(True, inside > fields[NOW], False)
+    if outcome == DELETED and not is_static and not fields[SUPPORTS]:
         return np.int64(NEED_SUPPORTS)
-    fields[DELETED] += 1
+    fields[OUTCOMES + outcome] += 1
+    if is_static:
+        graph.within[edge] = 0
+    if is_static or outcome == ABSENT:
+        return np.int64(DONE)
     graph.expiry[edge] = 0
     waiting = np.int64(0)
     if forward >= 0:
@@ -313,7 +306,7 @@ def apply_tuples(index, chunk, count):
             if code != DONE:
                 return code
             if not relevant:
-                fields[IRRELEVANT] += 1
+                fields[OUTCOMES + IRRELEVANT] += 1
                 fields[TUPLE] += 1
                 continue
             u = np.int64(chunk.source[i])

@@ -31,7 +31,7 @@ from rpq.paths.index.layout import (
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
 from rpq.results.delta import Delta, IdRows
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import Window
 
@@ -241,7 +241,7 @@ class DeltaIndex:
         if self.index.spent is not spent:
             self.index = self.index._replace(spent=spent)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
         self._begin_output()
         self.state[layout.TUPLE] = 0
@@ -264,11 +264,11 @@ class DeltaIndex:
     @property
     def has_rows(self) -> bool:
         """Whether `delta` is not empty."""
-        return bool(self.state[layout.EVENTS])
+        return bool(self._index.state[layout.EVENTS])
 
     def delta(self, *, before: int | None = None) -> PathDelta:
         """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
-        output, state = self.index.output, self.state
+        output, state = self._index.output, self._index.state
         events = int(state[layout.EVENTS])
         if before is not None:
             events = int(np.searchsorted(output.event_tuple[:events], 2 * before))

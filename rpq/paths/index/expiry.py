@@ -17,15 +17,14 @@ from rpq.paths.index.layout import (
     EVENTS,
     FREE_ROWS,
     FREE_SLOTS,
-    INSERTED,
     NEED_OUTPUT,
     NEXT_BOUNDARY,
     NOW,
     OUT,
     OUT_CAPACITY,
+    OUTCOMES,
     POINTER,
     RANGE,
-    REFRESHED,
     ROWS,
     SLIDE,
     SLOTS,
@@ -53,6 +52,7 @@ from rpq.paths.index.rows import (
     write_pairs,
 )
 from rpq.paths.program import CLASSES, STATES
+from rpq.stream.outcomes import INSERTED, REFRESHED
 
 SMALL = 1 << 16  # edges up to which a sweep costs next to nothing
 
@@ -78,7 +78,7 @@ def cross(index, slide):
 def _pays_to_sweep(index):
     """Return whether the index is small, or enough has come since the last sweep to pay for looking through all of it."""
     fields = index.state
-    came = fields[INSERTED] + fields[REFRESHED] - fields[SWEPT_TUPLES]
+    came = fields[OUTCOMES + INSERTED] + fields[OUTCOMES + REFRESHED] - fields[SWEPT_TUPLES]
     return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
 
 
@@ -121,7 +121,7 @@ def sweep(index):
             graph.expiry[edge] = 0
     _sweep_slots(index)
     index.state[SWEPT] = index.state[BASE] + index.state[NOW]
-    index.state[SWEPT_TUPLES] = index.state[INSERTED] + index.state[REFRESHED]
+    index.state[SWEPT_TUPLES] = index.state[OUTCOMES + INSERTED] + index.state[OUTCOMES + REFRESHED]
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,6 @@ one window (`numbers_of`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,12 +24,11 @@ from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
 from rpq.results.delta import ends_after_filter
 from rpq.results.weighted_rows import WeightedRows
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.outcomes import NEVER, NOT_HELD, leaving_slide, outcome_of
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
-_ABSENT = int(np.iinfo(np.int64).min)
-_NEVER = int(np.iinfo(np.int64).max)
 _NOTHING = Window(size=1, slide=1)
 """Over the number 0 alone: it holds what has it."""
 
@@ -40,8 +38,7 @@ _STEP = 1  # 0: the window is unbounded
 _NUMBER = 2  # of the last insert
 _TIME = 3  # the stream time
 _OWN_LABELS = 4  # 0: `numbered` says which labels are numbered; 1: those of the expression are
-_VERDICTS = 5  # inserted, refreshed; the last
-_VERDICT_FIELDS = np.array([layout.INSERTED, layout.REFRESHED])
+_OUTCOMES = 5  # inserts with the outcomes INSERTED and REFRESHED; the last
 
 
 class _Numbering(NamedTuple):
@@ -83,9 +80,9 @@ class NumberedIndex(DeltaIndex):
         self._counts = counts
         self._is_silent = counts and not explicit
         self._numbering = _Numbering(
-            leaves=np.full(0, _ABSENT, np.int64),
+            leaves=np.full(0, NOT_HELD, np.int64),
             numbered=np.zeros(0, np.uint8),
-            progress=np.array([numbers.size, numbers.slide if counts else 0, 0, _ABSENT, 1, 0, 0], np.int64),
+            progress=np.array([numbers.size, numbers.slide if counts else 0, 0, NOT_HELD, 1, 0, 0], np.int64),
         )
         self._numbering_view: Any = view(self._numbering)
         self._times = np.zeros(0, np.int64)  # of each tuple of the chunk, the stream time with it
@@ -112,7 +109,7 @@ class NumberedIndex(DeltaIndex):
     @property
     def current(self) -> int:
         """The slide up to which edges have left the window, in numbers."""
-        return self.number // self.window.slide if self._counts else _ABSENT
+        return self.number // self.window.slide if self._counts else NOT_HELD
 
     def count_from(self, number: int) -> None:
         """Set the number of the insert to go on from; the index is empty."""
@@ -132,10 +129,10 @@ class NumberedIndex(DeltaIndex):
         super().make_room(vertices, edges, is_root, is_target)
         held = self._numbering.leaves
         if (more := edges - len(held)) > 0:
-            self._numbering = self._numbering._replace(leaves=np.concatenate([held, np.full(more, _ABSENT, np.int64)]))
+            self._numbering = self._numbering._replace(leaves=np.concatenate([held, np.full(more, NOT_HELD, np.int64)]))
             self._numbering_view = view(self._numbering)
 
-    def apply(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
         count = len(chunk.timestamp)
         if self._single is not None and self._single[0] is chunk:
@@ -152,12 +149,7 @@ class NumberedIndex(DeltaIndex):
         self._call(*arguments)
         super().apply(numbered, numbered_view, edges)
         # An insert that comes to an edge which it would evict refreshes it.
-        self.set_verdicts(self._numbering.progress[_VERDICTS:])
-
-    def set_verdicts(self, counts: Sequence[int] | np.ndarray) -> None:
-        """Set the numbers of inserts of new edges and of edges that were there."""
-        self._numbering.progress[_VERDICTS:] = counts
-        self.state[_VERDICT_FIELDS] = counts
+        self.state[layout.OUTCOMES : layout.OUTCOMES + 2] = self._numbering.progress[_OUTCOMES:]
 
     def advance(self, time: int) -> PathDelta:
         """Move the stream time without a tuple: nothing leaves."""
@@ -174,7 +166,7 @@ class NumberedIndex(DeltaIndex):
         is_inside = is_read & (mine > self.current)
         self._numbering.leaves[chunk.edge[is_inside]] = mine[is_inside]
         self._times = np.zeros(0, np.int64)
-        inner = mine if self._counts else np.where(mine == _NEVER, 1, 0)
+        inner = mine if self._counts else np.where(mine == NEVER, 1, 0)
         return super().load(chunk, inner, quiet=quiet)
 
     def slides(self, edges: np.ndarray) -> np.ndarray:
@@ -299,13 +291,13 @@ def _number(index, chunk, numbered, numbering, times, count):
             edge = np.int64(chunk.edge[i])
             if chunk.delete[i] != 0:
                 if edge >= 0 and is_read:
-                    leaves[edge] = _ABSENT
+                    leaves[edge] = NOT_HELD
             else:
-                current = number // step if step > 0 else np.int64(_ABSENT)
+                current = number // step if step > 0 else np.int64(NOT_HELD)
                 number += 1 if step > 0 else 0
                 if is_read:
-                    progress[_VERDICTS + (1 if leaves[edge] > current else 0)] += 1
-                    leaves[edge] = (number + size - 1) // step + 1 if step > 0 else np.int64(_NEVER)
+                    progress[_OUTCOMES + outcome_of(False, leaves[edge] > current, False)] += 1
+                    leaves[edge] = leaving_slide(number, size, step) if step > 0 else np.int64(NEVER)
         numbered.timestamp[i] = number
     progress[_NUMBER] = number
     progress[_TIME] = time

@@ -24,8 +24,8 @@ from rpq.files.json_values import Damage
 from rpq.paths.index import layout
 from rpq.paths.index.delta_index import PathDelta
 from rpq.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.paths.path_trees import words_of
 from rpq.paths.program import Compiled
-from rpq.paths.sharing import words_of
 from rpq.paths.simple.simple_judge import judge_for
 from rpq.patterns.relations.constants import Constants
 from rpq.patterns.relations.relation import RelationStore, neighbours
