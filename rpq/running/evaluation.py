@@ -21,7 +21,8 @@ from rpq.queries.protocol import Question, Resources, RowGuard, RunningQuery, Wo
 from rpq.queries.query import Vertex
 from rpq.results.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, apart, net_rows_of_events, without_boundaries
+from rpq.results.delta import Delta, apart, without_boundaries
+from rpq.results.weighted_rows import net_delta
 from rpq.running.intake import Intake, IntakeChunk
 from rpq.running.limits import Excess, MemoryGuard, find_excess
 from rpq.running.retention import WindowContents
@@ -204,7 +205,7 @@ class Evaluation:
         found = []
         queries = self.running.by_number
         for number, delta in apart(deltas):
-            net = delta if first is None or queries[number].nets_events else net_rows_of_events(delta, first)
+            net = delta if first is None or queries[number].nets_events else net_delta(delta, first)
             net = net if times is None else without_boundaries(net, times)
             self.running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))
