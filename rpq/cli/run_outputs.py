@@ -12,8 +12,11 @@ import pyarrow as pa
 
 from rpq.cli.options import output_key
 from rpq.cli.outputs.formats import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
-from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, open_sink
+from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
+from rpq.kafka.from_topics import UPSERT_NEEDS_EXPLICIT
+from rpq.kafka.row_outputs import Destination, RowMessages
+from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.queries.query_file import QueryEntry
 from rpq.results.typed_columns import without_terms
 
@@ -248,3 +251,24 @@ def _allow_open_files(count: int) -> None:
             "let queries share outputs, their rows have a column query"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages | None:
+    """Return the conversion of rows to messages; None if rows go to files, or nowhere.  Raises errors of click."""
+    settings = request.settings
+    if settings.upsert and any(query.semantics != "explicit" for query in queries):
+        raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
+    if not any(map(is_topic, output_names(request))):
+        return None
+    outputs = (
+        {entry.name: entry.output for entry in request.entries} if request.entries else {queries[0].name: settings.output}
+    )
+    with_query = bool(request.entries)
+    destinations = {
+        query.name: Destination(
+            topic=one_topic(output), columns=columns_of(query.columns, witness=settings.witness, with_query=with_query)
+        )
+        for query in queries
+        if (output := outputs[query.name]) is not None
+    }
+    return RowMessages(destinations=destinations, upsert=settings.upsert)

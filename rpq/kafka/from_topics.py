@@ -13,10 +13,12 @@ from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.row_outputs import Destination, RowMessages, TopicOutputs
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
-from rpq.kafka.topic_run import CHECKPOINT_SECONDS, TopicRun
+from rpq.kafka.topic_run import CHECKPOINT_SECONDS, POSITION, TopicRun
+from rpq.kafka.topic_source import TopicSource
 from rpq.queries.protocol import MOST_ROWS
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.where import parse_where
+from rpq.run.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -98,7 +100,7 @@ def run_topics(
         "max_ahead": max_ahead,
     }
     clients = ClientSettings(cluster.brokers, given)
-    run = TopicRun(
+    source = TopicSource(
         TopicInput(
             brokers=cluster.brokers,
             topics=streams,
@@ -107,8 +109,18 @@ def run_topics(
             max_delay=max_delay,
             on_error="skip" if letters else on_error,
             until_end=until_end,
-            limit=limit,
         ),
+        clients,
+        check=check,
+    )
+    identity = {
+        "queries": [repr(query) for query in queries],
+        "input": sorted(streams),
+        "output": sorted(topics_in(one).identity for one in outputs.values()),
+        "columns": [columns, label, where, time_unit, upsert, *([] if max_ahead is None else [str(max_ahead)])],
+    }
+    run = TopicRun(
+        source,
         TopicOutputs(
             RowMessages(destinations=destinations, upsert=upsert),
             settings=clients,
@@ -116,18 +128,18 @@ def run_topics(
             dead_letters=one_topic(on_error) if letters else None,
             check=check,
         ),
-        settings=clients,
-        make_engine=lambda integers: Engine(*queries, **of_engine),
-        restore=lambda path: Engine.restore(path, **of_engine),
-        checkpoint=None if checkpoint is None else os.fspath(checkpoint),
+        make_engine=lambda: Engine(*queries, **of_engine),
+        limit=limit,
+        checkpoint=None
+        if checkpoint is None
+        else Checkpoint(
+            os.fspath(checkpoint),
+            POSITION,
+            identity=identity,
+            differences=_differences,
+            restore=lambda path: Engine.restore(path, **of_engine),
+        ),
         checkpoint_seconds=checkpoint_seconds,
-        identity={
-            "queries": [repr(query) for query in queries],
-            "input": sorted(streams),
-            "output": sorted(topics_in(one).identity for one in outputs.values()),
-            "columns": [columns, label, where, time_unit, upsert, *([] if max_ahead is None else [str(max_ahead)])],
-        },
-        differences=_differences,
         check=check,
     )
     return run.figures(run.execute())

@@ -7,29 +7,22 @@ is written more rarely, after a commit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from rpq.files.json_values import JsonValue
-from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, log_event, log_warning
+from rpq.kafka.client import KafkaError, KafkaUsageError, log_event, log_warning
 from rpq.kafka.message_reader import BadMessage
 from rpq.kafka.partition_merge import Place
 from rpq.kafka.row_outputs import TopicOutputs
-from rpq.kafka.topic_reader import TopicFigures, TopicInput
+from rpq.kafka.topic_reader import TopicFigures
 from rpq.kafka.topic_source import Journal, TopicPosition, TopicSource, rounds_between
-from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
-from rpq.run.loop import Rejected, Run, Sink, SliceSize
+from rpq.run.checkpoint import AnotherRunError, CheckpointError, CheckpointLock, Position, PositionFormat
+from rpq.run.loop import Rejected, Run
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
     from rpq.results.changes import SetAside
 
 CHECKPOINT_SECONDS = 30.0
-
-ROUND_SECONDS, ROUND_ROWS, MOST_ROUND = 0.25, 1 << 18, 100_000
-"""The targets for the time of a round and for the number of its rows, and the largest number of its tuples."""
 
 
 def _encoded(position: Position) -> dict[str, Any]:
@@ -74,50 +67,12 @@ POSITION = PositionFormat(
 
 
 class TopicRun(Run):
-    """A run over topics that is set up; `execute` drives it to its end, with `until_end` to the end of the topics.
-
-    `make_engine` makes the engine of a new run, over integers or texts as vertices; `restore` that of a checkpoint.
-    """
+    """A run from a `TopicSource`; `execute` drives it to its end, with `until_end` to the end of the topics."""
 
     source: TopicSource
+    slice_rows, slice_seconds, most_tuples = 1 << 18, 0.25, 100_000
     # After an error of Kafka nothing can be committed.
     unfinished = (KafkaError, OSError)
-
-    def __init__(
-        self,
-        topics: TopicInput,
-        sink: Sink,
-        *,
-        settings: ClientSettings,
-        make_engine: Callable[[bool], Engine],
-        restore: Callable[[str], Engine],
-        checkpoint: str | None = None,
-        checkpoint_seconds: float = CHECKPOINT_SECONDS,
-        identity: Mapping[str, Any],
-        differences: Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]],
-        names_queries: bool = True,
-        started: float | None = None,
-        check: Callable[[], None] = lambda: None,
-        watch: Callable[[pa.RecordBatch], None] = lambda columns: None,
-        tick: Callable[[TopicRun], None] = lambda run: None,
-    ) -> None:
-        source = TopicSource(topics, settings, check=check, watch=watch)
-        super().__init__(
-            source,
-            sink,
-            make_engine=lambda: make_engine(source.integers),
-            size=SliceSize(rows=ROUND_ROWS, seconds=ROUND_SECONDS, most=MOST_ROUND),
-            stops=topics.on_error == "stop",
-            names_queries=names_queries,
-            limit=topics.limit,
-            checkpoint=None
-            if checkpoint is None
-            else Checkpoint(checkpoint, POSITION, identity=identity, differences=differences, restore=restore),
-            checkpoint_seconds=checkpoint_seconds,
-            started=started,
-            check=check,
-            tick=lambda: tick(self),
-        )
 
     def execute(self) -> str:
         """Execute the run as `Run.execute` does; raises `KafkaError` also for a checkpoint that cannot be resumed."""

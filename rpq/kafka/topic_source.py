@@ -69,7 +69,8 @@ class TopicSource:
         self.round = 0
         self.ends: dict[Place, int] = {}
         self.fronts: dict[Place, int] = {}
-        self.is_quiet = False
+        self.is_quiet = self.has_events = False
+        self.stops = topics.on_error == "stop"
         self.journal: Journal | None = None
         self._settings = settings
         self._check = check
@@ -165,8 +166,7 @@ class TopicSource:
 
     def _ready(self, most: Callable[[], int]) -> Iterator[MergedTuples]:
         """Yield the slices that can be released."""
-        stops = self.topics.on_error == "stop"
-        while (count := most()) > 0 and (released := self.merge.ready(count, stop_at_bad=stops)) is not None:
+        while (count := most()) > 0 and (released := self.merge.ready(count, stop_at_bad=self.stops)) is not None:
             if released.columns is not None:
                 self._watch(released.columns)
             yield released

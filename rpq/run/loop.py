@@ -146,6 +146,14 @@ class Source(Protocol):
     is_quiet: bool
     """Whether nothing has arrived since the last time that `slices` yielded None."""
 
+    @property
+    def stops(self) -> bool:
+        """Whether a tuple that is rejected ends the run; otherwise it is left out."""
+
+    @property
+    def has_events(self) -> bool:
+        """Whether tuples come in events, each of which is accepted or rejected as a whole."""
+
     def begin(self, position: Any) -> None:
         """Open the source at the position of a checkpoint, or at its beginning if that is None."""
 
@@ -193,10 +201,16 @@ class Sink(Protocol):
 class Run:
     """A run that is set up; `execute` drives it from its position to the end of the source.
 
-    `engine` and `position` are those of a checkpoint, or None; `make_engine` makes an engine at the first tuple.  With
-    `stops` a tuple that is rejected ends the run, otherwise it is left out.  `checkpoint_seconds` is the least time between
-    two checkpoints.  After each slice `tick` is called, and `check`, which raises an exception if the run must end.
+    `engine` and `position` are those of a checkpoint, or None; `make_engine` makes an engine at the first tuple.
+    `checkpoint_seconds` is the least time between two checkpoints.  After each slice `tick` is called, and `check`, which
+    raises an exception if the run must end.
     """
+
+    slice_rows, slice_seconds = 1 << 20, 0.5
+    """The targets for the rows of a slice, which are all in memory at once, and for its time, for which a signal waits."""
+
+    most_tuples: int | None = None
+    """The largest number of tuples in a slice."""
 
     unfinished: tuple[type[BaseException], ...] = (OSError, WhereError, KeyboardInterrupt)
     """The errors after which nothing more is committed or saved."""
@@ -208,9 +222,6 @@ class Run:
         *,
         make_engine: Callable[[], Engine],
         engine: Engine | None = None,
-        size: SliceSize,
-        stops: bool,
-        has_events: bool = False,
         names_queries: bool = True,
         limit: int | None = None,
         checkpoint: Checkpoint | None = None,
@@ -233,8 +244,8 @@ class Run:
         """The time from the first slice to the last commit; 0 if the run failed."""
         self._started = time.monotonic() if started is None else started
         self._make_engine = make_engine
-        self._size = size
-        self._stops, self._has_events, self._names_queries = stops, has_events, names_queries
+        self._size = SliceSize(rows=self.slice_rows, seconds=self.slice_seconds, most=self.most_tuples)
+        self._names_queries = names_queries
         self._limit = limit
         self._checkpoint_seconds = checkpoint_seconds
         self._check, self._tick = check, tick
@@ -306,7 +317,7 @@ class Run:
         began = time.monotonic()
         rows, until, stop = self._push_tuples(part, again=again) if part.columns is not None else (0, None, None)
         for bad in part.bad:
-            if self._stops and not again:
+            if self.source.stops and not again:
                 if stop is None:
                     until = 0 if part.columns is None else part.columns.num_rows
                     stop = InputError(f"{bad.place}: {bad.reason}")
@@ -330,7 +341,7 @@ class Run:
         push = partial(self.engine.push, collect=not again and self.sink.has_destination)
         assert part.columns is not None
         rows, rejected = 0, self.rejected
-        for pushed in push_accepted(push, part.columns, has_events=self._has_events):
+        for pushed in push_accepted(push, part.columns, has_events=self.source.has_events):
             error = pushed.error
             if self.sink.is_transactional and isinstance(error, (LimitError, ConflictBudgetError)):
                 # The rows of an incomplete slice are not final; those of the slices before it are.
@@ -346,7 +357,7 @@ class Run:
             if row is None or row >= part.columns.num_rows:
                 raise error
             reason = str(error).removeprefix(f"row {error.row}: ")
-            if not isinstance(error, InputError) or (self._stops and not again):
+            if not isinstance(error, InputError) or (self.source.stops and not again):
                 bad = part.rejected(row, reason)
                 error.args = (f"{bad.place}: {bad.reason}",)
                 if not isinstance(error, InputError):

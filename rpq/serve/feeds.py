@@ -20,9 +20,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET
 
-from rpq.cli.inputs import RunInput, are_regular
+from rpq.cli.inputs import RunInput, are_regular, topic_input_of
 from rpq.cli.request import RunSettings
-from rpq.cli.topic_execution import topic_input_of
 from rpq.errors import InputError, RpqError
 from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
 from rpq.kafka.message_reader import MessageReader
