@@ -212,35 +212,32 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         queries = request.queries(unit=unit, integers=True)
     compile_seconds = _compile(settings, queries, integers=opened.integers)
     checkpoint = _checkpoint(settings, POSITION, engines, identity)
-    try:
-        saved = None if checkpoint is None else checkpoint.read()
-        engine, position = saved or (engines.make(queries), None)
-    except AnotherRunError as error:
-        raise click.UsageError(str(error)) from error
-    except RpqError as error:
-        raise click.ClickException(str(error)) from error
-    source = FileSource(opened, settings, queries=engine.queries, deletions=_deletions(settings, queries))
+    source = FileSource(opened, settings, queries=queries, deletions=_deletions(settings, queries))
     # Where the input may have no end, or the run can be resumed, rows are written in place.
     grows = settings.checkpoint is not None or not are_regular(settings.inputs)
-    surroundings = ExitStack()
-    progress = _progress(request)
-    surroundings.callback(progress.close)
-    surroundings.enter_context(interrupts)
     run = Run(
         source,
         FileOutputs(request, queries, grows=grows),
-        make_engine=lambda: engine,
-        engine=engine,
-        position=position,
+        make_engine=lambda: engines.make(queries),
         names_queries=settings.queries_file is not None,
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
         tick=lambda: progress.update(
-            engine,
+            run.engine,
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
         ),
     )
+    try:
+        run.restore()
+    except AnotherRunError as error:
+        raise click.UsageError(str(error)) from error
+    except RpqError as error:
+        raise click.ClickException(str(error)) from error
+    surroundings = ExitStack()
+    progress = _progress(request)
+    surroundings.callback(progress.close)
+    surroundings.enter_context(interrupts)
     return CommandRun(
         run=run,
         surroundings=surroundings,

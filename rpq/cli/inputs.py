@@ -34,6 +34,7 @@ from rpq.readers.column_names import did_you_mean
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
 from rpq.run.checkpoint import AnotherRunError
+from rpq.run.loop import Source
 from rpq.stream.event_grouping import end_of_event, first_of_events
 
 if TYPE_CHECKING:
@@ -387,13 +388,11 @@ class RejectedRow(NamedTuple):
     reason: str
 
 
-class FileSource:
+class FileSource(Source):
     """The source of a run over files.  Its position is the number of `tuples` consumed, and the last of them.
 
     No event is divided between slices.  `deletions` adds deletes to the tuples.
     """
-
-    is_quiet = False
 
     def __init__(
         self,

@@ -82,10 +82,10 @@ class ProgressLine:
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
             self._live.start()
 
-    def update(self, engine: Engine, reading: Callable[[], InputProgress]) -> None:
+    def update(self, engine: Engine | None, reading: Callable[[], InputProgress]) -> None:
         """Show the progress of the run, unless it was shown less than `REFRESH_SECONDS` ago."""
         now = time.perf_counter()
-        if self._live is None or now < self._next:
+        if self._live is None or engine is None or now < self._next:
             return
         self._next = now + REFRESH_SECONDS
         figures, read = engine.statistics(), reading()

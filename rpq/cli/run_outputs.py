@@ -14,11 +14,12 @@ from rpq.cli.options import output_key
 from rpq.cli.outputs.formats import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
-from rpq.kafka.from_topics import UPSERT_NEEDS_EXPLICIT
 from rpq.kafka.row_outputs import Destination, RowMessages
 from rpq.kafka.topic_names import is_topic, one_topic
+from rpq.kafka.topic_run import UPSERT_NEEDS_EXPLICIT
 from rpq.queries.query_file import QueryEntry
 from rpq.results.typed_columns import without_terms
+from rpq.run.loop import Sink as RunSink
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -63,13 +64,11 @@ class QueryOutputs:
         return {key: sink.commit() for key, sink in self._sinks.items()}
 
 
-class FileOutputs:
+class FileOutputs(RunSink):
     """The sink of a run that writes rows and late tuples to files, each only if it was requested; `begin` opens them.
 
     Those that grow (`grows`) are written in place, as `open_sink` describes.
     """
-
-    is_transactional = False
 
     def __init__(self, request: RunRequest, queries: Sequence[Query], *, grows: bool) -> None:
         self._request, self._queries, self._grows = request, queries, grows
@@ -95,13 +94,6 @@ class FileOutputs:
         if self._rows is not None and len(changes):
             for rows in changes.tables(witness=self._request.settings.witness, terms=self._rows.wants_terms):
                 self._rows.write(rows)
-
-    def is_due(self, *, quiet: bool) -> bool:
-        """Return True: rows are final when they are written."""
-        return True
-
-    def commit(self) -> None:
-        """Do nothing: rows are final when they are written."""
 
     def position(self) -> dict[str, Any]:
         """Put everything on disk, and return the positions: of rows by name where there are several, and of late tuples."""

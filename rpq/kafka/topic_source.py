@@ -23,6 +23,7 @@ from rpq.kafka.client import ClientSettings, KafkaError, log_event
 from rpq.kafka.message_reader import MessageReader
 from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput, TopicReader
+from rpq.run.loop import Source
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -49,12 +50,14 @@ class TopicPosition:
     layouts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class TopicSource:
+class TopicSource(Source):
     """Topics as a stream of tuples, in the order of (timestamp, topic, partition, offset); `begin` opens them.
 
     `check` raises if the run must end; `watch` is called with all tuples.  The slices that are passed are rounds, each with
     a number; they are written to the `journal`, if there is one.
     """
+
+    has_types = False
 
     def __init__(
         self,
@@ -69,7 +72,6 @@ class TopicSource:
         self.round = 0
         self.ends: dict[Place, int] = {}
         self.fronts: dict[Place, int] = {}
-        self.is_quiet = self.has_events = False
         self.stops = topics.on_error == "stop"
         self.journal: Journal | None = None
         self._settings = settings
