@@ -149,17 +149,6 @@ class TopicRun(Run):
         super()._on_set_aside(message, report)
         log_warning(message, time=report.timestamp)
 
-    # --- figures ---------------------------------------------------------------------------------------------
-
-    @property
-    def checkpoint_age(self) -> float | None:
-        """Seconds since the checkpoint was written; None without one."""
-        return None if self.checkpoint is None else self.checkpoint.age
-
-    def lag(self) -> dict[Place, int]:
-        """Return how many messages of each partition are not in the engine yet, as far as the broker has reported."""
-        return self.source.lag()
-
     def figures(self, ended: str) -> TopicFigures:
         """Return the counts of the run."""
         reader = self.source.reader if self.has_begun else None
