@@ -22,11 +22,10 @@ import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
-from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input
+from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, topics_and_clients
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
-from rpq.cli.topic_execution import topics_and_clients
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
