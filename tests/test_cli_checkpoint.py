@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpq.cli import execution, main
+from rpq.cli import main
 from rpq.run import loop
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
@@ -143,7 +143,7 @@ def small_steps(monkeypatch):
     """Checkpoints as often as they may be, slices of a few tuples."""
     monkeypatch.setattr(loop, "CHECKPOINT_SHARE", 1.0)
     monkeypatch.setattr(loop, "FIRST_SLICE", 16)
-    monkeypatch.setattr(execution, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(loop.Run, "slice_seconds", 0.0)
     monkeypatch.setattr(loop, "LEAST_SLICE", 16)
 
 

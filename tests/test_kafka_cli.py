@@ -215,8 +215,8 @@ def test_metrics_are_those_of_a_run_when_they_were_taken() -> None:
     engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2)])
     counted = SimpleNamespace(messages=3, rejected=1, filtered=0, rows_sent=2, rounds=1)
     run = SimpleNamespace(
-        reader=object(), engine=engine, figures=lambda ended: counted, lag=lambda: {Place("edges", 1): 5},
-        latency=LatencyCounts(), checkpoint_age=None,
+        source=SimpleNamespace(lag=lambda: {Place("edges", 1): 5}), engine=engine, figures=lambda ended: counted,
+        latency=LatencyCounts(), checkpoint=None,
     )  # fmt: skip
     metrics = RunMetrics("127.0.0.1:0", memory=lambda: 7)
 

@@ -27,12 +27,15 @@ from rpq.serve import storage as saving
 from rpq.serve.engine_thread import Call
 from rpq.serve.requests import QueryDefaults, StorageUnavailable
 from rpq.serve.service import Push
-from rpq.serve.storage import EngineOptions, Loaded, ServedState, Storage
-from rpq.serve.tuple_journal import (
+from rpq.serve.storage import (
     KIND,
+    EngineOptions,
     JournalContent,
     JournalError,
     JournalName,
+    Loaded,
+    ServedState,
+    Storage,
     TupleJournal,
     journal_in,
     read_tuple_journal,
@@ -449,7 +452,7 @@ class Disk:
 
         monkeypatch.setattr(record_log, "write_through", write_through)
         monkeypatch.setattr(saving, "write_served_state", write_served_state)
-        monkeypatch.setattr("rpq.serve.tuple_journal.read_log", read_log)
+        monkeypatch.setattr("rpq.serve.storage.read_log", read_log)
         monkeypatch.setattr(saving, "FIRST_RETRY", 0.05)
         monkeypatch.setattr(saving, "WRITE_RETRY", 0.0)
         self.told: list[str] = []
@@ -642,13 +645,13 @@ FAULTS = {
     "in a push": lambda served: ("rpq.engine.Engine.push", bang),
     "in a push, an exception": lambda served: ("rpq.engine.Engine.push", raising(ZeroDivisionError("bang"))),
     "in a call": lambda served: ("rpq.engine.Engine.register", bang),
-    "in the journal": lambda served: ("rpq.serve.tuple_journal.TupleJournal.write_tuples", bang),
+    "in the journal": lambda served: ("rpq.serve.storage.TupleJournal.write_tuples", bang),
     "in the journal, an exception": lambda served: (
-        "rpq.serve.tuple_journal.TupleJournal.write_tuples",
+        "rpq.serve.storage.TupleJournal.write_tuples",
         raising(pa.ArrowInvalid("bang")),
     ),
-    "as a query is written down": lambda served: ("rpq.serve.tuple_journal.TupleJournal.write_done", bang),
-    "on disk": lambda served: ("rpq.serve.tuple_journal.TupleJournal.synchronise", bang),
+    "as a query is written down": lambda served: ("rpq.serve.storage.TupleJournal.write_done", bang),
+    "on disk": lambda served: ("rpq.serve.storage.TupleJournal.synchronise", bang),
     "as changes are published": lambda served: ("rpq.serve.service.Published", bang),
     "as changes are told": lambda served: ("rpq.serve.changes.ChangeHub.publish", raising(KeyError("bang"))),
     "as it is acknowledged": lambda served: ("rpq.serve.service.Service._acknowledge", bang),

@@ -1,7 +1,7 @@
 """The command `rpq`; `main` is the entry point of the console script.
 
 `group` finds commands by name; `run`, `explain` and `warm_up` are the built-in ones, and `options` has the options that
-commands share.  A run is a `request`, checked by `validation`, and executed by `execution` (files) or `topic_execution`
+commands share.  A run is a `request`, checked by `validation`, and executed by `execution`, over files or topics
 (Kafka) with `inputs`, `run_outputs` and `outputs`, `checkpoint`, and `reporting`.
 
 The package may import everything but `rpq.serve`, `rpq.workloads` and `rpq.spark`.  Importing it loads click and nothing

@@ -1,7 +1,6 @@
 """A run of the command, from its options to its exit status.
 
-`execute` sets up a run of `rpq.run` over files, or with `rpq.cli.topic_execution` one over topics; conducts it to its end,
-whatever ends it; and reports it.
+`execute` sets up a run of `rpq.run` over files or over topics, conducts it to its end, whatever ends it, and reports it.
 """
 
 from __future__ import annotations
@@ -22,38 +21,42 @@ import click
 import rpq
 from rpq import __version__
 from rpq.cli.checkpoint import POSITION, differences, identity_of
-from rpq.cli.inputs import FileSource, Interrupted, Interrupts, LabelMonitor, are_regular, load_static, open_input
+from rpq.cli.inputs import (
+    FileSource,
+    Interrupted,
+    Interrupts,
+    LabelMonitor,
+    are_regular,
+    load_static,
+    open_input,
+    topics_and_clients,
+)
 from rpq.cli.reporting import (
     InputProgress,
     ProgressLine,
     compile_kernels,
     figures_of_engine,
     figures_of_queries,
+    log_to_stderr,
     pattern_explanations,
     query_warnings,
     report_run,
 )
 from rpq.cli.request import RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
-from rpq.cli.run_outputs import FileOutputs, output_names
+from rpq.cli.run_outputs import FileOutputs, output_names, row_messages
 from rpq.cli.validation import check_request
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.readers.deletions import Deletions
 from rpq.readers.where import WhereError
-from rpq.run.checkpoint import AnotherRunError, Checkpoint
-from rpq.run.loop import Run, SliceSize
+from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
+from rpq.run.loop import Run
 from rpq.running.limits import peak_memory_bytes
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
-
-SLICE_ROWS = 1 << 20
-"""The target for the rows produced by a slice of input: all of them are in memory at once."""
-
-SLICE_SECONDS = 0.5
-"""The target for the time of a slice of input: Ctrl-C and progress wait for so long."""
 
 
 @dataclass(kw_only=True)
@@ -91,16 +94,6 @@ class CommandRun:
         """Record the error that ended the run; only the first one is kept."""
         self.ended, self.error = "error", self.error or str(error)
         self.exit_code = 1
-
-    @property
-    def set_aside(self) -> list[str]:
-        """The first messages about roots that were set aside."""
-        return self.run.set_aside
-
-    @property
-    def rejections(self) -> list[str]:
-        """The first messages about rejected lines and tuples."""
-        return [*self.messages()[0], *self.run.rejections]
 
 
 @dataclass(kw_only=True)
@@ -166,9 +159,15 @@ def _conduct(request: RunRequest, conducted: CommandRun, interrupts: Interrupts)
             raise click.ClickException(str(error)) from error
     if conducted.is_output_gone or conducted.error is not None:
         _discard_standard_output()
-    figures = _figures(request, conducted)
-    warnings = [*query_warnings(conducted.queries, settings), *conducted.messages()[1]]
-    report_run(conducted, figures, settings, warnings=[*warnings, *conducted.engines.labels.warnings()])
+    rejections, warnings = conducted.messages()
+    report_run(
+        _figures(request, conducted),
+        settings,
+        warnings=[*query_warnings(conducted.queries, settings), *warnings, *conducted.engines.labels.warnings()],
+        rejections=[*rejections, *conducted.run.rejections],
+        set_aside=conducted.run.set_aside,
+        error=conducted.error,
+    )
     return conducted.exit_code
 
 
@@ -212,50 +211,33 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     if opened.integers:
         queries = request.queries(unit=unit, integers=True)
     compile_seconds = _compile(settings, queries, integers=opened.integers)
-    checkpoint = None
-    if settings.checkpoint is not None:
-        unlike = partial(differences, unit=unit)
-        checkpoint = Checkpoint(
-            settings.checkpoint, POSITION, identity=identity, differences=unlike, restore=engines.restore
-        )
-    try:
-        saved = None if checkpoint is None else checkpoint.read()
-        engine, position = saved or (engines.make(queries), None)
-    except AnotherRunError as error:
-        raise click.UsageError(str(error)) from error
-    except RpqError as error:
-        raise click.ClickException(str(error)) from error
-    source = FileSource(
-        opened,
-        queries=engine.queries,
-        has_events=settings.events is not None,
-        deletions=_deletions(settings, queries),
-        checkpoint=settings.checkpoint,
-    )
+    checkpoint = _checkpoint(settings, POSITION, engines, identity)
+    source = FileSource(opened, settings, queries=queries, deletions=_deletions(settings, queries))
     # Where the input may have no end, or the run can be resumed, rows are written in place.
     grows = settings.checkpoint is not None or not are_regular(settings.inputs)
-    surroundings = ExitStack()
-    progress = _progress(request)
-    surroundings.callback(progress.close)
-    surroundings.enter_context(interrupts)
     run = Run(
         source,
         FileOutputs(request, queries, grows=grows),
-        make_engine=lambda: engine,
-        engine=engine,
-        position=position,
-        size=SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS),
-        stops=settings.on_error == "stop",
-        has_events=settings.events is not None,
+        make_engine=lambda: engines.make(queries),
         names_queries=settings.queries_file is not None,
         checkpoint=checkpoint,
         started=started + compile_seconds,
         check=interrupts.check,
         tick=lambda: progress.update(
-            engine,
+            run.engine,
             lambda: InputProgress(tuples=source.tuples, bytes_read=source.bytes_read, bytes_total=reader.bytes_total),
         ),
     )
+    try:
+        run.restore()
+    except AnotherRunError as error:
+        raise click.UsageError(str(error)) from error
+    except RpqError as error:
+        raise click.ClickException(str(error)) from error
+    surroundings = ExitStack()
+    progress = _progress(request)
+    surroundings.callback(progress.close)
+    surroundings.enter_context(interrupts)
     return CommandRun(
         run=run,
         surroundings=surroundings,
@@ -275,10 +257,11 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
 
 def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     """Set up a run over topics.  Its engine is made at the first tuple, when the type of vertices is known."""
-    from rpq.cli.topic_execution import log_to_stderr, row_messages, topics_and_clients
     from rpq.kafka.metrics import RunMetrics
     from rpq.kafka.row_outputs import TopicOutputs
+    from rpq.kafka.topic_run import POSITION as TOPIC_POSITION
     from rpq.kafka.topic_run import TopicRun
+    from rpq.kafka.topic_source import TopicSource
 
     settings = request.settings
     started = time.monotonic()
@@ -290,11 +273,12 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     engines = Engines(settings=settings, unit=unit, max_ahead=max_ahead_of(settings, unit), labels=labels)
     compile_seconds = _compile(settings, queries, integers=False)
 
-    def make_engine(integers: bool) -> rpq.Engine:
-        new_queries = request.queries(unit=unit, integers=True) if integers else queries
-        if integers:
-            _compile(settings, new_queries, integers=True)
-        return engines.make(new_queries)
+    def make_engine() -> rpq.Engine:
+        if not source.integers:
+            return engines.make(queries)
+        of_integers = request.queries(unit=unit, integers=True)
+        _compile(settings, of_integers, integers=True)
+        return engines.make(of_integers)
 
     surroundings = ExitStack()
     metrics: RunMetrics | None = None
@@ -306,25 +290,23 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         surroundings.callback(metrics.close)
     surroundings.enter_context(log_to_stderr(settings))
     letters = one_topic(settings.on_error) if is_topic(settings.on_error) else None
-    run = TopicRun(
-        topics,
+    source = TopicSource(topics, clients, check=interrupts.check, watch=labels.check)
+    sink = (
         FileOutputs(request, queries, grows=True)
         if messages is None
-        else TopicOutputs(
-            messages, settings=clients, witness=settings.witness, dead_letters=letters, check=interrupts.check
-        ),
-        settings=clients,
+        else TopicOutputs(messages, settings=clients, witness=settings.witness, dead_letters=letters, check=interrupts.check)
+    )
+    run = TopicRun(
+        source,
+        sink,
         make_engine=make_engine,
-        restore=engines.restore,
-        checkpoint=settings.checkpoint,
-        checkpoint_seconds=settings.checkpoint_every,
-        identity=identity_of(request, queries),
-        differences=partial(differences, unit=unit),
         names_queries=settings.queries_file is not None,
+        limit=settings.limit,
+        checkpoint=_checkpoint(settings, TOPIC_POSITION, engines, identity_of(request, queries)),
+        checkpoint_seconds=settings.checkpoint_every,
         started=started + compile_seconds,
         check=interrupts.check,
-        watch=labels.check,
-        tick=metrics.update if metrics is not None else lambda run: None,
+        tick=lambda: None if metrics is None else metrics.update(run),
     )
 
     def counts() -> dict[str, Any]:
@@ -344,6 +326,20 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
         compile_seconds=compile_seconds,
         counts=counts,
         ends_at_sigterm=True,
+    )
+
+
+def _checkpoint(
+    settings: RunSettings, form: PositionFormat, engines: Engines, identity: dict[str, Any]
+) -> Checkpoint | None:
+    if settings.checkpoint is None:
+        return None
+    return Checkpoint(
+        settings.checkpoint,
+        form,
+        identity=identity,
+        differences=partial(differences, unit=engines.unit),
+        restore=engines.restore,
     )
 
 

@@ -1,4 +1,4 @@
-"""The input of a run over files: opening and slicing it, static edges, missing labels, and signals that end reading.
+"""The input of a run: files as a source, topics by their options, static edges, missing labels, and signals that end it.
 
 SIGINT and SIGTERM are requests to end, which are checked between batches; they raise no exception in the middle of one.
 """
@@ -22,7 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.cli.request import RunSettings
-from rpq.errors import InputError
+from rpq.errors import InputError, RpqError
+from rpq.kafka.client import ClientSettings, client, read_settings
+from rpq.kafka.message_reader import MessageColumns
+from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
+from rpq.kafka.topic_reader import TopicInput
 from rpq.queries.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
@@ -30,6 +34,7 @@ from rpq.readers.column_names import did_you_mean
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
 from rpq.run.checkpoint import AnotherRunError
+from rpq.run.loop import Source
 from rpq.stream.event_grouping import end_of_event, first_of_events
 
 if TYPE_CHECKING:
@@ -383,29 +388,25 @@ class RejectedRow(NamedTuple):
     reason: str
 
 
-class FileSource:
+class FileSource(Source):
     """The source of a run over files.  Its position is the number of `tuples` consumed, and the last of them.
 
-    No event is divided between slices (`has_events`).  `deletions` adds deletes to the tuples.  `checkpoint` is named in
-    messages.
+    No event is divided between slices.  `deletions` adds deletes to the tuples.
     """
-
-    is_quiet = False
 
     def __init__(
         self,
         started: StartedInput,
+        settings: RunSettings,
         *,
         queries: Sequence[Query],
-        has_events: bool,
         deletions: Deletions | None,
-        checkpoint: str | None,
     ) -> None:
+        self.stops, self.has_events = settings.on_error == "stop", settings.events is not None
         self.tuples = self.bytes_read = 0
         self._batches = started.batches
-        self._has_events = has_events
         self._deletions = deletions
-        self._checkpoint = checkpoint
+        self._checkpoint = settings.checkpoint
         self._last: list[Any] | None = None
         self._slide_length = min((query.window.slide for query in queries if query.window.kind == "time"), default=None)
 
@@ -443,7 +444,7 @@ class FileSource:
         for batch in self._batches:
             columns = batch.columns
             self.bytes_read = batch.bytes_read
-            has_events = self._has_events and "event" in columns.schema.names
+            has_events = self.has_events and "event" in columns.schema.names
             first = first_of_events(columns.column("event")) if has_events else None
             start = 0
             while start < columns.num_rows:
@@ -477,3 +478,43 @@ def _values(columns: pa.RecordBatch, row: int) -> list[Any]:
     values = [columns.column(name)[row].as_py() for name in ("source", "target", "label", "timestamp")]
     delete = "delete" in columns.schema.names and columns.column("delete")[row].as_py()
     return [*values, "-" if delete else "+"]
+
+
+def topics_and_clients(settings: RunSettings) -> tuple[TopicInput, ClientSettings]:
+    """Return the topics that the options name, and the settings of clients.  Raises errors of click."""
+    try:
+        client()
+    except RpqError as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
+        topics = topic_input_of(settings)
+        return topics, ClientSettings(topics.brokers, given)
+    except (WhereError, RpqError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def topic_input_of(settings: RunSettings) -> TopicInput:
+    """Return the topics and how to read their messages.  Raises `InputError` and `WhereError`."""
+    try:
+        names = ColumnNames.parse(settings.columns, label=settings.label)
+        columns = MessageColumns.of(names, settings.time_unit)
+    except InputError as error:
+        raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
+    streams: dict[str, str | None] = {}
+    for number, uri in enumerate(settings.inputs):
+        stream = settings.streams[number] if number < len(settings.streams) else None
+        for topic in topics_in(uri).topics:
+            if topic in streams:
+                raise InputError(f"--input: the topic {topic} is given twice")
+            streams[topic] = stream
+    return TopicInput(
+        brokers=one_cluster(settings.inputs)[0].brokers,
+        topics=streams,
+        columns=columns,
+        where=parse_where(settings.where) if settings.where is not None else None,
+        only_json=settings.format == "jsonl",
+        max_delay=settings.max_delay,
+        on_error="skip" if is_topic(settings.on_error) else settings.on_error,
+        until_end=settings.until_end,
+    )

@@ -6,6 +6,7 @@ People read stderr; programs read the JSON file of `--stats`.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 import threading
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,7 @@ import rpq
 from rpq.cli.request import RunRequest, RunSettings, has_default_window
 from rpq.errors import RpqError
 from rpq.files.destinations import replacing
+from rpq.kafka.client import LOG, JsonEventLines, TextLines
 from rpq.queries.query import PatternQuery, Query
 from rpq.stream.durations import length_text
 from rpq.stream.window import size_and_slide
@@ -80,10 +82,10 @@ class ProgressLine:
             self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
             self._live.start()
 
-    def update(self, engine: Engine, reading: Callable[[], InputProgress]) -> None:
+    def update(self, engine: Engine | None, reading: Callable[[], InputProgress]) -> None:
         """Show the progress of the run, unless it was shown less than `REFRESH_SECONDS` ago."""
         now = time.perf_counter()
-        if self._live is None or now < self._next:
+        if self._live is None or engine is None or now < self._next:
             return
         self._next = now + REFRESH_SECONDS
         figures, read = engine.statistics(), reading()
@@ -278,20 +280,16 @@ def printable(name: str) -> str:
     return name if name.isprintable() else repr(name)
 
 
-class RunOutcome(Protocol):
-    """The outcome of a run: the `error` that ended it, and the first messages about rejected tuples and roots set aside."""
-
-    error: str | None
-
-    @property
-    def set_aside(self) -> list[str]: ...
-
-    @property
-    def rejections(self) -> list[str]: ...
-
-
-def report_run(session: RunOutcome, figures: dict[str, Any], settings: RunSettings, *, warnings: Sequence[str]) -> None:
-    """Write the summary to stderr and the figures to the file of `--stats`; an error that ended the run comes last."""
+def report_run(
+    figures: dict[str, Any],
+    settings: RunSettings,
+    *,
+    warnings: Sequence[str],
+    rejections: Sequence[str],
+    set_aside: Sequence[str],
+    error: str | None,
+) -> None:
+    """Write the summary to stderr and the figures to the file of `--stats`; an `error` that ended the run comes last."""
     if not settings.quiet:
         click.echo(summary_text(figures), err=True)
         for message in warnings:
@@ -299,10 +297,31 @@ def report_run(session: RunOutcome, figures: dict[str, Any], settings: RunSettin
     try:
         if settings.stats:
             write_stats(settings.stats, figures)
-    except OSError as error:
-        raise click.ClickException(str(error)) from error
+    except OSError as problem:
+        raise click.ClickException(str(problem)) from problem
     finally:
-        _report(session, figures, settings)
+        for message in (*(f"rejected: {one}" for one in rejections), *(() if settings.quiet else set_aside)):
+            click.echo(message, err=True)
+        if settings.quiet and figures["rejected"]:
+            click.echo(f"rejected: {figures['rejected']:,} lines", err=True)
+        if error is not None:
+            click.echo(f"Error: {error}", err=True)
+
+
+@contextmanager
+def log_to_stderr(settings: RunSettings) -> Iterator[None]:
+    """Log events to stderr in this block; with --quiet, only warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonEventLines() if settings.log == "json" else TextLines())
+    before = LOG.level, LOG.propagate
+    LOG.setLevel(logging.WARNING if settings.quiet else logging.INFO)
+    LOG.propagate = False
+    LOG.addHandler(handler)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.level, LOG.propagate = before
 
 
 def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:
@@ -313,16 +332,3 @@ def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]
     by_query = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)
     threads = single_thread_warning(queries, settings.threads)
     return [*(name + warning for name, warnings in by_query for warning in warnings), *([threads] if threads else [])]
-
-
-def _report(session: RunOutcome, figures: dict[str, Any], settings: RunSettings) -> None:
-    """Write rejections, roots set aside, and the error that ended the run to stderr."""
-    for message in session.rejections:
-        click.echo(f"rejected: {message}", err=True)
-    if not settings.quiet:
-        for message in session.set_aside:
-            click.echo(message, err=True)
-    if settings.quiet and figures["rejected"]:
-        click.echo(f"rejected: {figures['rejected']:,} lines", err=True)
-    if session.error is not None:
-        click.echo(f"Error: {session.error}", err=True)

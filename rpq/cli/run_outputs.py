@@ -12,10 +12,14 @@ import pyarrow as pa
 
 from rpq.cli.options import output_key
 from rpq.cli.outputs.formats import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
-from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, open_sink
+from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
+from rpq.kafka.row_outputs import Destination, RowMessages
+from rpq.kafka.topic_names import is_topic, one_topic
+from rpq.kafka.topic_run import UPSERT_NEEDS_EXPLICIT
 from rpq.queries.query_file import QueryEntry
 from rpq.results.typed_columns import without_terms
+from rpq.run.loop import Sink as RunSink
 
 if TYPE_CHECKING:
     from rpq.queries.query import Query
@@ -60,13 +64,11 @@ class QueryOutputs:
         return {key: sink.commit() for key, sink in self._sinks.items()}
 
 
-class FileOutputs:
+class FileOutputs(RunSink):
     """The sink of a run that writes rows and late tuples to files, each only if it was requested; `begin` opens them.
 
     Those that grow (`grows`) are written in place, as `open_sink` describes.
     """
-
-    is_transactional = False
 
     def __init__(self, request: RunRequest, queries: Sequence[Query], *, grows: bool) -> None:
         self._request, self._queries, self._grows = request, queries, grows
@@ -92,13 +94,6 @@ class FileOutputs:
         if self._rows is not None and len(changes):
             for rows in changes.tables(witness=self._request.settings.witness, terms=self._rows.wants_terms):
                 self._rows.write(rows)
-
-    def is_due(self, *, quiet: bool) -> bool:
-        """Return True: rows are final when they are written."""
-        return True
-
-    def commit(self) -> None:
-        """Do nothing: rows are final when they are written."""
 
     def position(self) -> dict[str, Any]:
         """Put everything on disk, and return the positions: of rows by name where there are several, and of late tuples."""
@@ -248,3 +243,24 @@ def _allow_open_files(count: int) -> None:
             "let queries share outputs, their rows have a column query"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages | None:
+    """Return the conversion of rows to messages; None if rows go to files, or nowhere.  Raises errors of click."""
+    settings = request.settings
+    if settings.upsert and any(query.semantics != "explicit" for query in queries):
+        raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
+    if not any(map(is_topic, output_names(request))):
+        return None
+    outputs = (
+        {entry.name: entry.output for entry in request.entries} if request.entries else {queries[0].name: settings.output}
+    )
+    with_query = bool(request.entries)
+    destinations = {
+        query.name: Destination(
+            topic=one_topic(output), columns=columns_of(query.columns, witness=settings.witness, with_query=with_query)
+        )
+        for query in queries
+        if (output := outputs[query.name]) is not None
+    }
+    return RowMessages(destinations=destinations, upsert=settings.upsert)

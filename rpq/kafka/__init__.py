@@ -19,12 +19,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rpq.kafka.from_topics import run_topics
     from rpq.kafka.topic_reader import TopicFigures
+    from rpq.kafka.topic_run import run_topics
 
 __all__ = ["TopicFigures", "run_topics"]
 
-_LAZY = {"TopicFigures": "rpq.kafka.topic_reader", "run_topics": "rpq.kafka.from_topics"}
+_LAZY = {"TopicFigures": "rpq.kafka.topic_reader", "run_topics": "rpq.kafka.topic_run"}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -140,37 +141,19 @@ class MergedTuples:
         return f"at offset {self.offsets[row]} of {self.places[int(self.lines[row])]}"
 
     def rejected(self, row: int, reason: str) -> BadMessage:
-        """Return the message of a row that the engine rejects."""
-        return BadMessage(RejectedTuple(self, row), reason)
-
-
-class RejectedTuple:
-    """A tuple that the engine rejects, with the interface of the message that it came from; its value is the tuple."""
-
-    def __init__(self, released: MergedTuples, row: int) -> None:
-        self._place = released.places[int(released.lines[row])]
-        self._offset = int(released.offsets[row])
-        assert released.columns is not None
-        values = {name: released.columns.column(name)[row].as_py() for name in released.columns.schema.names}
-        self._value = json.dumps(values, ensure_ascii=False).encode()
-
-    def topic(self) -> str:
-        return self._place.topic
-
-    def partition(self) -> int:
-        return self._place.partition
-
-    def offset(self) -> int:
-        return self._offset
-
-    def key(self) -> None:
-        return None
-
-    def value(self) -> bytes:
-        return self._value
-
-    def headers(self) -> None:
-        return None
+        """Return a tuple that the engine rejects as the message that it came from; its value is the tuple."""
+        assert self.columns is not None
+        place, offset = self.places[int(self.lines[row])], int(self.offsets[row])
+        values = {name: self.columns.column(name)[row].as_py() for name in self.columns.schema.names}
+        message = SimpleNamespace(
+            topic=lambda: place.topic,
+            partition=lambda: place.partition,
+            offset=lambda: offset,
+            key=lambda: None,
+            value=lambda: json.dumps(values, ensure_ascii=False).encode(),
+            headers=lambda: None,
+        )
+        return BadMessage(message, reason)
 
 
 class PartitionMerge:

@@ -28,6 +28,7 @@ from rpq.files.table_formats import array_pieces, json_cells, object_pieces
 from rpq.kafka.client import ClientSettings, KafkaError, client, log_event, log_warning
 from rpq.kafka.partition_merge import Place
 from rpq.results.column_kernels import joined_lines
+from rpq.run.loop import Sink
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -326,11 +327,10 @@ QUIET_COMMIT_SECONDS = 1.0
 """The longest time for which offsets without rows wait to be committed."""
 
 
-class TopicOutputs:
+class TopicOutputs(Sink):
     """The sink of a run whose rows are messages, committed in transactions together with the offsets of the source."""
 
     is_transactional = True
-    has_destination = True
 
     def __init__(
         self,

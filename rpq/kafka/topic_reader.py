@@ -55,7 +55,6 @@ class TopicInput:
     max_delay: float = 1.0
     on_error: str = "stop"
     until_end: bool = False
-    limit: int | None = None
 
 
 ALERT = "SSL alert number"

@@ -1,4 +1,4 @@
-"""A run over topics: a configuration of `rpq.run` with its checkpoint, the replay of rounds, and its log.
+"""A run over topics: a configuration of `rpq.run` with its checkpoint, the replay of rounds, and its log; `run_topics`.
 
 A slice is a round.  Its rows go into the open transaction, which is committed with the offsets of its rounds.  A checkpoint
 is written more rarely, after a commit.
@@ -6,30 +6,32 @@ is written more rarely, after a commit.
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from rpq.errors import InputError
 from rpq.files.json_values import JsonValue
-from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, log_event, log_warning
-from rpq.kafka.message_reader import BadMessage
+from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, log_event, log_warning, read_settings
+from rpq.kafka.message_reader import BadMessage, MessageColumns
 from rpq.kafka.partition_merge import Place
-from rpq.kafka.row_outputs import TopicOutputs
+from rpq.kafka.row_outputs import Destination, RowMessages, TopicOutputs
+from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_source import Journal, TopicPosition, TopicSource, rounds_between
+from rpq.queries.protocol import MOST_ROWS
+from rpq.readers.column_names import ColumnNames
+from rpq.readers.where import parse_where
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
-from rpq.run.loop import Rejected, Run, Sink, SliceSize
+from rpq.run.loop import Rejected, Run
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
+    from rpq.queries.query import Query
     from rpq.results.changes import SetAside
 
 CHECKPOINT_SECONDS = 30.0
-
-ROUND_SECONDS, ROUND_ROWS, MOST_ROUND = 0.25, 1 << 18, 100_000
-"""The targets for the time of a round and for the number of its rows, and the largest number of its tuples."""
 
 
 def _encoded(position: Position) -> dict[str, Any]:
@@ -74,50 +76,12 @@ POSITION = PositionFormat(
 
 
 class TopicRun(Run):
-    """A run over topics that is set up; `execute` drives it to its end, with `until_end` to the end of the topics.
-
-    `make_engine` makes the engine of a new run, over integers or texts as vertices; `restore` that of a checkpoint.
-    """
+    """A run from a `TopicSource`; `execute` drives it to its end, with `until_end` to the end of the topics."""
 
     source: TopicSource
+    slice_rows, slice_seconds, most_tuples = 1 << 18, 0.25, 100_000
     # After an error of Kafka nothing can be committed.
     unfinished = (KafkaError, OSError)
-
-    def __init__(
-        self,
-        topics: TopicInput,
-        sink: Sink,
-        *,
-        settings: ClientSettings,
-        make_engine: Callable[[bool], Engine],
-        restore: Callable[[str], Engine],
-        checkpoint: str | None = None,
-        checkpoint_seconds: float = CHECKPOINT_SECONDS,
-        identity: Mapping[str, Any],
-        differences: Callable[[Mapping[str, Any], Mapping[str, Any]], list[str]],
-        names_queries: bool = True,
-        started: float | None = None,
-        check: Callable[[], None] = lambda: None,
-        watch: Callable[[pa.RecordBatch], None] = lambda columns: None,
-        tick: Callable[[TopicRun], None] = lambda run: None,
-    ) -> None:
-        source = TopicSource(topics, settings, check=check, watch=watch)
-        super().__init__(
-            source,
-            sink,
-            make_engine=lambda: make_engine(source.integers),
-            size=SliceSize(rows=ROUND_ROWS, seconds=ROUND_SECONDS, most=MOST_ROUND),
-            stops=topics.on_error == "stop",
-            names_queries=names_queries,
-            limit=topics.limit,
-            checkpoint=None
-            if checkpoint is None
-            else Checkpoint(checkpoint, POSITION, identity=identity, differences=differences, restore=restore),
-            checkpoint_seconds=checkpoint_seconds,
-            started=started,
-            check=check,
-            tick=lambda: tick(self),
-        )
 
     def execute(self) -> str:
         """Execute the run as `Run.execute` does; raises `KafkaError` also for a checkpoint that cannot be resumed."""
@@ -125,11 +89,7 @@ class TopicRun(Run):
         try:
             if self.checkpoint is not None:
                 lock = CheckpointLock(self.checkpoint.path)
-                if (saved := self.checkpoint.read()) is not None:
-                    engine, position = saved
-                    self.resume(position)
-                    # Before the first tuple the type of vertices is unknown.
-                    self.engine = engine if position.tuples else None
+            self.restore()
             return super().execute()
         except AnotherRunError as error:
             raise KafkaUsageError(str(error)) from error
@@ -189,17 +149,6 @@ class TopicRun(Run):
         super()._on_set_aside(message, report)
         log_warning(message, time=report.timestamp)
 
-    # --- figures ---------------------------------------------------------------------------------------------
-
-    @property
-    def checkpoint_age(self) -> float | None:
-        """Seconds since the checkpoint was written; None without one."""
-        return None if self.checkpoint is None else self.checkpoint.age
-
-    def lag(self) -> dict[Place, int]:
-        """Return how many messages of each partition are not in the engine yet, as far as the broker has reported."""
-        return self.source.lag()
-
     def figures(self, ended: str) -> TopicFigures:
         """Return the counts of the run."""
         reader = self.source.reader if self.has_begun else None
@@ -215,3 +164,129 @@ class TopicRun(Run):
             rounds=self.source.round,
             seconds=self.seconds,
         )
+
+
+UPSERT_NEEDS_EXPLICIT = (
+    "upsert needs semantics 'explicit': with 'implicit' answers that expire leave without a row, and would stay in the topic"
+)
+
+
+def run_topics(
+    *queries: Query,
+    input: str | Iterable[str],
+    output: str | Mapping[str, str],
+    checkpoint: str | os.PathLike[str] | None = None,
+    kafka_config: Mapping[str, str] | str | os.PathLike[str] | None = None,
+    columns: str | None = None,
+    label: str | None = None,
+    where: str | None = None,
+    time_unit: str | None = None,
+    max_delay: float = 1.0,
+    on_error: str = "stop",
+    upsert: bool = False,
+    witness: bool = False,
+    until_end: bool = False,
+    limit: int | None = None,
+    threads: int = 1,
+    memory_limit: int | None = None,
+    max_rows: int | None = MOST_ROWS,
+    max_ahead: int | str | timedelta | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    check: Callable[[], None] = lambda: None,
+) -> TopicFigures:
+    """Run queries from topics to topics, exactly once, until `check` raises; with `until_end`, until the topics end.
+
+    `input` is one or several URIs `kafka://BROKER/TOPIC,TOPIC`, or `NAME=kafka://…` for the tuples of a stream; `output` is
+    one URI for all queries, or one for each by its name.  With a `checkpoint` a later run resumes where this one ended, also
+    after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
+    at most `max_delay` seconds.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert`
+    rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.
+    Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
+
+    >>> import rpq
+    >>> from rpq.kafka import run_topics
+    >>> query = rpq.Query("a2q/c2a", window=rpq.Window(size=30, slide=1))
+    >>> run_topics(query, input="edges.csv", output="kafka://localhost/rows")
+    Traceback (most recent call last):
+    rpq.errors.InputError: edges.csv: is no topic; expected kafka://BROKER[:PORT]/TOPIC
+    """
+    from rpq.engine import Engine
+
+    inputs = [input] if isinstance(input, str) else list(input)
+    streams: dict[str, str | None] = {}
+    uris = []
+    for text in inputs:
+        name, equals, uri = text.partition("=")
+        stream, uri = (name, uri) if equals and is_topic(uri) else (None, text)
+        uris.append(checked_topic(uri))
+        streams |= dict.fromkeys(topics_in(uri).topics, stream)
+    outputs = {query.name: output if isinstance(output, str) else output[query.name] for query in queries}
+    letters = [checked_topic(on_error)] if on_error not in ("stop", "skip") else []
+    cluster = one_cluster([*uris, *map(checked_topic, outputs.values()), *letters])[0]
+    given = kafka_config if isinstance(kafka_config, Mapping) or kafka_config is None else read_settings(kafka_config)
+    client()
+    messages = MessageColumns.of(ColumnNames.parse(columns, label=label), time_unit)
+    destinations = {
+        query.name: Destination(
+            topic=one_topic(outputs[query.name]),
+            columns=(*(("query",) * (len(queries) > 1)), *query.columns, "timestamp", "op", *(("path",) * witness)),
+        )
+        for query in queries
+    }
+    if upsert and any(query.semantics != "explicit" for query in queries):
+        raise InputError(UPSERT_NEEDS_EXPLICIT)
+    of_engine: dict[str, Any] = {
+        "threads": threads,
+        "memory_limit": memory_limit,
+        "max_rows": max_rows,
+        "witness": witness,
+        "max_ahead": max_ahead,
+    }
+    clients = ClientSettings(cluster.brokers, given)
+    source = TopicSource(
+        TopicInput(
+            brokers=cluster.brokers,
+            topics=streams,
+            columns=messages,
+            where=parse_where(where) if where is not None else None,
+            max_delay=max_delay,
+            on_error="skip" if letters else on_error,
+            until_end=until_end,
+        ),
+        clients,
+        check=check,
+    )
+    identity = {
+        "queries": [repr(query) for query in queries],
+        "input": sorted(streams),
+        "output": sorted(topics_in(one).identity for one in outputs.values()),
+        "columns": [columns, label, where, time_unit, upsert, *([] if max_ahead is None else [str(max_ahead)])],
+    }
+    run = TopicRun(
+        source,
+        TopicOutputs(
+            RowMessages(destinations=destinations, upsert=upsert),
+            settings=clients,
+            witness=witness,
+            dead_letters=one_topic(on_error) if letters else None,
+            check=check,
+        ),
+        make_engine=lambda: Engine(*queries, **of_engine),
+        limit=limit,
+        checkpoint=None
+        if checkpoint is None
+        else Checkpoint(
+            os.fspath(checkpoint),
+            POSITION,
+            identity=identity,
+            differences=_differences,
+            restore=lambda path: Engine.restore(path, **of_engine),
+        ),
+        checkpoint_seconds=checkpoint_seconds,
+        check=check,
+    )
+    return run.figures(run.execute())
+
+
+def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    return [f"{name} was {old.get(name)}, now {value}" for name, value in new.items() if old.get(name) != value]

@@ -23,6 +23,7 @@ from rpq.kafka.client import ClientSettings, KafkaError, log_event
 from rpq.kafka.message_reader import MessageReader
 from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
 from rpq.kafka.topic_reader import TopicInput, TopicReader
+from rpq.run.loop import Source
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -49,12 +50,14 @@ class TopicPosition:
     layouts: Mapping[str, Any] = field(default_factory=dict)
 
 
-class TopicSource:
+class TopicSource(Source):
     """Topics as a stream of tuples, in the order of (timestamp, topic, partition, offset); `begin` opens them.
 
     `check` raises if the run must end; `watch` is called with all tuples.  The slices that are passed are rounds, each with
     a number; they are written to the `journal`, if there is one.
     """
+
+    has_types = False
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class TopicSource:
         self.round = 0
         self.ends: dict[Place, int] = {}
         self.fronts: dict[Place, int] = {}
-        self.is_quiet = False
+        self.stops = topics.on_error == "stop"
         self.journal: Journal | None = None
         self._settings = settings
         self._check = check
@@ -165,8 +168,7 @@ class TopicSource:
 
     def _ready(self, most: Callable[[], int]) -> Iterator[MergedTuples]:
         """Yield the slices that can be released."""
-        stops = self.topics.on_error == "stop"
-        while (count := most()) > 0 and (released := self.merge.ready(count, stop_at_bad=stops)) is not None:
+        while (count := most()) > 0 and (released := self.merge.ready(count, stop_at_bad=self.stops)) is not None:
             if released.columns is not None:
                 self._watch(released.columns)
             yield released

@@ -1,4 +1,4 @@
-"""The kinds of queries: how a query of each kind starts to run, and how it is written as JSON and read again.
+"""The kinds of queries: how a query of each kind starts to run, which kernels it needs, and how it is written as JSON.
 
 A kind is registered where the engine is put together (`rpq.engine`); another package may register its own. Queries are
 written as JSON in saved states, in checkpoints of the command, and on the way to Spark's workers.

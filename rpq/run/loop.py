@@ -141,9 +141,16 @@ class Slice(Protocol):
 
 
 class Source(Protocol):
-    """The input of a run, and its position in it."""
+    """The input of a run, and its position in it.
 
-    is_quiet: bool
+    With `stops` a tuple that is rejected ends the run; otherwise it is left out.  With `has_events` tuples come in events,
+    each of which is accepted or rejected as a whole.  With `has_types` the type of vertices is known before the first tuple.
+    """
+
+    stops: bool
+    has_events: bool = False
+    has_types: bool = True
+    is_quiet: bool = False
     """Whether nothing has arrived since the last time that `slices` yielded None."""
 
     def begin(self, position: Any) -> None:
@@ -169,10 +176,12 @@ class Sink(Protocol):
     of the source; otherwise they are final when they are written.
     """
 
-    is_transactional: bool
+    is_transactional: bool = False
 
     @property
-    def has_destination(self) -> bool: ...
+    def has_destination(self) -> bool:
+        """Whether rows are written anywhere."""
+        return True
 
     def begin(self, position: Any, source: Any) -> None:
         """Open the sink at the position of a checkpoint, or anew if that is None."""
@@ -181,22 +190,29 @@ class Sink(Protocol):
         """Write the rows of pushed tuples."""
 
     def is_due(self, *, quiet: bool) -> bool:
-        """Whether it is time for `commit`."""
+        """Whether it is time for `commit`; `quiet` says that nothing arrives."""
+        return True
 
     def commit(self) -> None:
         """Make all rows final, with the position of the source."""
+        return
 
     def position(self) -> Any:
         """Put everything written on disk, and return the position, as `begin` takes it, for a checkpoint."""
 
 
 class Run:
-    """A run that is set up; `execute` drives it from its position to the end of the source.
+    """A run that is set up; `restore` takes up its checkpoint, and `execute` drives it to the end of the source.
 
-    `engine` and `position` are those of a checkpoint, or None; `make_engine` makes an engine at the first tuple.  With
-    `stops` a tuple that is rejected ends the run, otherwise it is left out.  `checkpoint_seconds` is the least time between
-    two checkpoints.  After each slice `tick` is called, and `check`, which raises an exception if the run must end.
+    `make_engine` makes the engine of a new run.  `checkpoint_seconds` is the least time between two checkpoints.  After each
+    slice `tick` is called, and `check`, which raises an exception if the run must end.
     """
+
+    slice_rows, slice_seconds = 1 << 20, 0.5
+    """The targets for the rows of a slice, which are all in memory at once, and for its time, for which a signal waits."""
+
+    most_tuples: int | None = None
+    """The largest number of tuples in a slice."""
 
     unfinished: tuple[type[BaseException], ...] = (OSError, WhereError, KeyboardInterrupt)
     """The errors after which nothing more is committed or saved."""
@@ -207,20 +223,18 @@ class Run:
         sink: Sink,
         *,
         make_engine: Callable[[], Engine],
-        engine: Engine | None = None,
-        size: SliceSize,
-        stops: bool,
-        has_events: bool = False,
         names_queries: bool = True,
         limit: int | None = None,
         checkpoint: Checkpoint | None = None,
         checkpoint_seconds: float = 0.0,
-        position: Position | None = None,
         started: float | None = None,
         check: Callable[[], None] = lambda: None,
         tick: Callable[[], None] = lambda: None,
     ) -> None:
-        self.source, self.sink, self.engine, self.checkpoint = source, sink, engine, checkpoint
+        self.source, self.sink, self.checkpoint = source, sink, checkpoint
+        self.engine: Engine | None = None
+        self.resumed: Position | None = None
+        self.tuples = self.rejected = 0
         self.has_begun = False
         self.is_consistent = False
         """Whether engine, source and sink are at the same position."""
@@ -233,18 +247,26 @@ class Run:
         """The time from the first slice to the last commit; 0 if the run failed."""
         self._started = time.monotonic() if started is None else started
         self._make_engine = make_engine
-        self._size = size
-        self._stops, self._has_events, self._names_queries = stops, has_events, names_queries
+        self._size = SliceSize(rows=self.slice_rows, seconds=self.slice_seconds, most=self.most_tuples)
+        self._names_queries = names_queries
         self._limit = limit
         self._checkpoint_seconds = checkpoint_seconds
         self._check, self._tick = check, tick
-        self.resume(position)
+        self._seconds_before = 0.0
 
-    def resume(self, position: Position | None) -> None:
-        """Set the position from which `execute` begins."""
-        self.resumed = position
-        before = position or Position()
-        self.tuples, self.rejected, self._seconds_before = before.tuples, before.rejected, before.total_seconds
+    def restore(self) -> None:
+        """Take engine and position from the checkpoint, if there is one, or else make the engine as soon as that can be.
+
+        Raises `CheckpointError` and `StateFormatError` for a checkpoint that cannot be resumed, and what `make_engine` does.
+        """
+        saved = None if self.checkpoint is None else self.checkpoint.read()
+        if saved is not None:
+            engine, position = saved
+            self.engine = engine if self.source.has_types or position.tuples else None
+            self.resumed, self._seconds_before = position, position.total_seconds
+            self.tuples, self.rejected = position.tuples, position.rejected
+        elif self.source.has_types:
+            self.engine = self._make_engine()
 
     def execute(self) -> str:
         """Execute the run to its end, and return how it ended.
@@ -306,7 +328,7 @@ class Run:
         began = time.monotonic()
         rows, until, stop = self._push_tuples(part, again=again) if part.columns is not None else (0, None, None)
         for bad in part.bad:
-            if self._stops and not again:
+            if self.source.stops and not again:
                 if stop is None:
                     until = 0 if part.columns is None else part.columns.num_rows
                     stop = InputError(f"{bad.place}: {bad.reason}")
@@ -330,7 +352,7 @@ class Run:
         push = partial(self.engine.push, collect=not again and self.sink.has_destination)
         assert part.columns is not None
         rows, rejected = 0, self.rejected
-        for pushed in push_accepted(push, part.columns, has_events=self._has_events):
+        for pushed in push_accepted(push, part.columns, has_events=self.source.has_events):
             error = pushed.error
             if self.sink.is_transactional and isinstance(error, (LimitError, ConflictBudgetError)):
                 # The rows of an incomplete slice are not final; those of the slices before it are.
@@ -346,7 +368,7 @@ class Run:
             if row is None or row >= part.columns.num_rows:
                 raise error
             reason = str(error).removeprefix(f"row {error.row}: ")
-            if not isinstance(error, InputError) or (self._stops and not again):
+            if not isinstance(error, InputError) or (self.source.stops and not again):
                 bad = part.rejected(row, reason)
                 error.args = (f"{bad.place}: {bad.reason}",)
                 if not isinstance(error, InputError):

@@ -56,7 +56,7 @@ class Applied(NamedTuple):
 
 
 class Pushed(NamedTuple):
-    """The result of a push: the rows of its chunks; otherwise as of a chunk."""
+    """The result of a push: the rows of each chunk, and the other fields of `Applied` over all chunks."""
 
     rows: list[ChunkRows]
     counts: np.ndarray
@@ -120,7 +120,7 @@ class Evaluation:
         return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
-        """Apply the tuples of a push in chunks, up to a failure; what comes before the first tuple comes with it."""
+        """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
         rows: list[ChunkRows] = []
         late = [_NONE]
         counts = np.zeros(2, np.int64)

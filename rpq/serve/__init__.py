@@ -1,6 +1,7 @@
 """The HTTP server around an engine: clients post tuples, register queries, read answers and follow changes (extra `serve`).
 
-`command` is `rpq serve`.  `AsyncEngine` offers the same to asyncio programs, without HTTP, and needs no extra.
+`command` is `rpq serve`.  `AsyncEngine` offers the same to asyncio programs, without HTTP, and needs no extra.  Both run
+their engine in an `EngineThread`.
 
     body (requests) → job (service: the engine in one thread) → journal (storage) → acknowledgement
                                                                    ↘ changes → followers

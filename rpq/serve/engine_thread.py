@@ -169,7 +169,7 @@ class EngineThread:
     # --- in the engine's thread --------------------------------------------------------------------------------
 
     def announce(self, call: Callable[[], object]) -> None:
-        """Let a function be called in the event loop with the next delivery."""
+        """Add a function that is called in the event loop with the next delivery."""
         self._announcements.append(call)
 
     def _work(self) -> None:

@@ -331,7 +331,7 @@ class TopicFeed(Feed):
             fronts={Place(topic, part): front for topic, part, _, front in known},
             layouts=progress.get("layouts", {}),
         )
-        self._source = TopicSource(topics, settings=clients, check=self._check)
+        self._source = TopicSource(topics, clients, check=self._check)
         if not known:
             self._source.begin(self._start)
 

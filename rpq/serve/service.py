@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.queries.kinds import single_thread_warning
+from rpq.readers.column_names import did_you_mean
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
 from rpq.running.statistics import LatencyCounts
 from rpq.serve.changes import ChangeHub, Published
@@ -542,10 +543,7 @@ class Service(EngineThread):
 
     def query_named(self, name: str) -> Query:
         """Return the query with a name.  Raises `NoSuchQuery`."""
-        import difflib
-
         names = [query.name for query in self.engine.queries]
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            raise NoSuchQuery(f"there is no query named {name!r}{f'; did you mean {close[0]!r}?' if close else ''}")
+            raise NoSuchQuery(f"there is no query named {name!r}{did_you_mean(name, names)}")
         return self.engine.queries[names.index(name)]

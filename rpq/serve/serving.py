@@ -22,11 +22,10 @@ import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
-from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input
+from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, topics_and_clients
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
-from rpq.cli.topic_execution import topics_and_clients
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
@@ -72,8 +71,8 @@ def serve_with(
     The other options are fields of `ServeLimits` and of `RunSettings`.
     """
     paths, streams = named_inputs(inputs)
-    asked_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
-    limits = replace(asked_limits, connections=raise_file_limit(asked_limits.connections))
+    option_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
+    limits = replace(option_limits, connections=raise_file_limit(option_limits.connections))
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
@@ -105,9 +104,9 @@ def serve_with(
         def ready(end: object) -> None:
             if is_open:
                 click.echo("warning: whoever reaches this address may ask for everything (--open)", err=True)
-            if limits.connections < asked_limits.connections:
+            if limits.connections < option_limits.connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
-                click.echo(f"warning: {fewer}, not {asked_limits.connections:,} (--most-connections)", err=True)
+                click.echo(f"warning: {fewer}, not {option_limits.connections:,} (--most-connections)", err=True)
             # The service warns about queries that are registered.
             if service.resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
