@@ -226,7 +226,7 @@ class Saved:
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph with what those of the queries held. Raises `Damage` where these differ."""
-        counted, held = evaluation.graph.counted, evaluation.graph.edges.held
+        counted, holders = evaluation.graph.counted, evaluation.graph.edges.holders
         known: dict[Any, tuple[int, np.ndarray]] = {}
         for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
             for place, (window, key) in enumerate(zip(running.windows, evaluation.running.keys(running), strict=True)):
@@ -237,7 +237,7 @@ class Saved:
                 if key not in known:
                     known[key] = number, inside
                     is_held = inside != NOT_HELD
-                    counted.fill(key, number, entered[is_held], inside[is_held], held)
+                    counted.fill(key, number, entered[is_held], inside[is_held], holders)
                 elif known[key][0] != number or (known[key][1] != inside).any():
                     raise Damage(f"query {running.question.name!r} counts otherwise than one that counts the same")
 
