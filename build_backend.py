@@ -1,9 +1,9 @@
-"""The build backend: that of setuptools, which also makes wheels with compiled kernels, for those who ask for them.
+"""The build backend of setuptools, extended by wheels with compiled kernels, which are built on request.
 
     python3 -m pip wheel --no-deps --wheel-dir dist --config-settings kernels=x86-64-v3,x86-64-v4 .
 
-names the processors as `rpq warm-up --cpu` does.  Machine code fits one minor version of Python, one platform and one
-version of numba: the first two are in the tag of such a wheel, the third is pinned in its metadata.
+The names of processors are those of `rpq warm-up --cpu`.  Machine code is specific to a minor version of Python, a platform
+and a version of numba: the first two are in the tag of such a wheel, the third is pinned in its metadata.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
-from setuptools.build_meta import *  # noqa: F403  # what is not said anew below is as setuptools has it
+from setuptools.build_meta import *  # noqa: F403  # setuptools provides all functions that are not redefined below
 
 Settings = Mapping[str, Any] | None
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """Return what building needs; kernels are compiled by running them, with all that the package needs for that."""
-    needed = list(build_meta.get_requires_for_build_wheel(_of_setuptools(config_settings)))
+    """Return the requirements of a build; kernels are compiled by running them, which needs the package's dependencies."""
+    requirements = list(build_meta.get_requires_for_build_wheel(_of_setuptools(config_settings)))
     if _processors(config_settings):
         project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-        # Kernels for SPARQL are compiled where queries in SPARQL can be read.
+        # Kernels for SPARQL are compiled only if the dependencies of SPARQL are installed.
         sparql = [one for one in project["optional-dependencies"]["sparql"] if not one.startswith(project["name"])]
-        needed += ["wheel>=0.45", "packaging>=24", *project["dependencies"], *sparql]
-    return needed
+        requirements += ["wheel>=0.45", "packaging>=24", *project["dependencies"], *sparql]
+    return requirements
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
-    """Write the metadata of the wheel to come; return the name of their folder."""
+    """Write the metadata of a wheel that will be built; return the name of their folder."""
     name = build_meta.prepare_metadata_for_build_wheel(metadata_directory, _of_setuptools(config_settings))
     if _processors(config_settings):
         _pin_numba(Path(metadata_directory, name, "METADATA"))
@@ -46,11 +46,11 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: S
 
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
-    """Write the wheel; return its name."""
+    """Build the wheel; return its file name."""
     processors = _processors(config_settings)
     unknown = {name for name in config_settings or {} if name != "kernels" and not name.startswith("-")}
     if unknown:
-        raise ValueError(f"unknown setting {', '.join(sorted(unknown))}: kernels=NAME,… is the only one of this package")
+        raise ValueError(f"unknown setting {', '.join(sorted(unknown))}: this package has only kernels=NAME,…")
     if not processors:
         return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
     with tempfile.TemporaryDirectory(prefix="rpq-wheel-") as temporary:
@@ -59,8 +59,8 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
 
 
 def _processors(config_settings: Settings) -> list[str]:
-    said = (config_settings or {}).get("kernels", "")
-    return [name for part in ([said] if isinstance(said, str) else said) for name in part.split(",") if name]
+    value = (config_settings or {}).get("kernels", "")
+    return [name for part in ([value] if isinstance(value, str) else value) for name in part.split(",") if name]
 
 
 def _of_setuptools(config_settings: Settings) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _of_setuptools(config_settings: Settings) -> dict[str, Any]:
 
 
 def _with_kernels(plain: Path, processors: list[str], directory: Path) -> str:
-    """Write a wheel as it would be after it was installed and warmed up; return its name."""
+    """Write a wheel with the kernels that `rpq warm-up` would compile after installation; return its file name."""
     from packaging.tags import sys_tags
 
     unpacked = plain.parent / "unpacked"
@@ -77,8 +77,8 @@ def _with_kernels(plain: Path, processors: list[str], directory: Path) -> str:
     (metadata,) = folder.glob("*.dist-info/METADATA")
     _compile(folder, processors)
     _pin_numba(metadata)
-    described = metadata.with_name("WHEEL")
-    described.write_text(described.read_text().replace("Root-Is-Purelib: true", "Root-Is-Purelib: false"))
+    properties = metadata.with_name("WHEEL")
+    properties.write_text(properties.read_text().replace("Root-Is-Purelib: true", "Root-Is-Purelib: false"))
     packed = plain.parent / "packed"
     packed.mkdir()
     _wheel("pack", "--dest-dir", packed, folder)
@@ -92,7 +92,7 @@ def _with_kernels(plain: Path, processors: list[str], directory: Path) -> str:
 
 
 def _compile(folder: Path, processors: list[str]) -> None:
-    """Compile all kernels of the package in a folder, into the cache beside it, which is where it looks when installed."""
+    """Compile all kernels of the package in a folder, into the cache that an installed package searches."""
     settings = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     settings["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), settings.get("PYTHONPATH"))))
     settings["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -100,23 +100,24 @@ def _compile(folder: Path, processors: list[str]) -> None:
     def run(*arguments: str) -> None:
         subprocess.run([sys.executable, *arguments], cwd=folder, env=settings, check=True)
 
-    # All names before minutes go by for the first.
+    # Check all names first, because the compilation for each takes minutes.
     run("-c", "import sys; from rpq.cli.warm_up import check_processor; [*map(check_processor, sys.argv[1:])]", *processors)
     before = set(folder.rglob("*"))
     for processor in processors:
         run("-m", "rpq.cli", "warm-up", "--cpu", processor)
-    made = {path for path in set(folder.rglob("*")) - before if path.is_file()}
-    astray = [path for path in made if path.suffix != ".nbc" or not path.is_relative_to(folder / "__pycache__" / "rpq")]
-    if astray or not made:
-        raise RuntimeError(f"kernels are not where they belong: {astray or 'there are none'}")
+    created = {path for path in set(folder.rglob("*")) - before if path.is_file()}
+    cache = folder / "__pycache__" / "rpq"
+    misplaced = [path for path in created if path.suffix != ".nbc" or not path.is_relative_to(cache)]
+    if misplaced or not created:
+        raise RuntimeError(f"compilation wrote unexpected files: {misplaced}" if misplaced else "no kernels were compiled")
 
 
 def _pin_numba(metadata: Path) -> None:
-    """Let a wheel be installed only beside the numba that its kernels were compiled with."""
+    """Restrict a wheel to the version of numba that its kernels were compiled with."""
     pinned = f"Requires-Dist: numba=={version('numba')}"
     text, found = re.subn(r"^Requires-Dist: numba\b[^\n;]*$", pinned, metadata.read_text(), flags=re.MULTILINE)
     if found != 1:
-        raise RuntimeError(f"{metadata} names numba {found} times")
+        raise RuntimeError(f"{metadata} requires numba {found} times; expected once")
     metadata.write_text(text)
 
 

@@ -1,11 +1,11 @@
 """Path expressions and their automata: from `(knows/^likes)+` to a minimal DFA.
 
-- `parse` an expression into a tree: `Label`, `NegatedSet`, `Inverse`, `Concatenation`, `Alternation`, `Repetition`, all
-  of them an `Expression`; what is not understood is an `ExpressionError`
-- `reversal` and `nonempty` give another expression: the same paths from their other end, those that are not empty
-- `compile` an expression into a `DFA`, whose alphabet are `Symbol`s
+- `parse` converts an expression to a tree of the nodes `Label`, `NegatedSet`, `Inverse`, `Concatenation`, `Alternation` and
+  `Repetition`, all subclasses of `Expression`; an invalid expression raises an `ExpressionError`
+- `reversal` returns an expression of the same paths from their other end, `nonempty` one of the paths that are not empty
+- `compile` converts an expression to a `DFA`, whose alphabet consists of `Symbol`s
 
-Nothing here depends on graphs, streams or numba; nothing of `rpq` is imported from outside this package.
+Nothing here depends on graphs, streams or numba; this package imports no other module of `rpq`.
 
 >>> from rpq import automata
 >>> print(automata.parse("knows/(^likes | hasTag){2}"))
@@ -54,7 +54,7 @@ __all__ = [
     "reversal",
 ]
 
-_LAZY = {"compile": "rpq.automata.compiler", "DFA": "rpq.automata.dfa"}  # these need numpy, which takes a while to import
+_LAZY = {"compile": "rpq.automata.compiler", "DFA": "rpq.automata.dfa"}  # these import numpy, which takes a while
 
 
 def __getattr__(name: str) -> Any:

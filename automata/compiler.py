@@ -2,22 +2,22 @@
 
 **Thompson's construction** (`thompson`) turns the tree of an expression into a non-deterministic automaton. Every operator
 becomes two new states, a start and an end, around the automata of its operands (Thompson 1968, *Regular expression search
-algorithm*). Two things are added here: an inverse is pushed down to the labels while the tree is walked (`^(a/b)` is
-`^b/^a`), and a negated set becomes one edge for each symbol of the alphabet that it accepts.
+algorithm*). Two extensions: an inverse is pushed down to the labels while the tree is traversed (`^(a/b)` is `^b/^a`), and
+a negated set becomes one edge for each symbol of the alphabet that it accepts.
 
 **The subset construction** (`determinize`) makes the automaton deterministic. A state of the result is the set of NFA states
 that a word can lead to (Rabin and Scott 1959, *Finite automata and their decision problems*). NFA states without steps of
-their own distinguish nothing and are left out of the sets, except for the final one.
+their own do not distinguish sets and are left out, except for the final state.
 
 **Minimisation** (`minimize`) is Hopcroft's partition refinement, after which the states that accept nothing are removed.
 J. E. Hopcroft 1971, *An n log n algorithm for minimizing states in a finite automaton*; the names are those of T. Knuutila
-2001, *Re-describing an algorithm by Hopcroft*, which is the paper to read beside this module.
+2001, *Re-describing an algorithm by Hopcroft*, which is recommended reading for this module.
 
-A partition of the states is *stable* with respect to a splitter (a block B and a symbol a) if no block has both states
-that a leads into B and states that it does not. Starting from the accepting and the other states, blocks are split until
-the partition is stable with respect to every splitter; then its blocks are the states of the minimal automaton. When a
-block is split, only the smaller half has to wait as a splitter (stability under the whole and under one half gives
-stability under the other), so a state takes part in at most log n splitters for each symbol.
+A partition of the states is *stable* with respect to a splitter (a block B and a symbol a) if no block contains both states
+from which a leads into B and states from which it does not. Starting from the accepting and the other states, blocks are
+split until the partition is stable with respect to every splitter; then its blocks are the states of the minimal automaton.
+When a block is split, only the smaller half is added as a splitter (stability under the whole and under one half implies
+stability under the other), so a state is in at most log n splitters for each symbol.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from rpq.automata.symbols import Symbol
 
 @dataclass(kw_only=True)
 class NFA:
-    """A non-deterministic automaton with one start and one final state, both given by number."""
+    """A non-deterministic automaton with one start and one final state, both identified by number."""
 
     alphabet: tuple[Symbol, ...]
     epsilon: list[list[int]] = field(default_factory=list)
-    """For every state the states that are reached without a step."""
+    """For every state, the states reached without a step."""
     moves: list[list[tuple[int, int]]] = field(default_factory=list)
-    """For every state its steps: (position in the alphabet, next state)."""
+    """For every state, its steps: (position in the alphabet, next state)."""
     start: int = 0
     final: int = 0
 
 
 def alphabet_of(expression: Expression) -> tuple[Symbol, ...]:
-    """Return the symbols that an automaton of the expression has to tell apart, sorted. O(size of the tree · log).
+    """Return the symbols that an automaton of the expression must distinguish, sorted. O(size of the tree · log).
 
-    These are the labels it names, in the direction of the step (inverses resolved), and for each direction in which a
-    negated set can step one symbol for all other labels.
+    These are the labels in the expression, in the direction of the step (inverses resolved), and one symbol for all other
+    labels in each direction in which a negated set can step.
 
     >>> print(*alphabet_of(Concatenation((Label("a"), Inverse(NegatedSet((Symbol("b"),)))))))
     a ^b ^(other)
@@ -84,14 +84,14 @@ def alphabet_of(expression: Expression) -> tuple[Symbol, ...]:
 
 
 def thompson(expression: Expression) -> NFA:
-    """Build the automaton of an expression. O(steps written out · alphabet)."""
+    """Build the automaton of an expression. O(expanded steps · alphabet)."""
     builder = _Builder(alphabet_of(expression))
     builder.nfa.start, builder.nfa.final = builder.build(expression, inverted=False)
     return builder.nfa
 
 
 class _Builder:
-    """Adds to one NFA, fragment by fragment; a fragment is its start and its end."""
+    """A builder of one NFA from fragments; a fragment is represented by its start and its end."""
 
     def __init__(self, alphabet: tuple[Symbol, ...]) -> None:
         self.nfa = NFA(alphabet=alphabet)
@@ -102,7 +102,7 @@ class _Builder:
             case Label(name):
                 return self._step([Symbol(name, inverted)])
             case NegatedSet():
-                return self._step(self._let_through(node, inverted))
+                return self._step(self._accepted_symbols(node, inverted))
             case Inverse(inner):
                 return self.build(inner, inverted=not inverted)
             case Concatenation(parts):
@@ -118,8 +118,8 @@ class _Builder:
         self.nfa.moves[start].extend((self._column[symbol], end) for symbol in symbols)
         return start, end
 
-    def _let_through(self, node: NegatedSet, inverted: bool) -> list[Symbol]:
-        """Return the symbols that a negated set accepts: "other" always, and every label that is named elsewhere only."""
+    def _accepted_symbols(self, node: NegatedSet, inverted: bool) -> list[Symbol]:
+        """Return the symbols that a negated set accepts: "other", and every label that is not in the set."""
         directions = {inverse ^ inverted for inverse in node.directions}
         forbidden = {Symbol(member.label, member.inverse ^ inverted) for member in node.members}
         return [symbol for symbol in self.nfa.alphabet if symbol.inverse in directions and symbol not in forbidden]
@@ -137,9 +137,9 @@ class _Builder:
         return start, end
 
     def _repetition(self, node: Repetition, inverted: bool) -> tuple[int, int]:
-        """Build `minimum` copies in a row, then optional ones up to `maximum`; without a maximum the last copy is a loop.
+        """Build `minimum` copies in a row, then optional copies up to `maximum`; without a maximum the last copy is a loop.
 
-        So the single copy of `+` is the loop: if the loop followed a separate first copy, nested repetitions would double.
+        The single copy of `+` is therefore the loop: a loop after a separate first copy would double nested repetitions.
         """
         start = end = self._state()
         for _ in range(node.minimum - (node.maximum is None and node.minimum > 0)):
@@ -174,7 +174,7 @@ class _Builder:
 
 
 MAXIMUM_STATES = 2000
-"""Sets that are made before an expression is given up: their number can be exponential in its size."""
+"""The largest number of sets of an expression, since the number can be exponential in the size of the expression."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,14 +182,15 @@ class Table:
     """A deterministic automaton as plain lists; state 0 is the start."""
 
     next_state: list[list[int]]
-    """For every state, for every symbol of the alphabet, the next state; -1 for none."""
+    """The next state for every state and every symbol of the alphabet; -1 for none."""
     accepting: list[bool]
 
 
 def determinize(nfa: NFA) -> Table:
-    """Make the sets that can be reached; the result is complete, the empty set being a state that accepts nothing.
+    """Compute the reachable sets; the result is complete, with the empty set as a state that accepts nothing.
 
-    O(sets · NFA states · alphabet), where the sets may be as many as 2^NFA states; `SizeError` above `MAXIMUM_STATES`.
+    Raises `SizeError` for more than `MAXIMUM_STATES` sets, of which there can be 2^NFA states.
+    O(sets · NFA states · alphabet).
     """
     width = len(nfa.alphabet)
     closures: dict[int, frozenset[int]] = {}
@@ -203,7 +204,7 @@ def determinize(nfa: NFA) -> Table:
     number = {start: 0}
     subsets = [start]
     rows: list[list[int]] = []
-    for subset in subsets:  # grows while it is walked
+    for subset in subsets:  # grows during the loop
         targets: list[set[int]] = [set() for _ in range(width)]
         for state in subset:
             for column, target in nfa.moves[state]:
@@ -222,7 +223,7 @@ def determinize(nfa: NFA) -> Table:
 
 
 def _closure(nfa: NFA, state: int) -> frozenset[int]:
-    """Return the states that are reached from one without a step."""
+    """Return the states that are reached from a state without a step."""
     reached = {state}
     pending = [state]
     while pending:
@@ -234,10 +235,10 @@ def _closure(nfa: NFA, state: int) -> frozenset[int]:
 
 
 def minimize(table: Table) -> Table:
-    """Return the smallest automaton of the language of a complete one; steps after which nothing is accepted are gone.
+    """Return the smallest automaton of the language of a complete automaton, without steps after which nothing is accepted.
 
-    States are numbered as a breadth-first search from the start finds them, symbols in order: equal languages over the
-    same alphabet give equal tables. Only the start may accept nothing (then it is the only state). O(k n log n) for n
+    States are numbered in the order of a breadth-first search from the start, with symbols in order: equal languages over
+    the same alphabet have equal tables. Only the start may accept nothing; it is then the only state. O(k n log n) for n
     states and k symbols.
     """
     block_of = equivalent_blocks(table)
@@ -249,7 +250,7 @@ def minimize(table: Table) -> Table:
     number = {block_of[0]: 0}
     order = [block_of[0]]
     rows: list[list[int]] = []
-    for block in order:  # grows while it is walked
+    for block in order:  # grows during the loop
         row = []
         for target in table.next_state[representative[block]]:
             if target not in alive:
@@ -265,7 +266,7 @@ def minimize(table: Table) -> Table:
 
 
 def equivalent_blocks(table: Table) -> list[int]:
-    """Return for every state of a complete automaton its block: two states share one if they accept the same words.
+    """Return the block of every state of a complete automaton: two states have the same block if they accept the same words.
 
     O(k n log n).
 
@@ -301,7 +302,7 @@ def equivalent_blocks(table: Table) -> list[int]:
                 block_of[state] = new
             smaller = min(block, new, key=lambda half: len(blocks[half]))
             for other in symbols:
-                # Where the old block was waiting, both halves have to.
+                # If the old block was a splitter, both halves must be splitters.
                 splitters.add((new if (block, other) in splitters else smaller, other))
     return block_of
 
@@ -325,10 +326,10 @@ def _live_states(table: Table) -> set[int]:
 def compile(expression: str | Expression) -> DFA:
     """Compile a path expression into the minimal DFA of its language.
 
-    Thompson construction, subset construction, Hopcroft minimisation; the result is canonical. A symbol that no path
-    takes has no column, unless it is there to tell a label from the others (`b` in `!(b)`). An `ExpressionError` if the
-    expression is not understood, or if its automaton is too large (the number of states can be exponential in the
-    length of the expression, so there is a limit).
+    Thompson construction, subset construction, Hopcroft minimisation; the result is canonical. A symbol that is on no path
+    has no column, unless it distinguishes a label from the other labels (`b` in `!(b)`). Raises an `ExpressionError` if the
+    expression is invalid, or if its automaton is too large (the number of states can be exponential in the length of the
+    expression, so there is a limit).
 
     >>> print(compile("a/!(b)?").to_text())
     state   a  b  (other)
@@ -345,13 +346,13 @@ def compile(expression: str | Expression) -> DFA:
         raise ExpressionError(str(error), 1, "a smaller expression", text) from None
     used = {nfa.alphabet[column] for column, targets in enumerate(zip(*table.next_state, strict=True)) if max(targets) >= 0}
     with_others = {symbol.inverse for symbol in used if symbol.label is None}
-    kept = [
+    columns = [
         column
         for column, symbol in enumerate(nfa.alphabet)
         if symbol in used or (symbol.label is not None and symbol.inverse in with_others)
     ]
     return DFA(
-        symbols=tuple(nfa.alphabet[column] for column in kept),
-        transitions=np.array([[row[column] for column in kept] for row in table.next_state], dtype=np.int32),
+        symbols=tuple(nfa.alphabet[column] for column in columns),
+        transitions=np.array([[row[column] for column in columns] for row in table.next_state], dtype=np.int32),
         accepting=np.array(table.accepting, dtype=np.bool_),
     )

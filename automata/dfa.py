@@ -19,15 +19,15 @@ from rpq.automata.symbols import Symbol
 
 
 def suffix_containment(transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the matrix, shape (states, states), that says [s] ⊇ [t] at (s, t).
+    """Return the matrix, shape (states, states), whose entry at (s, t) is whether [s] ⊇ [t].
 
-    A word of [t] that is not in [s] is found in the product of the automaton with itself: walking it from (s, t) ends
-    where only t accepts, or where only t has a next step (the automaton is trim, so that step leads to a word). These
-    pairs are the start, and every pair with a step into one that is found is found too. Each pair is found once and
-    its predecessors are looked at once for each symbol: O(states² · symbols) time and O(states²) memory.
+    A word of [t] that is not in [s] is found in the product of the automaton with itself: from (s, t) it leads to a pair in
+    which only t accepts, or only t has a next step (the automaton is trim, so that step leads to a word). The search starts
+    at these pairs, and adds every pair with a step into a pair that was found. Each pair is found once, and its predecessors
+    are computed once for each symbol: O(states² · symbols) time and O(states²) memory.
     """
     states, columns = transitions.shape
-    steps = (transitions >= 0).astype(np.float32)  # floats, because only these multiply fast
+    steps = (transitions >= 0).astype(np.float32)  # floats, because only matrices of floats multiply fast
     only_t_steps = (1 - steps) @ steps.T > 0
     found = only_t_steps | (~accepting[:, None] & accepting[None, :])
     predecessors = [_Predecessors(transitions[:, column], states) for column in range(columns)]
@@ -46,17 +46,18 @@ def suffix_containment(transitions: NDArray[np.int32], accepting: NDArray[np.boo
 def shrinks_to_simple_paths(
     transitions: NDArray[np.int32], accepting: NDArray[np.bool_], contains: NDArray[np.bool_]
 ) -> bool:
-    """Return whether every walk that is an answer shrinks to a simple path that is one, on every graph.
+    """Return whether, on every graph, every walk that gives an answer can be shortened to a simple path with this answer.
 
-    It does if a cycle can always be left out: [s] ⊇ [t] for every s that a non-empty word reaches and every t that a
-    non-empty word reaches from s, and [s0] ∪ {ε} ⊇ [t] for every t. The ε is there because a walk that is back at its
-    first vertex in an accepting state is an answer (x, x), which simple paths never give. Steps against the direction
-    of edges change nothing: what shrinks is the walk. O(states³) for the reachable pairs, all of them small.
+    This is the case if a cycle can always be left out: [s] ⊇ [t] for every s that a non-empty word reaches and every t that
+    a non-empty word reaches from s, and [s0] ∪ {ε} ⊇ [t] for every t. The ε is needed because a walk that returns to its
+    first vertex in an accepting state gives an answer (x, x), which simple paths never give. Steps against the direction
+    of edges make no difference, because the argument is about walks. O(states³) for the reachable pairs, with a small
+    constant.
     """
     reaches = reachability(transitions)
     if np.any(reaches[reaches[0]] & ~contains[reaches[0]]):
         return False
-    # [s0] ∪ {ε} ⊇ [t] is checked for the first step by hand, since ε matters only before it.
+    # [s0] ∪ {ε} ⊇ [t] is checked separately for the first step, since ε matters only before it.
     for t in range(len(transitions)):
         for from_start, from_t in zip(transitions[0], transitions[t], strict=True):
             if from_t >= 0 and (from_start < 0 or not contains[from_start, from_t]):
@@ -65,7 +66,7 @@ def shrinks_to_simple_paths(
 
 
 class _Predecessors:
-    """For one symbol the states with a step into each state: `states[starts[t] : starts[t] + counts[t]]`."""
+    """The states with a step of one symbol into each state t: `states[starts[t] : starts[t] + counts[t]]`."""
 
     def __init__(self, next_state: NDArray[np.int32], states: int) -> None:
         sources = np.flatnonzero(next_state >= 0)
@@ -89,7 +90,7 @@ def _cross(
 
 
 def reachability(transitions: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return the matrix, shape (states, states), that says at (s, t) whether a non-empty word leads from s to t."""
+    """Return the matrix, shape (states, states), whose entry at (s, t) is whether a non-empty word leads from s to t."""
     states = len(transitions)
     reaches = np.zeros((states, states), dtype=np.bool_)
     for s in range(states):
@@ -104,7 +105,7 @@ _WIDEST_TABLE = 100
 
 
 def write_text(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> str:
-    """Write the table; where the labels are too long for a table, columns have numbers that a legend explains."""
+    """Write the table; if the labels are too long for a table, columns have numbers that a legend explains."""
     names = [str(symbol) for symbol in symbols]
     headers = names
     if sum(terminal_cells(name) + 2 for name in names) > _WIDEST_TABLE:
@@ -125,7 +126,7 @@ def write_text(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], acce
 
 
 def write_dot(name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> str:
-    """Write the drawing: an arrow into the start, double circles accept."""
+    """Write the automaton as a Graphviz graph: an arrow points to the start, accepting states are double circles."""
     lines = [
         f"digraph {_quote(name)} {{",
         "  rankdir=LR;",
@@ -134,14 +135,39 @@ def write_dot(name: str, symbols: tuple[Symbol, ...], transitions: NDArray[np.in
     ]
     lines += [f"  {state} [shape=doublecircle];" for state, accepts in enumerate(accepting) if accepts]
     lines.append("  start -> 0;")
-    for state, row in enumerate(transitions):
-        labels: dict[int, list[str]] = {}
-        for column, target in enumerate(row):
-            if target >= 0:
-                labels.setdefault(int(target), []).append(str(symbols[column]))
-        lines += [f"  {state} -> {target} [label={_quote('|'.join(words))}];" for target, words in labels.items()]
+    labels = edge_labels(symbols, transitions)
+    lines += [f"  {state} -> {target} [label={_quote(label)}];" for (state, target), label in labels.items()]
     lines.append("}")
     return "\n".join(lines) + "\n"
+
+
+def edge_labels(symbols: tuple[Symbol, ...], transitions: NDArray[np.int32]) -> dict[tuple[int, int], str]:
+    """Return the arrows of a drawing as pairs of states, by the first of the two, each with all its labels."""
+    labels: dict[tuple[int, int], list[str]] = {}
+    for state, row in enumerate(transitions):
+        for column, target in enumerate(row):
+            if target >= 0:
+                labels.setdefault((state, int(target)), []).append(str(symbols[column]))
+    return {ends: "|".join(words) for ends, words in labels.items()}
+
+
+def state_positions(transitions: NDArray[np.int32]) -> list[tuple[float, float]]:
+    """Return (x, y) of each state in a drawing: x is its distance from the start; states of one distance are stacked."""
+    distance = {0: 0}
+    queue = [0]
+    for state in queue:
+        for target in transitions[state]:
+            if target >= 0 and int(target) not in distance:
+                distance[int(target)] = distance[state] + 1
+                queue.append(int(target))
+    columns: dict[int, list[int]] = {}
+    for state in queue:
+        columns.setdefault(distance[state], []).append(state)
+    places = [(0.0, 0.0)] * len(transitions)
+    for x, states in columns.items():
+        for row, state in enumerate(states):
+            places[state] = (float(x), (len(states) - 1) / 2 - row)
+    return places
 
 
 def _quote(text: str) -> str:
@@ -153,16 +179,16 @@ def _quote(text: str) -> str:
 class DFA:
     """A deterministic automaton over the steps of a path; state 0 is the start.
 
-    `rpq.automata.compile` makes them: minimal, numbered breadth-first, and *trim*, which means that every state is reached
-    and something is accepted from it (but the start of an empty language, which is then the only state). Two DFAs are
-    equal if they accept the same words.
+    `rpq.automata.compile` returns automata that are minimal, numbered breadth-first, and *trim*, which means that every
+    state can be reached and accepts some word (except the start of an empty language, which is then the only state). Two
+    DFAs are equal if they accept the same words.
 
     - Words: `accepts`, `accepts_empty`, `is_empty`, `==`
     - Table: `symbols`, `transitions`, `accepting`, `column`
     - Suffix languages: `contains`, `simple_equals_walk`
-    - To look at: `to_text`, `to_dot`
+    - Display: `to_text`, `to_dot`
 
-    Immutable, the arrays too, so threads may share one.
+    A DFA and its arrays are immutable, so threads can share it.
 
     >>> from rpq.automata import compile
     >>> dfa = compile("a/b*")
@@ -196,7 +222,7 @@ class DFA:
             object.__setattr__(self, name, array)
 
     def column(self, label: str | None, inverse: bool = False) -> int:
-        """Return the column of a step: its own, else that of the other labels in its direction, else -1. O(1).
+        """Return the column of a step, otherwise the column of the other labels in its direction, otherwise -1. O(1).
 
         >>> from rpq.automata import compile
         >>> dfa = compile("!(a|b)")
@@ -231,7 +257,7 @@ class DFA:
         return any(bool((self.transitions[:, column] >= 0).any()) for column in columns if column >= 0)
 
     def accepts(self, word: Iterable[tuple[str, bool]]) -> bool:
-        """Is this word, a sequence of (label, inverse), in the language? O(length).
+        """Return whether the language contains a word, a sequence of (label, inverse). O(length).
 
         >>> from rpq.automata import compile
         >>> compile("a/^b").accepts([("a", False), ("b", True)])
@@ -257,7 +283,7 @@ class DFA:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no word is in the language, not even the empty one.
+        """Whether the language contains no word, not even the empty word.
 
         >>> from rpq.automata import compile
         >>> compile("a").is_empty  # SPARQL has no expression without any path
@@ -266,7 +292,7 @@ class DFA:
         return not self.accepting.any()
 
     def __eq__(self, other: object) -> bool:
-        """Do both accept the same words, whatever their alphabets? O(states · symbols of both).
+        """Return whether both accept the same words, even if their alphabets differ. O(states · symbols of both).
 
         >>> from rpq.automata import compile
         >>> compile("a|!(a|b)|b") == compile("!()")
@@ -274,10 +300,10 @@ class DFA:
         """
         if not isinstance(other, DFA):
             return NotImplemented
-        # A label that neither names takes the column of "other", if there is one, so these symbols are all.
+        # A label in neither alphabet has the column of "other", if there is one, so these symbols are sufficient.
         steps = [(self.column(*symbol), other.column(*symbol)) for symbol in {*self.symbols, *other.symbols}]
-        # Walk both with the same words. Both are trim, so a step that only one can take leads to a word that only it
-        # accepts.
+        # Follow the same words in both. Both are trim, so a step that exists in only one leads to a word that only this
+        # one accepts.
         seen = {(0, 0)}
         pending = [(0, 0)]
         while pending:
@@ -298,9 +324,9 @@ class DFA:
 
     @cached_property
     def contains(self) -> NDArray[np.bool_]:
-        """Shape (states, states): `contains[s, t]` says that all that is accepted from t is accepted from s too.
+        """Shape (states, states): `contains[s, t]` is whether s accepts all words that t accepts.
 
-        Made when first asked for, in O(states² · symbols).
+        The matrix is computed on first access, in O(states² · symbols).
 
         >>> from rpq.automata import compile
         >>> compile("a/b*").contains  # from state 1, b*; from state 0, a/b*
@@ -315,7 +341,7 @@ class DFA:
     def simple_equals_walk(self) -> bool:
         """Whether simple paths give the answers of walks, except for the pairs (x, x), on every graph.
 
-        This is the containment property of the paper (Pacaci et al. 2020, section on simple paths), see
+        This is the containment property of the paper (Pacaci et al. 2020, section on simple paths); see also
         `rpq.automata.dfa.shrinks_to_simple_paths`.
 
         >>> from rpq.automata import compile
@@ -325,7 +351,7 @@ class DFA:
         return shrinks_to_simple_paths(self.transitions, self.accepting, self.contains)
 
     def to_text(self) -> str:
-        """Write the table for a reader: `→` is the start, `*` accepts, `·` is no step.
+        """Write the table as text: `→` marks the start, `*` an accepting state, `·` a missing step.
 
         >>> from rpq.automata import compile
         >>> print(compile("a/^b*").to_text())
@@ -336,7 +362,7 @@ class DFA:
         return write_text(self.symbols, self.transitions, self.accepting)
 
     def to_dot(self, name: str = "dfa") -> str:
-        """Write the automaton in Graphviz's language, one edge for all symbols between two states.
+        """Write the automaton in Graphviz's DOT language, with one edge for all symbols between two states.
 
         >>> from rpq.automata import compile
         >>> print(compile("a").to_dot(name="one_step").splitlines()[0])

@@ -1,4 +1,4 @@
-"""The one error of this package: an expression that is not understood, with a pointer to the place."""
+"""The exception of this package: an invalid expression, with a pointer to the column of the error."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ _CONTEXT = 60  # characters shown on either side of the pointer
 
 
 class ExpressionError(ValueError):
-    """An expression is not understood, or too large; `str` shows it with a pointer to the column.
+    """An expression is invalid or too large; `str` shows the expression with a pointer to the column of the error.
 
-    `column` counts characters from 1 (one past the end where the text stops too early), `expected` says what could have
-    stood there. Of a text of several lines `str` shows the one that it is about, and counts from its beginning.
+    `column` counts characters from 1 (one past the end if the text ends too early), and `expected` describes the text that
+    is valid there. If the expression has several lines, `str` shows only the line of the error, and counts columns from
+    the beginning of this line.
 
     >>> print(ExpressionError("unexpected '|'", 4, "a name", "a/b||c"))
     column 4: unexpected '|'; expected a name
@@ -20,7 +21,7 @@ class ExpressionError(ValueError):
     """
 
     def __init__(self, message: str, column: int, expected: str, expression: str) -> None:
-        super().__init__(message, column, expected, expression)  # all of them, so that it can be pickled
+        super().__init__(message, column, expected, expression)  # all arguments, so that the error can be pickled
         self.message = message
         self.column = column
         self.expected = expected
@@ -31,12 +32,12 @@ class ExpressionError(ValueError):
         text = lines[-1] + self.expression[self.column - 1 :].split("\n")[0]
         place = len(lines[-1]) + 1
         line = f"line {len(lines)}, " if "\n" in self.expression else ""
-        told = f"{line}column {place}: {self.message}; expected {self.expected}"
-        return f"{told}\n{pointer_lines(text, place)}"
+        summary = f"{line}column {place}: {self.message}; expected {self.expected}"
+        return f"{summary}\n{pointer_lines(text, place)}"
 
 
 def pointer_lines(line: str, column: int) -> str:
-    """Two lines: what stands around a column of a line, counted from 1, and a pointer to it.
+    """Return two lines: the text around a column of a line, counted from 1, and a pointer to the column.
 
     >>> print(pointer_lines("a/b||c", 5))
       a/b||c
@@ -50,7 +51,7 @@ def pointer_lines(line: str, column: int) -> str:
 
 
 def terminal_cells(text: str) -> int:
-    """Return how many cells of a terminal the text takes: wide characters two, combining marks none.
+    """Return the width of the text in terminal cells: two for a wide character, none for a combining mark.
 
     >>> terminal_cells("名前"), terminal_cells("e\\N{COMBINING ACUTE ACCENT}")
     (4, 1)

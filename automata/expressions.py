@@ -11,8 +11,8 @@ node                written                     the paths it describes
 `Repetition`        `R* R+ R? R{n,m}`           n to m paths of R, one after the other
 ==================  ==========================  ==================================================
 
-Equal trees have equal text, and `parse(str(tree)) == tree`. Trees are limited in depth and in the number of steps that
-their repetitions write out (`SizeError`), so that whatever walks a tree may recurse, and compiling ends soon.
+Equal trees have equal text, and `parse(str(tree)) == tree`. Trees are limited in depth and in the number of steps when
+their repetitions are expanded (`SizeError`), so that functions can traverse a tree recursively, and compilation is fast.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import ClassVar
 from rpq.automata.symbols import Symbol, write_name
 
 MAXIMUM_DEPTH = 100
-"""Levels of operators below each other; redundant parentheses do not count."""
+"""The largest number of nested operators; redundant parentheses do not count."""
 
 MAXIMUM_STEPS = 1000
-"""Steps of one repetition once it is written out: `(a/b){300}` has 600."""
+"""The largest number of steps of an expanded repetition: `(a/b){300}` has 600."""
 
 
 class SizeError(ValueError):
-    """An expression is nested too deep, or too large once its repetitions are written out."""
+    """An expression is nested too deep, or too large when its repetitions are expanded."""
 
 
 class Expression:
@@ -44,11 +44,11 @@ class Expression:
     """
 
     depth: int
-    """Levels of operators, this one included."""
+    """The number of levels of operators, including this one."""
     steps: int
-    """Labels and negated sets, counted as often as the repetitions write them out (at least 1)."""
+    """The number of labels and negated sets when repetitions are expanded (at least 1)."""
     _binding: ClassVar[int]
-    """How tightly the written form holds together: | 0, / 1, ^ 2, quantifier 3, names and negated sets 4."""
+    """The precedence of the operator: | 0, / 1, ^ 2, quantifier 3, names and negated sets 4."""
 
     def _measure(self, inner: Iterable[Expression], steps: int) -> None:
         depth = 1 + max(part.depth for part in inner)
@@ -57,8 +57,8 @@ class Expression:
         object.__setattr__(self, "depth", depth)
         object.__setattr__(self, "steps", steps)
 
-    def _within(self, binding: int) -> str:
-        """Write the expression as an operand of something that binds its operands with at least `binding`."""
+    def _parenthesized(self, binding: int) -> str:
+        """Write the expression as an operand, in parentheses if its precedence is below `binding`."""
         return str(self) if self._binding >= binding else f"({self})"
 
 
@@ -81,11 +81,11 @@ class Label(Expression):
 
 @dataclass(frozen=True)
 class NegatedSet(Expression):
-    """One step whose label is not in the set, in the directions that the set speaks of.
+    """One step whose label is not in the set, in the directions of the members.
 
-    Forward members forbid labels of a forward step, inverse members labels of an inverse step. A direction without
-    members is not taken at all (SPARQL 1.1, section 18.4), but the empty set is any forward step. Members are kept
-    sorted, each once.
+    Forward members exclude labels of a forward step, inverse members labels of an inverse step. There is no step in a
+    direction without members (SPARQL 1.1, section 18.4), but the empty set accepts any forward step. Members are sorted,
+    without repetitions.
 
     >>> print(NegatedSet((Symbol("b", inverse=True), Symbol("a"))), NegatedSet((Symbol("a"),)), NegatedSet(()))
     !(a|^b) !a !()
@@ -98,7 +98,7 @@ class NegatedSet(Expression):
 
     def __post_init__(self) -> None:
         if any(member.label is None for member in self.members):
-            raise ValueError("a negated set holds named labels only")
+            raise ValueError("a negated set contains only named labels")
         object.__setattr__(self, "members", tuple(sorted(set(self.members), key=Symbol.sort_key)))
 
     @property
@@ -118,7 +118,7 @@ class NegatedSet(Expression):
 
 @dataclass(frozen=True)
 class Inverse(Expression):
-    """The paths of `inner`, walked backwards: `^(a/b)` is `^b/^a`.
+    """The paths of `inner` in the opposite direction: `^(a/b)` is `^b/^a`.
 
     >>> print(Inverse(Concatenation((Label("a"), Label("b")))), Inverse(Repetition(Label("a"), 0, None)))
     ^(a/b) ^a*
@@ -133,12 +133,12 @@ class Inverse(Expression):
         self._measure([self.inner], self.inner.steps)
 
     def __str__(self) -> str:
-        return "^" + self.inner._within(3)
+        return "^" + self.inner._parenthesized(3)
 
 
 @dataclass(frozen=True)
 class Concatenation(Expression):
-    """A path of the first part, then one of the second, and so on; a concatenation inside is flattened.
+    """A path of the first part, then a path of the second, and so on; nested concatenations are flattened.
 
     >>> print(Concatenation((Concatenation((Label("a"), Label("b"))), Label("c"))))
     a/b/c
@@ -159,12 +159,12 @@ class Concatenation(Expression):
         self._measure(parts, sum(part.steps for part in parts))
 
     def __str__(self) -> str:
-        return "/".join([part._within(2) for part in self.parts])
+        return "/".join([part._parenthesized(2) for part in self.parts])
 
 
 @dataclass(frozen=True)
 class Alternation(Expression):
-    """A path of any of the parts; an alternation inside is flattened.
+    """A path of any of the parts; nested alternations are flattened.
 
     >>> print(Alternation((Label("a"), Concatenation((Label("b"), Label("c"))))))
     a|b/c
@@ -185,12 +185,12 @@ class Alternation(Expression):
         self._measure(parts, sum(part.steps for part in parts))
 
     def __str__(self) -> str:
-        return "|".join([part._within(1) for part in self.parts])
+        return "|".join([part._parenthesized(1) for part in self.parts])
 
 
 @dataclass(frozen=True)
 class Repetition(Expression):
-    """`minimum` to `maximum` paths of `inner`, one after the other; `maximum` None means any number.
+    """`minimum` to `maximum` paths of `inner`, one after the other; with `maximum` None, any number.
 
     >>> a = Label("a")
     >>> print(Repetition(a, 0, None), Repetition(a, 1, None), Repetition(a, 0, 1), Repetition(a, 2, 2))
@@ -218,7 +218,7 @@ class Repetition(Expression):
         self._measure([self.inner], steps)
 
     def __str__(self) -> str:
-        return self.inner._within(4) + self._quantifier()
+        return self.inner._parenthesized(4) + self._quantifier()
 
     def _quantifier(self) -> str:
         match (self.minimum, self.maximum):

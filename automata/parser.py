@@ -1,17 +1,17 @@
-"""From the text of a path expression to its tree.
+"""The parser of path expressions, from text to a tree.
 
 The grammar is that of SPARQL 1.1 property paths (section 9.1, rules 88 to 96), with counted repetitions:
 
     path          sequence ('|' sequence)*
     sequence      step ('/' step)*
-    step          '^'? primary quantifier?              the ^ is over the quantifier: ^a* is ^(a*)
+    step          '^'? primary quantifier?              the ^ applies last: ^a* is ^(a*)
     quantifier    '*' | '+' | '?' | '{n}' | '{n,m}' | '{n,}' | '{,m}'
     primary       name | '!' negated | '(' path ')'
     negated       member | '(' (member ('|' member)*)? ')'
     member        '^'? name
 
-As in SPARQL a step has one `^` and one quantifier at most; `(a*)+` and `^(^a)` need their parentheses. Blanks are free
-everywhere but inside a name. How names are written: `rpq.automata.symbols`.
+As in SPARQL a step has at most one `^` and one quantifier; `(a*)+` and `^(^a)` need their parentheses. Blanks are allowed
+everywhere except inside a name. `rpq.automata.symbols` describes the notations of names.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _HEXADECIMAL = _DIGITS + "abcdefABCDEF"
 def parse(text: str) -> Expression:
     """Parse a path expression.
 
-    Redundant parentheses vanish, however many. An `ExpressionError` names the column and what was expected there.
-    O(length).
+    Redundant parentheses are dropped, and may be nested to any depth. Raises an `ExpressionError` with the column of the
+    error and the text that was expected there. O(length).
 
     >>> parse("knows / ^likes")
     Concatenation(parts=(Label(name='knows'), Inverse(inner=Label(name='likes'))))
@@ -57,9 +57,9 @@ def parse(text: str) -> Expression:
 
 
 def parse_prefix(text: str, start: int) -> tuple[Expression, int]:
-    """Parse the longest path expression that begins at `start`; it and the place behind it and the blanks that follow.
+    """Parse the longest path expression that begins at `start`; return it and the position after it and following blanks.
 
-    Here a `?` before a letter begins the name of a variable and is not a quantifier, since expressions are between terms.
+    Here a `?` before a letter begins the name of a variable and is not a quantifier, as expressions are between terms.
 
     >>> expression, end = parse_prefix("?x a2q / c2a* ?y", 3)
     >>> str(expression), end
@@ -69,7 +69,7 @@ def parse_prefix(text: str, start: int) -> tuple[Expression, int]:
 
 
 def parse_name(text: str, start: int) -> tuple[str | None, int]:
-    """Parse a name in any of its notations, and return it with the place behind it; None where none begins at `start`.
+    """Parse a name in any notation; return the name, or None if no name begins at `start`, and the position after it.
 
     >>> parse_name("x <a b> ", 0), parse_name("/", 0)
     (('x', 1), (None, 0))
@@ -81,7 +81,7 @@ def parse_name(text: str, start: int) -> tuple[str | None, int]:
 
 @dataclass
 class _Group:
-    """What stands between two parentheses, as far as it was read."""
+    """The part of a parenthesized group that has been read."""
 
     column: int  # of the '(', 0 for the whole expression
     inverse_column: int  # of a '^' before the '(', 0 for none
@@ -90,14 +90,14 @@ class _Group:
 
 
 class _Parser:
-    """One pass over the text; open parentheses are on a list instead of the call stack, so any depth is read."""
+    """A parser in one pass over the text, with a list of open parentheses instead of the call stack, for any depth."""
 
     def __init__(self, text: str, start: int = 0, *, is_prefix: bool = False) -> None:
         self._text = text
         self._position = start
         self._is_prefix = is_prefix
         self._groups = [_Group(0, 0)]
-        self._quantified = False  # the step that was just read has a quantifier
+        self._quantified = False  # whether the latest step has a quantifier
 
     def parse(self) -> Expression:
         """Parse the whole text."""
@@ -107,12 +107,12 @@ class _Parser:
         return expression
 
     def parse_prefix(self) -> tuple[Expression, int]:
-        """As much of the text as belongs to one expression."""
+        """Parse one expression, and return it with the position after it."""
         return self._expression(), self._position
 
     def _expression(self) -> Expression:
         while True:
-            # An operand starts here: open parentheses until there is one without.
+            # An operand starts here: read open parentheses until there is a primary.
             inverse_column = self._optional_inverse()
             if self._take("("):
                 self._groups.append(_Group(self._position, inverse_column))
@@ -157,7 +157,7 @@ class _Parser:
         return operands[0] if len(operands) == 1 else self._at(column, node, tuple(operands))
 
     def _at(self, column: int, node: Callable[..., Expression], *arguments: object) -> Expression:
-        """Make a node; if it is too large, that is an error of the column."""
+        """Return a new node; if the node is too large, raise an error at the column."""
         try:
             return node(*arguments)
         except SizeError as error:
@@ -240,7 +240,7 @@ class _Parser:
     # Names
 
     def _name(self) -> str | None:
-        """Read a name in any of its notations, or None where none starts."""
+        """Read and return a name in any notation, or return None if no name starts here."""
         character = self._peek()
         if character == "<":
             return self._angle_name()
@@ -287,7 +287,7 @@ class _Parser:
         self._fail(f"{what} inside a quoted name", f"{quote} before {end}, or {written} for it")
 
     def _escape(self) -> str:
-        """Read what stands after a backslash; stops on its last character."""
+        """Read an escape, and return its character; the position is then at the last character of the escape."""
         start = self._position
         self._position += 1
         kind = self._text[self._position : self._position + 1]
@@ -305,7 +305,7 @@ class _Parser:
         self._position += length
         return chr(code)
 
-    # The text
+    # Reading the text
 
     def _peek(self) -> str:
         """Skip blanks and return the next character, empty at the end."""
@@ -314,7 +314,7 @@ class _Parser:
         return self._text[self._position : self._position + 1]
 
     def _take(self, character: str) -> bool:
-        """Step over this character if it is the next one."""
+        """Skip a character if it is the next one; return whether it was."""
         if self._peek() != character:
             return False
         self._position += 1

@@ -1,16 +1,16 @@
-r"""The alphabet of an automaton, and how a label is written in an expression.
+r"""The alphabet of an automaton, and the notations for a label in an expression.
 
-A `Symbol` is a step along an edge with some label, or against its direction. A label is any text. Three notations name
-it, and `x`, `<x>` and `"x"` name the same one:
+A `Symbol` is a step along an edge with some label, or against its direction. A label is any text. There are three
+notations; `x`, `<x>` and `"x"` are the same label:
 
-- **bare**: starts with a letter or digit of any script, `_` or `:`; goes on with these, `-`, `.` and combining
-  marks; does not end with `.`. So `a2q`, `foaf:knows`, `rdf-type`, `v1.2`, `名前` and `26` are bare names: `-` and `.`
-  are never operators, and a prefixed name is its literal text (no prefix is ever expanded, `a` is just a label);
-- **`<…>`**: everything up to the next `>`, without blanks, control characters and `<`; taken literally, there are
-  no escapes in it;
+- **bare**: starts with a letter or digit of any script, `_` or `:`; continues with these characters, `-`, `.` and
+  combining marks; does not end with `.`. So `a2q`, `foaf:knows`, `rdf-type`, `v1.2`, `名前` and `26` are bare names: `-`
+  and `.` are never operators, and a prefixed name is its literal text (no prefix is ever expanded, `a` is just a label);
+- **`<…>`**: everything up to the next `>`, without blanks, control characters and `<`; the text is literal, without
+  escapes;
 - **`"…"` or `'…'`**: any text in one line, with SPARQL's escapes: `\\ \" \' \t \n \r \b \f \uXXXX \UXXXXXXXX`.
 
-Labels are compared character by character: nothing is normalised.
+Labels are compared character by character, without normalisation.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import unicodedata
 from typing import NamedTuple
 
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"', "'": "'"}
-"""What the character after a backslash stands for in a quoted name (`\\u` and `\\U` apart)."""
+"""The meaning of the character after a backslash in a quoted name (except `\\u` and `\\U`)."""
 
 _BACKSLASHED = {value: "\\" + key for key, value in ESCAPES.items() if key != "'"}
 _PLAIN = re.compile(r"[A-Za-z0-9_:.\-]*")
-"""What nearly all names are made of, found faster than character by character."""
-_JOINERS = "\u200c\u200d"  # invisible, but part of Persian and Indic words; SPARQL's PN_CHARS has them too
+"""The characters of nearly all names, which a regular expression finds faster than a loop over characters."""
+_JOINERS = "\u200c\u200d"  # invisible, but part of Persian and Indic words, and of SPARQL's PN_CHARS
 
 
 def starts_name(character: str) -> bool:
@@ -38,7 +38,7 @@ def starts_name(character: str) -> bool:
 
 
 def continues_name(character: str) -> bool:
-    """Return whether this character can stand inside a bare name.
+    """Return whether this character can occur inside a bare name.
 
     >>> [continues_name(c) for c in "a-./"]
     [True, True, True, False]
@@ -47,14 +47,14 @@ def continues_name(character: str) -> bool:
 
 
 def bare_name_end(text: str, start: int) -> int:
-    """Return the position after the bare name that begins at `start`, or `start` where none does. O(length).
+    """Return the position after the bare name that begins at `start`, or `start` if no name begins there. O(length).
 
     >>> bare_name_end("v1.2./b", 0)
     4
     """
     if start >= len(text) or not starts_name(text[start]):
         return start
-    end = _PLAIN.match(text, start + 1).end()  # type: ignore[union-attr]  # it matches nothing, too
+    end = _PLAIN.match(text, start + 1).end()  # type: ignore[union-attr]  # the pattern also matches the empty text
     while end < len(text) and continues_name(text[end]):
         end += 1
     while text[end - 1] == ".":
@@ -63,12 +63,12 @@ def bare_name_end(text: str, start: int) -> int:
 
 
 def in_angle_brackets(character: str) -> bool:
-    """Return whether this character can stand in `<…>`."""
+    """Return whether this character can occur in `<…>`."""
     return character not in "<>" and character.isprintable() and not character.isspace()
 
 
 def write_name(label: str) -> str:
-    """Write a label in the plainest notation that names it: bare, else `<…>`, else quoted. O(length).
+    """Write a label in the simplest possible notation: bare, otherwise `<…>`, otherwise quoted. O(length).
 
     >>> print(write_name("knows"), write_name("http://a/b"), write_name('say "a b"'), write_name(""))
     knows <http://a/b> "say \\"a b\\"" ""
@@ -89,9 +89,9 @@ def _write_quoted(character: str) -> str:
 
 
 class Symbol(NamedTuple):
-    """One step of a path: a label, and whether the edge is taken against its direction.
+    """One step of a path: a label, and whether the edge is followed against its direction.
 
-    In the alphabet of a DFA the label `None` stands for every label that the alphabet does not name in that direction.
+    In the alphabet of a DFA the label `None` represents every label that the alphabet does not contain in that direction.
 
     >>> print(Symbol("knows"), Symbol("knows", inverse=True), Symbol(None), Symbol(None, inverse=True))
     knows ^knows (other) ^(other)
@@ -113,7 +113,7 @@ class Symbol(NamedTuple):
         return Symbol(self.label, not self.inverse)
 
     def sort_key(self) -> tuple[bool, bool, str]:
-        """Order of an alphabet: forward before inverse, "other" last in its direction, labels by code point.
+        """Return the sort key of an alphabet: forward before inverse, "other" last in its direction, labels by code point.
 
         >>> print(*sorted([Symbol(None), Symbol("b", inverse=True), Symbol("c"), Symbol("a")], key=Symbol.sort_key))
         a c (other) ^b

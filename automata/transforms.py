@@ -1,7 +1,7 @@
 """Expressions derived from an expression: the same paths without the empty one, and the same paths from their other end.
 
-The empty path is never an answer, so a path that is composed of two answers is one of the *non-empty* words of the first
-expression followed by one of the second: `?x a* ?m . ?m b* ?y` joins the pairs of `a+/b+`, not those of `a*/b*`.
+The empty path is never an answer, so a path composed of two answers is a *non-empty* word of the first expression followed
+by a *non-empty* word of the second: `?x a* ?m . ?m b* ?y` joins the pairs of `a+/b+`, not those of `a*/b*`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rpq.automata.expressions import (
 
 
 def accepts_empty(expression: Expression) -> bool:
-    """Return whether the empty word is one of the expression's. O(size of the tree).
+    """Return whether the expression accepts the empty word. O(size of the tree).
 
     >>> from rpq.automata import parse
     >>> [accepts_empty(parse(text)) for text in ["a*", "a*/b", "a{0}", "(a?){3}"]]
@@ -40,9 +40,9 @@ def accepts_empty(expression: Expression) -> bool:
 
 
 def nonempty(expression: Expression) -> Expression | None:
-    """Return an expression of the non-empty words, or None where there are none (`a{0}`).
+    """Return an expression of the non-empty words, or None if there are none (`a{0}`).
 
-    An expression without the empty word is returned as it is. A `SizeError` where what comes is nested too deep.
+    An expression without the empty word is returned unchanged. Raises a `SizeError` if the result is nested too deep.
     O(size of the tree · depth · longest concatenation).
 
     >>> from rpq.automata import parse
@@ -63,7 +63,7 @@ def nonempty(expression: Expression) -> Expression | None:
             return None if rest is None else Inverse(rest)
         case Alternation(parts):
             return _any_of([nonempty(part) for part in parts])
-        case Concatenation(parts):  # every part has the empty word; the first that does not spell it is one of them
+        case Concatenation(parts):  # every part accepts the empty word; the cases differ in the first part that is not empty
             return _any_of([_concatenate(nonempty(part), parts[place + 1 :]) for place, part in enumerate(parts)])
         case Repetition(inner, _, maximum):
             return _repeat(inner, maximum)
@@ -71,7 +71,7 @@ def nonempty(expression: Expression) -> Expression | None:
 
 
 def _repeat(inner: Expression, maximum: int | None) -> Expression | None:
-    """At least one non-empty word of `inner`, at most `maximum`."""
+    """Return an expression of at least one non-empty word of `inner`, and at most `maximum` of them."""
     once = None if maximum == 0 else nonempty(inner)
     if once is None or maximum == 1:
         return once
@@ -98,9 +98,9 @@ def _concatenate(first: Expression | None, rest: tuple[Expression, ...]) -> Expr
 def reversal(expression: Expression) -> Expression:
     """Return the expression of the paths from y to x, for the paths from x to y that the expression describes.
 
-    Its words are reversed and every step is turned around, which is what `^(…)` means; here the inverse is written out as
-    far in as it goes, so that the text stays plain: the reversal of the reversal reads like the expression. A `SizeError`
-    where the inverses make the expression nested too deep. O(size of the tree).
+    Words are reversed and every step is inverted, which is the meaning of `^(…)`. Here the inverse is moved inward as far as
+    possible, so that the text remains simple: the reversal of the reversal reads like the expression. Raises a `SizeError`
+    if the inverses make the expression nested too deep. O(size of the tree).
 
     >>> from rpq.automata import parse
     >>> for text in ["a/^b*", "(a/b){2}|c+", "!(a|^b)/!()"]:
@@ -112,7 +112,7 @@ def reversal(expression: Expression) -> Expression:
     match expression:
         case NegatedSet(members) if members:
             return NegatedSet(tuple(member.reversed() for member in members))
-        case Label() | NegatedSet():  # there is no set for "any inverse step": `!()` is about forward ones
+        case Label() | NegatedSet():  # no set means "any inverse step": `!()` means any forward step
             return Inverse(expression)
         case Inverse(inner):
             return inner
@@ -122,7 +122,7 @@ def reversal(expression: Expression) -> Expression:
             return Alternation(tuple(reversal(part) for part in parts))
         case Repetition(inner, minimum, maximum):
             turned = reversal(inner)
-            if isinstance(turned, Inverse):  # `^a*` reads better than `(^a)*`, and is the same
+            if isinstance(turned, Inverse):  # `^a*` reads better than `(^a)*`, and means the same
                 return Inverse(Repetition(turned.inner, minimum, maximum))
             return Repetition(turned, minimum, maximum)
     raise TypeError(f"{expression!r} is not a path expression")

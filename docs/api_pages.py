@@ -1,4 +1,4 @@
-"""What the API pages change of docstrings and signatures before they are shown."""
+"""Changes to docstrings and signatures that the API pages make before they show them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXAMPLE = re.compile(r"^>>> .*\n?(?:^.*\S.*\n?)*", re.MULTILINE)
 
 
 class ForUsers(griffe.Extension):
-    """Puts fences around doctests, which Markdown would take for quotations, and leaves parameters of tests out."""
+    """Put fences around doctests, which Markdown would parse as quotations, and leave out parameters for tests."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Change a module, class, function or attribute."""

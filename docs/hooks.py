@@ -1,13 +1,13 @@
-"""What the site takes from elsewhere in the repository when it is built, so that nothing is written twice.
+"""Content that the site takes from elsewhere in the repository when it is built, so that nothing is written twice.
 
 Markers in pages, each on a line of its own:
 
-- `<!-- include: PATH -->`: a Markdown file of the repository; its links into the repository go to the page that shows
-  the file, or to the file at its host
+- `<!-- include: PATH -->`: a Markdown file of the repository; its links to files of the repository lead to the page that
+  shows the file, or to the file at its host
 - `<!-- code: PATH -->`: a file of the repository as a block of code
-- `<!-- help -->`: every command with what its `--help` says
+- `<!-- help -->`: every command with the output of its `--help`
 
-Pages of `docs/` may link to files of the repository as well, as `../rpq/engine.py`.
+Pages of `docs/` may also link to files of the repository, such as `../rpq/engine.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HELP = "<!-- help -->"
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?(?=\))")
 FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 IMAGES = ("workloads/results",)
-"""Folders whose pictures are shown by the files that are included."""
+"""Folders with pictures that included files show."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -48,14 +48,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Fill the markers of a page in, and turn its links into the repository into links of the site or of the host."""
+    """Replace the markers of a page, and its links to files of the repository by links to the site or the host."""
     source = f"docs/{page.file.src_uri}"
     if HELP in markdown:
         markdown = markdown.replace(HELP, "\n".join(_helps()))
     markdown = CODE.sub(lambda marker: f"```python\n{_text(marker[1])}```", markdown)
     parts: list[str] = []
     for place, part in enumerate(INCLUDE.split(markdown)):
-        # What stands between two markers is the page's own, the others are the names of files.
+        # Parts with an even index are text of the page, the others are names of files.
         origin, text = (part, _text(part)) if place % 2 else (source, part)
         parts.append(_with_links(text, origin, page_of=_pages(config), config=config, files=files))
     return "".join(parts)
@@ -66,7 +66,7 @@ def _text(path: str) -> str:
 
 
 def _pages(config: MkDocsConfig) -> dict[str, str]:
-    """Return the whole page that shows a file of the repository."""
+    """Return a dictionary from files of the repository to the pages that show them."""
     shown: dict[str, str] = {}
     for page in Path(config.docs_dir).rglob("*.md"):
         name = page.relative_to(config.docs_dir).as_posix()
@@ -88,7 +88,7 @@ def _with_links(text: str, origin: str, *, page_of: dict[str, str], config: MkDo
         if files.get_file_from_path(name) and not name.endswith(".py"):
             return name + anchor
         if not (ROOT / path).exists():
-            return found[0]  # mkdocs says that it leads nowhere
+            return found[0]  # mkdocs reports the broken link
         kind = "tree" if (ROOT / path).is_dir() else "blob"
         return f"{config.extra['repository']}/{kind}/main/{path}{anchor}"
 
@@ -107,7 +107,7 @@ def _helps() -> Iterator[str]:
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    """Return a command and all below it, with the words that call them."""
+    """Yield a command and all its subcommands, with the words to call them."""
     yield name, command
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=name)

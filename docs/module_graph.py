@@ -1,9 +1,9 @@
-"""Draw who imports whom, floor above floor, and write it down as a table.
+"""Draw the imports between modules, by floors, and write them as a table.
 
     python docs/module_graph.py [--root DIR] [--svg FILE] [--text FILE]
 
-The floors and their order are those of `[tool.importlinter]` in `pyproject.toml`, to which `lint-imports` holds the
-project. Modules are read by grimp, not imported, so any checkout with that table will do.
+The floors and their order are those of `[tool.importlinter]` in `pyproject.toml`, which `lint-imports` enforces. grimp
+analyses the modules without importing them, so the script works for any checkout with this table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARKS = ("<!-- modules -->", "<!-- /modules -->")
 
 @dataclass(frozen=True, kw_only=True)
 class Module:
-    """A file of Python, under the name by which it is imported."""
+    """A Python file, with the name by which it is imported."""
 
     name: str
     is_package: bool
@@ -36,7 +36,7 @@ class Module:
 
 @dataclass(frozen=True, kw_only=True)
 class Arrow:
-    """All that the floor `source` imports from the floor `target`, in pairs of modules."""
+    """The imports of the floor `source` from the floor `target`, as a number of pairs of modules."""
 
     source: str
     target: str
@@ -45,7 +45,7 @@ class Arrow:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """The modules of a checkout, their floors from the ground up, and the arrows between these from the top down."""
+    """The modules of a checkout, their floors from the lowest up, and the arrows between floors from the top down."""
 
     modules: dict[str, Module]
     floors: tuple[str, ...]
@@ -58,7 +58,7 @@ class Graph:
 
 
 def floor_of(name: str) -> str:
-    """Return the floor on which a module stands: the first folder or module below the package.
+    """Return the floor of a module: the first folder or module below the package.
 
     >>> floor_of("rpq.paths.index.rows"), floor_of("rpq")
     ('rpq.paths', 'rpq')
@@ -67,7 +67,7 @@ def floor_of(name: str) -> str:
 
 
 def read_floors(root: Path) -> tuple[str, ...]:
-    """Return the floors of a checkout, from the ground up; the package's own module stands on those that it passes on."""
+    """Return the floors of a checkout, from the lowest up; the package's own module is above the floors that it exports."""
     contracts = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
     (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "floors")
     floors = [f"{PACKAGE}.{layer}" for layer in reversed(layers)]
@@ -116,7 +116,7 @@ def as_text(graph: Graph) -> str:
     lines += [
         "",
         (
-            f"{len(graph.modules)} modules, {total:,} lines, {graph.pairs} pairs of modules of which one imports the other,"
+            f"{len(graph.modules)} modules, {total:,} lines, {graph.pairs} imports of one module by another,"
             f" {len(graph.arrows)} arrows between floors."
         ),
     ]
@@ -124,7 +124,7 @@ def as_text(graph: Graph) -> str:
 
 
 def between_marks(page: str, text: str) -> str:
-    """Return the page with `text` in place of what stands between its marks; `text` alone where it has none."""
+    """Return the page with `text` between its marks, or only `text` if the page has no marks."""
     head, opening, rest = page.partition(MARKS[0])
     _, closing, tail = rest.partition(MARKS[1])
     return f"{head}{opening}\n{text}{closing}{tail}" if closing else text
@@ -132,11 +132,11 @@ def between_marks(page: str, text: str) -> str:
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description="Draw and describe who imports whom.")
+    parser = argparse.ArgumentParser(description="Draw and tabulate the imports between modules.")
     here = Path(__file__).resolve().parents[1]
     parser.add_argument("--root", type=Path, default=here, help="the checkout (default: this one)")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="where the picture goes")
-    text_help = f"where the table goes, in a page between {MARKS[0]} and {MARKS[1]} (default: standard output)"
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="file for the picture")
+    text_help = f"file for the table, in a page between {MARKS[0]} and {MARKS[1]} (default: standard output)"
     parser.add_argument("--text", type=Path, metavar="FILE", help=text_help)
     arguments = parser.parse_args()
     if not (arguments.root / PACKAGE / "__init__.py").exists():

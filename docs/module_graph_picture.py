@@ -1,7 +1,7 @@
-"""The module graph as an SVG: floors above one another, their modules inside, and an arrow for what imports what.
+"""The module graph as an SVG: floors above one another, with their modules, and arrows for imports between floors.
 
-Arrows run on the right, from each floor to those on which it stands. The picture brings its own background, light or
-dark as the reader has it.
+Arrows are on the right, from each floor to the floors from which it imports. The picture has its own background, light or
+dark according to the reader's setting.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ CHIP_HEIGHT = 21
 GAP = 6
 BETWEEN_FLOORS = 15
 CHARACTER = 6.63
-"""Width of a letter of the modules' names, which have letters of one width."""
+"""The width of a letter in the names of modules, which are in a monospaced font."""
 
 LONG_FILE = 500
-"""Lines of a file whose bar is as long as its box."""
+"""The number of lines at which the bar of a file is as long as its box."""
 
 WORTH_A_NUMBER = 3
-"""Pairs of modules from which on an arrow down bears their number."""
+"""The number of pairs of modules from which on an arrow is labelled with the number."""
 
 STYLE = """
   svg { --back: #fbfbfd; --edge: #d9dce3; --text: #1f2430; --soft: #697184; --box: #ffffff;
@@ -63,7 +63,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Port:
-    """Where arrows meet a floor: pixels below its top, by the floor at their other end."""
+    """The points at which arrows meet a floor: pixels below its top, by the floor at their other end."""
 
     out: dict[str, float]
     into: dict[str, float]
@@ -88,24 +88,24 @@ def picture(graph: Graph) -> str:
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
     back = f'<rect x=".5" y=".5" width="{WIDTH - 1}" height="{height - 1}" rx="12" fill="var(--back)" stroke="var(--edge)"/>'
-    return "\n".join([head, "<title>Who imports whom</title>", f"<style>{STYLE}</style>", back, *body, "</svg>\n"])
+    return "\n".join([head, "<title>Imports between modules</title>", f"<style>{STYLE}</style>", back, *body, "</svg>\n"])
 
 
 def _heading(graph: Graph) -> str:
     lines = sum(module.lines for module in graph.modules.values())
     return "\n".join(
         [
-            f'<text x="{MARGIN}" y="38" font-size="20" font-weight="650">Who imports whom</text>',
+            f'<text x="{MARGIN}" y="38" font-size="20" font-weight="650">Imports between modules</text>',
             (
                 f'<text x="{MARGIN}" y="57" class="soft">{len(graph.modules)} modules, {lines:,} lines, '
-                f"{graph.pairs} imports of one module by another; what users call is above</text>"
+                f"{graph.pairs} imports of one module by another; modules that users call are at the top</text>"
             ),
         ]
     )
 
 
 def _chips(modules: list[Module], floor: str, left: float, right: float) -> tuple[str, float]:
-    """Return the boxes of the modules of a floor from y = 0, a line or more for each folder in it, and their height."""
+    """Return the boxes of the modules of a floor from y = 0, with separate lines for each folder, and their height."""
     x, y, drawn = left, 10.0, []
     for folder, inside in groupby(sorted(modules, key=lambda module: _place(module, floor)), lambda m: _place(m, floor)[0]):
         if x > left:
@@ -131,7 +131,7 @@ def _chips(modules: list[Module], floor: str, left: float, right: float) -> tupl
 
 
 def _place(module: Module, floor: str) -> tuple[str, str]:
-    """Return the folder inside its floor that a module stands in, and its own name."""
+    """Return the folder of a module inside its floor, and the name of the module."""
     inside = module.name.removeprefix(floor).lstrip(".").split(".")
     folders = inside if module.last_name == "__init__" else inside[:-1]
     return "/".join(filter(None, folders)), module.last_name
@@ -163,13 +163,14 @@ def _thickness(pairs: int) -> float:
 
 
 def _height_of_ports(floor: str, arrows: Sequence[Arrow]) -> float:
-    """Return the room that the arrows of a floor need."""
+    """Return the height that the arrows of a floor need."""
     return sum(_thickness(arrow.pairs) + 2.5 for arrow in arrows if floor in (arrow.source, arrow.target)) + 12
 
 
 def _ports(row: Row, arrows: list[Arrow], rank: Callable[[str], int]) -> Port:
-    """Place the ends of arrows so that these nest: from above those that come in, the nearest first, then those that go
-    out, the farthest first.
+    """Place the ends of arrows so that the arrows nest.
+
+    From above, incoming arrows are first, the nearest first, followed by outgoing arrows, the farthest first.
     """
     into = [arrow for arrow in arrows if arrow.target == row.floor]
     out = [arrow for arrow in arrows if arrow.source == row.floor]
@@ -191,7 +192,7 @@ def _ports(row: Row, arrows: list[Arrow], rank: Callable[[str], int]) -> Port:
 
 
 def _arrows(arrows: Sequence[Arrow], rows: dict[str, Row], edge: float, room: float) -> list[str]:
-    """Return arrows as bows on the right of the floors, from and to x = `edge`, at most `room` wide."""
+    """Return arrows as curves on the right of the floors, from and to x = `edge`, at most `room` wide."""
     order = list(rows)
     by_floor: dict[str, list[Arrow]] = defaultdict(list)
     for arrow in arrows:
@@ -203,7 +204,7 @@ def _arrows(arrows: Sequence[Arrow], rows: dict[str, Row], edge: float, room: fl
     drawn = []
     for arrow in sorted(arrows, key=lambda arrow: -abs(ends[arrow][0] - ends[arrow][1])):
         start, end = ends[arrow]
-        # A bow reaches three quarters as far as its handles.
+        # A curve extends three quarters as far as its control points.
         reach = (26 + (room - 34) * (abs(end - start) / farthest) ** 0.75) / 0.75
         colour = f"hsl({rows[arrow.source].hue} 60% var(--line))"
         thick = _thickness(arrow.pairs)

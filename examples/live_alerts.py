@@ -1,7 +1,7 @@
-"""Alerts while money moves: tell who, from accounts under suspicion, can now reach an exchange within a day.
+"""Alerts on transfers of money: report which suspicious accounts can now reach an exchange within a day.
 
-Transfers come one at a time, with their times. An alert says by which path; when a transfer is called back, or a day has
-passed, the alert is withdrawn. Prints:
+Transfers arrive one at a time, with their times. An alert shows the path; when a transfer is cancelled, or a day has passed,
+the alert is withdrawn. Prints:
 
     09:00  alert      mallory → exchange   mallory transfer ann transfer bob cashes_out exchange
     09:30  withdrawn  mallory → exchange
@@ -17,14 +17,14 @@ watch = rpq.Query(
     "transfer+/cashes_out",
     name="money to an exchange",
     window=rpq.Window(size="1d", slide="1h"),
-    semantics="explicit",  # expired answers leave with a row, too
+    semantics="explicit",  # expired answers are reported with a row, too
     sources=["mallory"],
 )
 engine = rpq.Engine(watch)
 
 
-def tell(changes: rpq.Changes) -> None:
-    """Show what has changed; the path is asked for while it holds."""
+def print_alerts(changes: rpq.Changes) -> None:
+    """Print changes; the path of a new answer is requested while the answer is current."""
     for change in changes:
         found = engine.witness(change.source, change.target) if change.op == "+" else None
         path = ""
@@ -38,10 +38,10 @@ def at(hour: int, minute: int = 0, day: int = 1) -> datetime:
     return datetime(2026, 3, day, hour, minute)
 
 
-tell(engine.insert("mallory", "ann", "transfer", at(8, 10)))
-tell(engine.insert("bob", "exchange", "cashes_out", at(8, 20)))
-tell(engine.insert("ann", "bob", "transfer", at(9)))  # which closes the path
-tell(engine.delete("ann", "bob", "transfer", at(9, 30)))  # called back
-tell(engine.insert("cho", "exchange", "cashes_out", at(0, 15)))  # reported late, and still in the window
-tell(engine.insert("mallory", "cho", "transfer", at(11)))
-tell(engine.advance(at(12, day=2)))  # nothing comes, but time passes: the cash-out of 00:15 has left the window
+print_alerts(engine.insert("mallory", "ann", "transfer", at(8, 10)))
+print_alerts(engine.insert("bob", "exchange", "cashes_out", at(8, 20)))
+print_alerts(engine.insert("ann", "bob", "transfer", at(9)))  # this edge completes the path
+print_alerts(engine.delete("ann", "bob", "transfer", at(9, 30)))  # the transfer is cancelled
+print_alerts(engine.insert("cho", "exchange", "cashes_out", at(0, 15)))  # arrives late, but is still in the window
+print_alerts(engine.insert("mallory", "cho", "transfer", at(11)))
+print_alerts(engine.advance(at(12, day=2)))  # no tuple, but time passes: the cash-out of 00:15 has left the window

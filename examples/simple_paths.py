@@ -1,8 +1,9 @@
-"""Paths that meet no vertex twice, and a budget for those that are hard to find.
+"""Paths that visit no vertex twice, and a budget for paths that are hard to find.
 
-A courier leaves a depot, drives two roads a day, and delivers where a day ends. With walks the courier may turn round in
-the village behind the depot to make the count even; a simple path may not pass a place twice. To find out that the
-town's streets have no such path takes longer than the budget, so this depot is set aside; all others stay exact. Prints:
+A courier leaves a depot, drives two roads a day, and delivers at the place where a day ends. A walk may go round the
+village behind the depot to make the number of roads even; a simple path may not visit a place twice. To prove that the
+streets of the town contain no such path would exceed the budget, so this depot is set aside; the answers of other depots
+stay exact. Prints:
 
     walks:  east → grocer, north → baker
     simple: north → baker
@@ -12,7 +13,7 @@ town's streets have no such path takes longer than the budget, so this depot is 
 
 import rpq
 
-STREETS = 4  # of the grid, each way
+STREETS = 4  # the width and height of the grid
 DELIVERY = "leaves/(road/road)*/delivers"
 window = rpq.Window(size=100, slide=10)
 
@@ -23,7 +24,7 @@ def both_ways(pairs: list[tuple[str, str]]) -> list[tuple[str, str, str, int]]:
 
 grid = [(f"{x}-{y}", f"{x + 1}-{y}") for x in range(STREETS - 1) for y in range(STREETS)]
 grid += [(f"{x}-{y}", f"{x}-{y + 1}") for x in range(STREETS) for y in range(STREETS - 1)]
-village = [("0-0", "gate"), ("gate", "church"), ("church", "inn"), ("inn", "gate")]  # a round of three roads
+village = [("0-0", "gate"), ("gate", "church"), ("church", "inn"), ("inn", "gate")]  # a cycle of three roads
 stream = [
     *[("north", "mill", "leaves", 1), ("mill", "ford", "road", 2), ("ford", "farm", "road", 2)],
     ("farm", "baker", "delivers", 3),
@@ -50,9 +51,9 @@ print(f"simple: {answers(simple)}")
 
 # Without on_budget="set_aside" the push would raise a ConflictBudgetError as well, after applying all tuples.
 hurried = engine_of(paths="simple", simple_budget=50, on_budget="set_aside")
-for gone in hurried.push_rows(stream).set_aside:
-    print(f"{gone.root} set aside after {gone.size:,} nodes; {answers(hurried)} is still there")
+for record in hurried.push_rows(stream).set_aside:
+    print(f"{record.root} set aside after {record.size:,} nodes; {answers(hurried)} is still there")
 
-hurried.push_rows([("0-0", "gate", "road", 4, "-"), ("gate", "0-0", "road", 4, "-")])  # without a village there is no doubt
+hurried.push_rows([("0-0", "gate", "road", 4, "-"), ("gate", "0-0", "road", 4, "-")])  # all are exact now
 hurried.restore_root("east")
 print(f"road to the village closed: set aside are {hurried.set_aside()}")

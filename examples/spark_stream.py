@@ -1,4 +1,4 @@
-"""Files that keep coming, a query over them on Spark, and its rows; stopped and started again on the same checkpoint.
+"""Run a query over arriving files on Spark, stop it, and start it again from the same checkpoint.
 
 Needs the extra `spark` and Java 17 or newer. Prints:
 
@@ -15,11 +15,11 @@ import rpq
 from rpq.spark import open_session, rpq_changes
 
 query = rpq.Query("knows+", window=rpq.Window(size=60, slide=10))
-session = open_session(master="local[2]", partitions=2)  # with the settings that the state needs
+session = open_session(master="local[2]", partitions=2)  # with the settings for the state store
 
 
 def run_once(folder: Path) -> DataFrame:
-    """Take in the files that are new, as a cluster would all day without the trigger; all rows so far."""
+    """Process new files, as a cluster without the trigger would do continuously; return all rows so far."""
     edges = session.readStream.schema("source string, target string, label string, timestamp long, op string").csv(
         str(folder / "incoming")
     )
@@ -29,7 +29,7 @@ def run_once(folder: Path) -> DataFrame:
     return session.read.parquet(str(folder / "rows"))
 
 
-def shown(rows: DataFrame) -> list[str]:
+def sorted_rows(rows: DataFrame) -> list[str]:
     ordered = rows.orderBy("timestamp", "source", "target").collect()
     return [f"{row.source} {row.target} {row.timestamp} {row.op}" for row in ordered]
 
@@ -38,12 +38,12 @@ with tempfile.TemporaryDirectory() as temporary:
     folder = Path(temporary)
     (folder / "incoming").mkdir()
     (folder / "incoming" / "first.csv").write_text("ann,bob,knows,1,+\nbob,cho,knows,2,+\n")
-    first = shown(run_once(folder))
+    first = sorted_rows(run_once(folder))
     print(f"first run: {', '.join(first)}")
 
     # The window is in the checkpoint: the edges of the first file are still there.
     (folder / "incoming" / "second.csv").write_text("cho,dan,knows,3,+\ncho,dan,knows,4,-\n")
-    second = shown(run_once(folder))[len(first) :]
+    second = sorted_rows(run_once(folder))[len(first) :]
     print(f"second run: {', '.join(second)}")
 
 session.stop()

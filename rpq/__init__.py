@@ -1,13 +1,13 @@
 """Persistent regular path queries over streaming graphs.
 
-- Ask: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads many from a file
-- Run: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
+- Queries: `Query`; `Window`, `CountWindow`, `UnboundedWindow`; `read_queries` reads several from a file
+- Evaluation: `Engine`, whose `push` returns `Changes` (rows: `Change`) and whose `answers` are `Answers`; `Path`, and
   `Witness` with `AtomWitness` and `Step`
-- Look: `Statistics`; `explain` says how a pattern is evaluated, an `Explanation`
+- Inspection: `Statistics`; `explain` returns an `Explanation` of the evaluation of a pattern
 - `warm_up` compiles the kernels ahead of time
-- Errors: `RpqError` and those derived from it
+- Errors: `RpqError` and its subclasses
 
-Importing this package compiles nothing and loads neither numba nor Arrow; first use does.
+Importing this package compiles nothing and loads neither numba nor Arrow; the first use loads them.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ from rpq.patterns import pattern_query
 from rpq.patterns.explanation import Explanation
 from rpq.patterns.witness import Witness
 from rpq.queries import kinds
-from rpq.queries.protocol import MOST_ROWS, RunningQuery
+from rpq.queries.protocol import MOST_ROWS
 from rpq.queries.query import Query, Vertex
 from rpq.results.answers import Answers, html_table
 from rpq.results.blocks import columns_of_names
 from rpq.results.changes import Changes
 from rpq.running.evaluation import ChunkRows, Evaluation
-from rpq.running.handlers import Handler, Handlers, one_thread_at_a_time
+from rpq.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.running.intake import EventClock, over_one_event
 from rpq.running.limits import default_limit
 from rpq.running.retention import keep_option, refuse_if_lost
@@ -37,7 +37,7 @@ from rpq.sparql.explanation import SparqlExplanation
 from rpq.state.engine_state import read_state, write_state
 from rpq.state.state_content import EventsState, KeepWindow
 from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
-from rpq.stream.event_grouping import end_of_event, whole_events
+from rpq.stream.event_grouping import whole_events
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
@@ -240,36 +240,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             tuples = self._clock.number_events(tuples)
             self._clock.note_applied(tuples)
             self._evaluation.reported_time = int(tuples.reported_time[0])  # type: ignore[index]
-        rows: list[ChunkRows] = []
-        late = [np.zeros(0, np.int64)]
-        counts = np.zeros(2, np.int64)
-        failure: LimitError | None = None
-        row = 0
-        if self._evaluation.awaits_first and len(tuples):
-            try:
-                begun = self._evaluation.begin(int(tuples.timestamp[0]), row=0)
-            except LimitError as error:
-                error.changes = self._changes([], np.zeros(2, np.int64))
-                raise
-            rows.append(begun.rows)
-            counts += begun.counts
-        while row < len(tuples) and failure is None:
-            count = min(len(tuples) - row, self._evaluation.chunk_size)
-            if tuples.first is not None:
-                count = end_of_event(tuples.first, row + count - 1) - row
-            applied = self._evaluation.apply(tuples, row, count, collect=has_rows)
-            rows.append(applied.rows)
-            counts += applied.counts
-            late.append(applied.late_rows)
-            failure = applied.failure
-            row += count
+        applied = self._evaluation.push(tuples, collect=has_rows)
+        failure = applied.failure
         if failure is None and self._clock is not None and len(tuples):
             self._evaluation.reported_time = self._clock.time
             self._evaluation.empty_windows(self._clock.number + 1)
-        failed = None if failure is None else failure.row
-        if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
-            rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
-        changes = self._changes(rows, counts, np.concatenate(late))
+        changes = self._changes(applied.rows, applied.counts, applied.late_rows)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
         if failure is not None:
@@ -472,7 +448,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
         asked = _as_list(query)
-        _refuse_what_cannot_be_called(handler)
+        refuse_unless_callable(handler)
         evaluation = self._evaluation
         for one in asked:
             evaluation.running.refuse_if_unfit(one)
@@ -558,7 +534,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> changes = engine.insert("x", "y", "a", 1)
         [Change(query='a+', source='x', target='y', timestamp=1, op='+')]
         """
-        _refuse_what_cannot_be_called(handler)
+        refuse_unless_callable(handler)
         names = None if query is None else [query] if isinstance(query, str) else list(query)
         for name in names or ():
             self._evaluation.running.named(name)
@@ -689,7 +665,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         evaluation = self._evaluation
         answer += tuple(end for end in (source, target) if end is not None)
-        running, answer = self._query_and_answer(answer, query)
+        running, answer = evaluation.running.named_by_answer(answer, query)
         if not running.has_witnesses:
             raise QueryError(
                 f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
@@ -702,25 +678,6 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts)
         evaluation.midway = False
         return found.with_times(self._times.to_timestamp) if isinstance(found, (Path, Witness)) else found
-
-    def _query_and_answer(self, answer: tuple[Any, ...], query: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
-        """Return the query whose answer this is, and the answer; the name may be the last of the values."""
-        queries = self._evaluation.running
-        last = answer[-1] if answer else None
-        if query is None and isinstance(last, str) and last in queries:
-            named = queries.named(last)
-            if len(named.question.columns) == len(answer) - 1:
-                return named, answer[:-1]
-        running = queries.named(query)
-        columns = running.question.columns
-        if len(answer) != len(columns):
-            if query is None and len(answer) == len(columns) + 1 and isinstance(last, str):
-                queries.named(last)  # says that there is none
-            raise QueryError(
-                f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
-                f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
-            )
-        return running, answer
 
     @one_thread_at_a_time
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
@@ -924,11 +881,6 @@ def _queries_by_window(asked: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]
 def _as_list(query: Any) -> list[Query]:
     """Return one query, or many, as a list."""
     return list(query) if isinstance(query, Iterable) and not isinstance(query, (str, bytes)) else [query]
-
-
-def _refuse_what_cannot_be_called(handler: Any) -> None:
-    if handler is not None and not callable(handler):
-        raise QueryError(f"a handler is a function that is called with a list of rows, not {handler!r}")
 
 
 def _refuse_same_names(queries: Iterable[Query]) -> None:

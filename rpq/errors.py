@@ -1,4 +1,4 @@
-"""The exceptions of the engine: all derive from `RpqError`; and what those say that miss another package."""
+"""The exceptions of the engine, which all derive from `RpqError`, and the command for installing a missing package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rpq.automata.errors import pointer_lines
 
 
 class RpqError(Exception):
-    """The base of every error that this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
 class ThreadsWarning(UserWarning):
@@ -19,11 +19,11 @@ class ThreadsWarning(UserWarning):
 
 
 class InputError(RpqError):
-    """Input that is not what it should be: says what is wrong, where, and what would be right.
+    """Invalid input; the message contains the problem, its place, and the expected input.
 
-    `file`, `line` (counted from 1), `column` (its name) and `row` (counted from 0, in a pushed batch or in a
-    typed file) are None where they do not apply; nor does `changes`, the answer changes of the tuples before, which an
-    engine attaches.  `str()` of the error is the message alone, place included.
+    `file`, `line` (counted from 1), `column` (its name) and `row` (counted from 0, in a pushed batch or in a typed file)
+    are None if they do not apply.  An engine sets `changes` to the answer changes of the tuples before the error; otherwise
+    it is None.  `str()` of the error is the message, which includes the place.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class QueryError(RpqError):
 
 
 class ExpressionError(_ExpressionError, QueryError):
-    """The expression of a query is not understood, or too large: a `ValueError` that points to the column.
+    """The expression of a query cannot be parsed, or is too large: a `ValueError` that points to the column.
 
-    `column` counts characters from 1, `expected` says what could have stood there, `expression` is the whole.
+    `column` counts characters from 1, `expected` lists valid tokens at that place, `expression` is the whole text.
 
     >>> import rpq
     >>> try:
@@ -63,10 +63,10 @@ class ExpressionError(_ExpressionError, QueryError):
 
 
 class SparqlError(QueryError):
-    """A query in SPARQL is not understood, or asks for what is refused; `str` shows it with a pointer to the place.
+    """A query in SPARQL cannot be parsed, or uses a refused construct; `str` shows it with a pointer to the place.
 
-    `line` and `column` count from 1, the column in characters; both are None where the error has no one place. `expected`
-    says what could have stood there, or what to write instead; `text` is the whole query.
+    `line` and `column` count from 1, the column in characters; both are None if the error has no single place. `expected`
+    lists valid tokens at that place or an alternative; `text` is the whole query.
 
     >>> print(SparqlError("ORDER BY is refused", text="SELECT ?x { ?x <a> ?y }\\nORDER BY ?x", line=2, column=1))
     line 2, column 1: ORDER BY is refused
@@ -85,20 +85,20 @@ class SparqlError(QueryError):
         self.expected = expected
 
     def __str__(self) -> str:
-        told = self.message if self.expected is None else f"{self.message}; expected {self.expected}"
+        message = self.message if self.expected is None else f"{self.message}; expected {self.expected}"
         if self.line is None or self.column is None:
-            return told
-        # Whatever ends a line, the pointer stands below its place.
+            return message
+        # Every kind of line end counts, so that the pointer is below its place.
         lines = self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        return f"line {self.line}, column {self.column}: {told}\n{pointer_lines(lines[self.line - 1], self.column)}"
+        return f"line {self.line}, column {self.column}: {message}\n{pointer_lines(lines[self.line - 1], self.column)}"
 
 
 class RegistrationError(QueryError):
-    """The window of a new query reaches back to edges that were not kept.
+    """The window of a new query extends back to edges that were not kept.
 
-    `available_from` is the stream time from which the query can be registered with all that its window holds, as the
-    timestamps of the stream: an integer, or a date or time. It is None where time does not help: in an unbounded window an
-    edge that was lost is missing for ever, and what a count window would hold is known only beside one like it.
+    `available_from` is the stream time from which the query can be registered with its complete window, in the form of the
+    timestamps of the stream: an integer, or a date or time. It is None if waiting does not help: an unbounded window never
+    recovers a lost edge, and the content of a count window is known only if another query has the same window.
     """
 
     def __init__(self, message: str, *, available_from: Any) -> None:
@@ -107,18 +107,18 @@ class RegistrationError(QueryError):
 
 
 class LimitError(RpqError):
-    """A tuple asks for more than an engine may take: `MemoryLimitError` or `RowLimitError`."""
+    """A tuple requires more than an engine may use: `MemoryLimitError` or `RowLimitError`."""
 
     row: int | None
     changes: Any
 
 
 class MemoryLimitError(LimitError):
-    """The engine would grow past its memory limit.
+    """The engine would exceed its memory limit.
 
     `query` is the name of the query whose index grew, `row` the number of the tuple in the pushed batch,
-    `size` the bytes that it would have needed, `limit` the bytes allowed. `changes` are the answer changes of the
-    tuples before it. The engine takes no further tuples.
+    `size` the bytes that the index needed, `limit` the bytes allowed. `changes` are the answer changes of the
+    tuples before that tuple. The engine accepts no further tuples.
     """
 
     def __init__(self, message: str, *, query: str, row: int, size: int, limit: int) -> None:
@@ -131,13 +131,13 @@ class MemoryLimitError(LimitError):
 
 
 class RowLimitError(LimitError):
-    """One event would bring more rows to a query than the engine's `max_rows`.
+    """One event would produce more rows for a query than the engine's `max_rows`.
 
-    `query` is the name of the query, `row` the number of the tuple in the pushed batch (None where no tuple but a time, or
-    its being registered, brought them), `number` the rows that were counted before it was stopped, `limit` the rows allowed.
-    `changes` are the answer changes of all tuples before; of this one there are none, for any query. The engine takes no
-    further tuples: go on from a saved state. A query that would begin with too many is refused, and the engine can be used
-    on.
+    `query` is the name of the query, `row` the number of the tuple in the pushed batch (None if an advance of time or the
+    registration of the query caused the error), `number` the rows counted until the engine stopped, `limit` the rows
+    allowed. `changes` are the answer changes of all tuples before that event; the event itself has no changes, for any
+    query. The engine accepts no further tuples: continue from a saved state. If the registration of a query causes the
+    error, the query is refused, and the engine remains usable.
     """
 
     def __init__(self, message: str, *, query: str, row: int | None, number: int, limit: int) -> None:
@@ -150,12 +150,12 @@ class RowLimitError(LimitError):
 
 
 class ConflictBudgetError(RpqError):
-    """Simple paths: the search for one root took more than the budget, and the root was set aside.
+    """With simple paths, the search for one root exceeded the budget, and the root was set aside.
 
-    `query` is the name of the query, `root` the vertex, `row` the number of the tuple in the pushed batch (None where no
-    tuple but a time brought it), `size` the nodes expanded, `budget` what was allowed. Every tuple of the batch was
-    applied, to every other root exactly; `changes` has all rows, among them those with which the root's answers left.
-    The engine can be used on.
+    `query` is the name of the query, `root` the vertex, `row` the number of the tuple in the pushed batch (None if an
+    advance of time caused the search), `size` the number of expanded nodes, `budget` the number allowed. Every tuple of the
+    batch was applied, with exact results for every other root; `changes` has all rows, including those with which the root's
+    answers left. The engine remains usable.
     """
 
     def __init__(
@@ -171,10 +171,10 @@ class ConflictBudgetError(RpqError):
 
 
 class StateFormatError(RpqError):
-    """A file (or a record in the state of a pipeline) that an engine cannot go on from.
+    """A file (or a record in the state of a pipeline) from which an engine cannot continue.
 
-    `reason` tells why: it is "foreign" (no saved state at all), "truncated", "damaged", or of another "version" of the
-    format.
+    `reason` is "foreign" (not a saved state), "truncated", "damaged", or "version" (another version of the
+    format).
     """
 
     def __init__(self, message: str, *, reason: Literal["foreign", "truncated", "damaged", "version"]) -> None:
@@ -183,9 +183,9 @@ class StateFormatError(RpqError):
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs what an extra of this package brings.
+    """Return the command that installs the packages of an extra of this package.
 
-    It names the packages themselves, since where this one was installed from, a checkout or a file, is not known.
+    The command lists the packages themselves, because the origin of this installation (a checkout or a file) is unknown.
 
     >>> install_command("plot")
     "pip install 'matplotlib>=3.8'"
@@ -193,26 +193,28 @@ def install_command(extra: str) -> str:
     from importlib.metadata import PackageNotFoundError
 
     try:
-        needed = _needed_by(extra)
-    except PackageNotFoundError:  # the files alone are here: a checkout on the path, or an archive that Spark shipped
-        needed = []
-    # An installation from before there was this extra does not know it either.
-    return f"pip install {shlex.join(needed)}" if needed else f"pip install '.[{extra}]' in a checkout of streaming-rpq"
+        requirements = _needed_by(extra)
+    except PackageNotFoundError:  # there is no metadata in a checkout on the path, or in an archive that Spark distributes
+        requirements = []
+    # An installation that predates the extra lacks its metadata, too.
+    if requirements:
+        return f"pip install {shlex.join(requirements)}"
+    return f"pip install '.[{extra}]' in a checkout of streaming-rpq"
 
 
 def _needed_by(extra: str) -> list[str]:
-    """Return what an extra requires, with the extras that it consists of, in the words of pip."""
+    """Return the requirements of an extra, including those of the extras that it contains, in pip's notation."""
     from importlib.metadata import requires
 
     found: list[str] = []
     for requirement in requires("streaming-rpq") or ():
-        needed, _, marker = requirement.partition(";")
+        package, _, marker = requirement.partition(";")
         if not re.search(rf"""\bextra == ["']{re.escape(extra)}["']""", marker):
             continue
-        of_ours = re.fullmatch(r"streaming-rpq\[(.*)\]", needed.strip())
+        of_ours = re.fullmatch(r"streaming-rpq\[(.*)\]", package.strip())
         if of_ours is not None:
             found += [one for name in of_ours[1].split(",") for one in _needed_by(name.strip())]
             continue
         rest = re.sub(r"""(\s*and\s*)?\bextra == ["'][^"']*["']""", "", marker).strip()
-        found.append(f"{needed.strip()}; {rest}" if rest else needed.strip())
+        found.append(f"{package.strip()}; {rest}" if rest else package.strip())
     return [*dict.fromkeys(found)]

@@ -1,4 +1,4 @@
-"""Compiling the kernels, or loading them from the cache, before the first tuple."""
+"""Compilation of the kernels, or loading from the cache, before the first tuple."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _CONFLICT = "a/b*/c"
-"""A query that simple paths are hard for."""
+"""An expression that is hard to evaluate under simple paths."""
 
 
 class Variant(NamedTuple):
-    """Kernels that are compiled together, for windows of up to a number of slides and for one kind of paths."""
+    """Kernels that are compiled together, for a maximum number of slides per window and for one kind of paths."""
 
     slides: int
     paths: Literal["walk", "simple"]
@@ -44,17 +44,17 @@ VARIANTS = tuple(
     for paths in ("walk", "simple")
     for slides in (10, 1_000, 100_000, 10_000_000_000)  # cells of one, two, four and eight bytes
 )
-"""All there are. What a query adds besides (deletes, witnesses, …) does not change which kernels it needs."""
+"""All variants. Other features of a query (deletes, witnesses, …) do not change the kernels that it needs."""
 
 
 def warm_up(
     query: Query, *, vertices: str = "string", threads: int = 1, witness: bool = False, state: bool = False
 ) -> float:
-    """Run a tiny stream through every kernel that the query needs; the seconds it took.
+    """Run a tiny stream through every kernel that the query needs, and return the seconds that it took.
 
-    About half a minute on a machine that has never run this version, well under a second with a warm cache.
-    `vertices` is "string" or "int64"; `threads` and `witness` are those of the engine to come; `state` tells
-    that it will be saved and restored.
+    This takes about half a minute on a machine that has never run this version, and well under a second with a warm cache.
+    `vertices` is "string" or "int64"; `threads` and `witness` are options of the future engine; `state` is true if the
+    engine will be saved and restored.
 
     >>> import rpq
     >>> rpq.warm_up(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) > 0
@@ -97,7 +97,7 @@ def warm_up(
     engine.push_rows([(x, y, "a", 0), (x, y, "a", 0, "-"), (x, y, "a", 0)])
     engine.delete(x, y, "a", 0)
     engine.insert(x, y, "a", 0)
-    # With simple paths: no doubt of (x, z); (x, y) is in doubt, then there is another way, then there is none again.
+    # With simple paths, (x, z) is certain; (x, y) is in doubt, then another path exists, then no path exists.
     engine.push_rows([(y, z, "c", 0), (x, known[3], "a", 0, "-")])
     engine.witness(x, z)
     engine.push_rows([(y, known[4], "b", 0), (known[4], y, "c", 0), (x, known[3], "a", 0)])
@@ -106,7 +106,7 @@ def warm_up(
     engine.statistics()
     engine._evaluation.collector.collect()
     if state:
-        # Without a place for temporary files, what saving needs is compiled when something is saved.
+        # Without a folder for temporary files, the kernels for saving are compiled at the first save.
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
             Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
@@ -114,13 +114,13 @@ def warm_up(
     engine.advance(min(slide, latest))
     _set_aside(engine, known)
     engine.advance(min(3 * slide, latest))
-    if query.sources is not None or query.targets is not None:  # as of thousands of users, each with one
+    if query.sources is not None or query.targets is not None:  # as with thousands of users, each with one query
         _share_trees(_plain(query.window), name)
     return time.perf_counter() - started
 
 
 def warm_up_variant(variant: Variant) -> float:
-    """Compile, or load, every kernel of a variant, for text and for integers; the seconds it took."""
+    """Compile, or load, every kernel of a variant, for text and for integers, and return the seconds that it took."""
     started = time.perf_counter()
     for vertices in ("string", "int64"):
         name = _names(vertices)
@@ -138,7 +138,7 @@ def warm_up_variant(variant: Variant) -> float:
         _join(name, state=True)
         _share(name)
         _join_paths(query, name, state=True)
-        if find_spec("rdflib") is not None:  # else no query is in SPARQL here
+        if find_spec("rdflib") is not None:  # otherwise there are no SPARQL queries
             _solve(name, state=True)
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
@@ -160,7 +160,7 @@ def _set_aside(engine: Engine, known: list[int | str]) -> None:
 
 
 def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
-    """Load a window that is there already, ask for a path, and make names and edges need more room."""
+    """Load an existing window, request a path, and insert more names and edges than fit the first capacity."""
     window = query.window
     for witness in (False, True):
         engine = Engine(query, memory_limit=1 << 60, witness=witness, _capacity=16)
@@ -174,7 +174,7 @@ def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
 
 
 def _join(name: Callable[[int], int | str], *, state: bool) -> None:
-    """Run patterns: insert and delete edges, register in mid-stream, ask for answers, and make them need more room."""
+    """Run patterns: insert and delete edges, register in mid-stream, request answers, and exceed the first capacity."""
     window = Window(size=10, slide=1)
     chain = Query("?x a ?y . ?y b ?z", window=window, semantics="explicit", name="chain")
     star = Query("?x a ?y . ?x b ?z . ?z c ?w . ?w a 1", window=window, name="star")
@@ -206,7 +206,7 @@ def _join(name: Callable[[int], int | str], *, state: bool) -> None:
 
 
 def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
-    """Run operators of SPARQL over changes of both sides, until they need more room."""
+    """Run operators of SPARQL over changes of both sides, until they exceed the first capacity."""
     bodies = {
         "group": "SELECT ?y (AVG(?x) AS ?n) (COUNT(*) AS ?m) { ?x <a> ?y } GROUP BY ?y",
         "filtered": "SELECT ?x { ?x <a> ?y FILTER(?y > 3) }",
@@ -235,7 +235,7 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
 
 
 def _share(name: Callable[[int], int | str]) -> None:
-    """Run patterns that share conditions which exist in part already, delete edges, and unregister them."""
+    """Run patterns that share some existing conditions, delete edges, and unregister the patterns."""
     window = Window(size=10, slide=1)
     texts = ("?x a 1 . ?x b ?y", "?x b 2 . ?x a ?y", "?v b ?w . ?w c ?x . ?x a 1", "?x a 1 . ?x b 2 . ?x c ?y")
     engine = Engine(keep=window, memory_limit=1 << 60, _capacity=16, _sharing="always")
@@ -263,7 +263,7 @@ def _share_trees(window: Window, name: Callable[[int], int | str]) -> None:
 
 
 def _fill_columns() -> None:
-    """Make columns of short texts, long ones and numbers, of what events have; divide a vertex by its name."""
+    """Create columns of short texts, long texts and numbers for the rows of events, and compute shares of vertices."""
     vertices = VertexDictionary(capacity=1)
     vertices.hashes(vertices.intern(pa.array(["x"]), np.ones(1, np.uint8))[0])
     rows, ends = np.zeros((2, 1), np.int32), np.array([2])
@@ -275,13 +275,13 @@ def _fill_columns() -> None:
 
 
 def _read_and_write() -> None:
-    """Read lines of JSON, and write some."""
+    """Read and write JSON lines."""
     read_flat_objects(b'{"x": "a"}', [Key("x", "text")])
     joined_lines([pa.array(["a"]), "\n"])
 
 
 def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) -> None:
-    """Run patterns with path atoms, from all vertices and from some, and change which these are."""
+    """Run patterns with path atoms, from all vertices and from selected ones, and change the selection."""
     window = _plain(query.window)
 
     def pattern(text: str) -> Query:
@@ -312,7 +312,7 @@ def _count(
     witness: bool,
     state: bool,
 ) -> None:
-    """Run windows without time: insert and delete edges beside static ones, and register in mid-stream."""
+    """Run windows without time: insert and delete edges in addition to static edges, and register in mid-stream."""
     path = Query("a/b*", window=window, paths=paths, semantics="explicit", name="path")
     pattern = Query("?x a ?y . ?y b _:z", window=CountWindow(size=2), name="pattern")
     every = Query("a", window=UnboundedWindow(), paths=paths, name="every")
@@ -351,7 +351,7 @@ def _judge_streams() -> None:
 
 
 def _plain(window: AnyWindow) -> Window:
-    """Return a window of time of as many slides, in plain numbers."""
+    """Return a time window with as many slides, in plain numbers."""
     if isinstance(window, CountWindow):
         return window.numbers
     if isinstance(window, UnboundedWindow):

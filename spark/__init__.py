@@ -5,7 +5,7 @@
 - `replay_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
 - `rpq_changes`: a streaming DataFrame of edges and queries → a streaming DataFrame of answer changes
 - `stream_to`: the same into a folder of Parquet files, which is faster than writing the DataFrame
-- `rescale`: other shares, or other queries, for a stream that has begun
+- `rescale`: a change of the shares or the queries of an existing stream
 - `RpqDataSource`: prepared data sets by `spark.read.format("rpq")`
 - `open_session`: a Spark session with the settings that these need
 - `check_workers`: a check that the executors have what the driver has; kernels are compiled once per machine

@@ -103,8 +103,8 @@ def micro_batches(session: SparkSession, task: Mapping[str, Any]) -> Figures:
 def shares(task: Mapping[str, Any]) -> Figures:
     """Yield the processor seconds of one share of each query, for the numbers of shares in `counts`, without Spark.
 
-    With so many shares that none has roots, the figure is the work that every share repeats.  A further figure per query is
-    the cost of bringing tuples to a share: packing and unpacking them, and keeping their log.
+    With so many shares that a share has no roots, the figure is the work that every share repeats.  A further figure per
+    query is the cost of bringing tuples to a share: packing and unpacking them, and writing them to its log.
     """
     tuples = _without_dictionaries(pq.read_table(task["raw"]))
     for one in task["queries"]:
@@ -155,18 +155,18 @@ def _transport_figures(query: rpq.Query, tuples: pa.Table) -> dict[str, Any]:
     packed = time.process_time()
     chunks = MemoryChunks()
     log = WindowLog(chunks=chunks, queries=[query])
-    kept = 0
+    logged = 0
     for envelope in envelopes:
-        came = engine_columns(unpack([envelope]).table)
-        if len(came):
-            log.append(came, time=int(came["timestamp"][-1].as_py()))
-            kept += len(came)
+        arrived = engine_columns(unpack([envelope]).table)
+        if len(arrived):
+            log.append(arrived, time=int(arrived["timestamp"][-1].as_py()))
+            logged += len(arrived)
     ended = time.process_time()
     return {
         "tuples": len(tuples),
         "pack_seconds": packed - begun,
         "carry_seconds": ended - packed,
-        "kept": kept,
+        "kept": logged,
         "log_tuples": log.rows,
         "log_bytes": sum(map(len, chunks.values())),
     }

@@ -42,7 +42,7 @@ def check_query_options(options: dict[str, Any]) -> None:
     expressions: tuple[str, ...] = options["expressions"]
     if options["queries_file"] is not None:
         if expressions:
-            raise click.UsageError("--queries has all queries; leave out EXPRESSION, or put it into the file")
+            raise click.UsageError("--queries replaces EXPRESSION: leave out EXPRESSION, or move it to the file")
         _entries(options)
         return
     if not expressions:
@@ -52,7 +52,7 @@ def check_query_options(options: dict[str, Any]) -> None:
     for expression in expressions:
         shared_options.refuse_misspelt(expression)
     if len(set(expressions)) < len(expressions):
-        raise click.UsageError("an expression is given twice")
+        raise click.UsageError("an expression occurs twice")
 
 
 def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:
@@ -72,14 +72,14 @@ def _entries(options: dict[str, Any]) -> list[QueryEntry]:
 
     shared_options = _shared_options(options)
     names = ("window", "slide", "paths", "semantics", "language")
-    given = {
+    defaults = {
         name: value for name in names if (value := getattr(shared_options, name)) is not None
     } | shared_options.language_options
     try:
-        entries = read_query_file(options["queries_file"], given, default_place="the options")
+        entries = read_query_file(options["queries_file"], defaults, default_place="the options")
         for entry in entries:
             if entry.output is not None:
-                raise entry.error("output", "all rows go to one place on Spark; --output says it")
+                raise entry.error("output", "on Spark, all queries write to the folder of --output")
     except QueryFileError as error:
         raise click.UsageError(str(error)) from error
     return entries
@@ -92,24 +92,24 @@ def _shared_options(options: dict[str, Any]) -> QueryOptions:
 MAX_MESSAGES = 200_000
 
 topic_options = shared.combine_options(
-    click.option("--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL)."),
+    click.option("--kafka-config", metavar="FILE", help="For topics: librdkafka settings (TLS, SASL) as NAME=VALUE."),
     click.option(
         "--max-messages",
         type=click.IntRange(min=1),
         default=MAX_MESSAGES,
         show_default=True,
-        help="Of topics: messages a micro-batch.",
+        help="For topics: the maximum number of messages per micro-batch.",
     ),
     click.option(
         "--packages",
         metavar="COORDINATES",
-        help="What Spark gets from Maven: for topics its connector, org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION.",
+        help="Maven packages for Spark: for topics, its connector, org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION.",
     ),
 )
 
 _TOPIC_DEFAULTS = {"kafka_config": None, "max_messages": MAX_MESSAGES}
 _FILE_DEFAULTS = {
-    "files": ("parquet", "messages are objects of JSON or fields, as the first one tells"),
+    "files": ("parquet", "the first message determines whether messages are JSON objects or fields"),
     "max_files": (1, "--max-messages bounds a micro-batch"),
     "sequence": (None, "tuples of one timestamp are ordered by topic, partition and offset"),
 }
@@ -120,11 +120,11 @@ def check_topic_options(options: dict[str, Any]) -> None:
     if is_topic(options["folder"]):
         for name, (default, instead) in _FILE_DEFAULTS.items():
             if options[name] != default:
-                raise click.UsageError(f"--{name.replace('_', '-')} goes with files, not with topics: {instead}")
+                raise click.UsageError(f"--{name.replace('_', '-')} applies to files, not to topics: {instead}")
         return
     for name, default in _TOPIC_DEFAULTS.items():
         if options[name] != default:
-            raise click.UsageError(f"--{name.replace('_', '-')} is of topics; expected --input kafka://BROKER/TOPIC")
+            raise click.UsageError(f"--{name.replace('_', '-')} applies to topics only; expected --input kafka://BROKER/TOPIC")
 
 
 def topic_settings(options: dict[str, Any]) -> dict[str, str]:
@@ -149,7 +149,7 @@ def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
         session,
         topics_in(options["folder"]),
         columns=MessageColumns.of(ColumnNames.parse(options["columns"], label=options["label"]), options["time_unit"]),
-        given=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
+        settings=read_settings(options["kafka_config"]) if options["kafka_config"] else {},
         checkpoint=options["checkpoint"],
         max_messages=options["max_messages"],
         on_error=options["on_error"],
@@ -157,7 +157,7 @@ def read_topics(session: SparkSession, options: dict[str, Any]) -> TopicEdges:
 
 
 _NOTICE_SECONDS = 8.0
-"""The time after which a notice says why workers take long to start."""
+"""The time after which a notice explains why workers take long to start."""
 
 
 @click.group("spark", short_help="Prepare, replay and stream on Spark.")
@@ -172,19 +172,19 @@ _session_options = shared.combine_options(
         "py_files",
         multiple=True,
         metavar="FILE",
-        help="Wheels or zips for the executors: of this package, where they lack it. Can be repeated.",
+        help="Wheels or zips for the executors, e.g. this package. Can be repeated.",
     ),
     click.option("--conf", "conf", multiple=True, metavar="KEY=VALUE", help="Settings of Spark; can be repeated."),
-    click.option("--log", metavar="FILE", help="Where Spark's messages go.  [default: a temporary file, kept if it fails]"),
+    click.option("--log", metavar="FILE", help="File for Spark's messages.  [default: temporary, kept after a failure]"),
     shared.stats(),
     shared.quiet,
 )
 
 _column_options = shared.combine_options(
     click.option(
-        "--columns", metavar="COLUMN=NAME,...", help="Names that the data has for source, target, label, timestamp, op."
+        "--columns", metavar="COLUMN=NAME,...", help="Names of the columns source, target, label, timestamp, op in the data."
     ),
-    click.option("--label", metavar="LABEL", help="The label of all edges, where the data has no column for it."),
+    click.option("--label", metavar="LABEL", help="The label of all edges, if the data has no column for it."),
 )
 
 _query_options = shared.combine_options(
@@ -196,30 +196,30 @@ _query_options = shared.combine_options(
     shared.semantics,
     shared.pattern_options,
     shared.sources_and_targets,
-    click.option("--partitions", type=click.IntRange(min=1), help="How many parts the roots are divided into."),
+    click.option("--partitions", type=click.IntRange(min=1), help="Number of shares into which the roots are divided."),
 )
 
 
-@spark.command("prepare", cls=SeveralValuesCommand, short_help="Make a sorted data set of raw files.")
-@shared.input_option("Files to read, by names or URIs, with wildcards or not; folders of Parquet files.")
-@click.option("--output", required=True, metavar="FOLDER", help="The data set to make.")
+@spark.command("prepare", cls=SeveralValuesCommand, short_help="Convert raw files to a sorted data set.")
+@shared.input_option("Files to read, as names or URIs, with or without wildcards; folders of Parquet files.")
+@click.option("--output", required=True, metavar="FOLDER", help="Folder for the data set.")
 @shared.format_option(shared.BY_LINES)
-@shared.on_error("Whether bad lines are kept aside, in FOLDER/_rejected, or end it.", default="skip")
+@shared.on_error("Whether a bad line ends the command or goes to FOLDER/_rejected.", default="skip")
 @click.option(
     "--vertices",
     type=click.Choice(["text", "ids"]),
     default="text",
     show_default=True,
-    help="Names, or numbers with a table of names beside them.",
+    help="Whether vertices are names, or numbers with a separate table of names.",
 )
 @shared.drop_self_loops
 @_column_options
-@shared.time_unit("if Parquet files have times: what they become")
-@click.option("--partitions", type=click.IntRange(min=1), help="How many ranges of time are sorted at once.")
-@click.option("--rows-per-file", type=click.IntRange(min=1), help="At most so many tuples in a file.")
+@shared.time_unit("to which times in Parquet files are converted")
+@click.option("--partitions", type=click.IntRange(min=1), help="Number of ranges of time that are sorted in parallel.")
+@click.option("--rows-per-file", type=click.IntRange(min=1), help="Maximum number of tuples per file.")
 @_session_options
 def prepare_command(**options: Any) -> None:
-    """Make a prepared data set: Parquet files in time order, statistics, bad lines kept aside."""
+    """Write a prepared data set: Parquet files in time order, statistics, and bad lines in a separate folder."""
     from rpq.spark.console import Progress, show_tasks, summary_text
 
     started = time.perf_counter()
@@ -267,13 +267,13 @@ def prepare_command(**options: Any) -> None:
 @spark.command("replay", cls=SeveralValuesCommand, short_help="Run queries over a prepared data set.")
 @click.argument("expressions", metavar="EXPRESSION...", nargs=-1)
 @click.option("--input", "data", required=True, metavar="FOLDER", help="A prepared data set.")
-@click.option("--output", required=True, metavar="FOLDER", help="Where rows go, as Parquet.")
-@click.option("--names", is_flag=True, help="Of a data set prepared with ids, give names.")
+@click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
+@click.option("--names", is_flag=True, help="Write names instead of numbers, for a data set prepared with ids.")
 @_column_options
 @_query_options
 @_session_options
 def replay_command(**options: Any) -> None:
-    """Run the queries EXPRESSION over a prepared data set, the roots divided over tasks."""
+    """Run the queries EXPRESSION over a prepared data set, with the roots divided over tasks."""
     from rpq.spark.console import Progress, show_tasks, summary_text
 
     started = time.perf_counter()
@@ -339,20 +339,20 @@ def replay_command(**options: Any) -> None:
     type=click.Choice(["parquet", "csv", "tsv"]),
     default="parquet",
     show_default=True,
-    help="What the files are; csv and tsv with a header.",
+    help="Format of the files; csv and tsv have a header.",
 )
-@click.option("--output", required=True, metavar="FOLDER", help="Where rows go, as Parquet.")
-@click.option("--checkpoint", required=True, metavar="FOLDER", help="Where the stream stands; it goes on from there.")
+@click.option("--output", required=True, metavar="FOLDER", help="Folder for the rows, as Parquet.")
+@click.option("--checkpoint", required=True, metavar="FOLDER", help="Folder for the state, from which the stream continues.")
 @click.option("--sequence", metavar="COLUMN", help="Integers that order tuples of one timestamp.")
 @click.option(
     "--max-delay",
     default="0",
     metavar="DURATION",
-    help="So long tuples wait for earlier ones: 10m (minutes), or a number.  [default: 0]",
+    help="How long tuples wait for earlier ones: 10m (minutes), or a number.  [default: 0]",
 )
-@click.option("--max-files", type=click.IntRange(min=1), default=1, show_default=True, help="Files a micro-batch.")
-@click.option("--once", is_flag=True, help="End when all files that are there have been read.")
-@shared.on_error("At a bad tuple.")
+@click.option("--max-files", type=click.IntRange(min=1), default=1, show_default=True, help="Maximum files per micro-batch.")
+@click.option("--once", is_flag=True, help="End when all files that exist now have been read.")
+@shared.on_error("Whether a bad tuple ends the stream or is left out.")
 @topic_options
 @_column_options
 @_query_options
@@ -371,7 +371,7 @@ def stream_command(**options: Any) -> None:
         from rpq.spark.stream import stream_identity
         from rpq.spark.stream.run import Stream
 
-        # A stream that has begun goes on with the same number of shares, whatever the cluster has now.
+        # An existing stream continues with the same number of shares, even if the cluster has another size now.
         begun = stream_identity.read(session, options["checkpoint"]) or {}
         partitions = share_count(session, options["partitions"] or begun.get("shares"))
         session.conf.set(SHUFFLE_PARTITIONS, partitions)
@@ -413,7 +413,7 @@ def stream_command(**options: Any) -> None:
 def explain_command(**options: Any) -> None:
     """Show how shares divide the queries EXPRESSION, or why more shares do not make them faster.  Spark is not started.
 
-    What else they mean, rpq explain tells.  Windows may be left out.
+    Everything else about a query is shown by rpq explain.  Windows may be left out.
     """
     from rpq.cli.reporting import printable
     from rpq.spark.columns import queries_in_unit
@@ -433,10 +433,10 @@ def explain_command(**options: Any) -> None:
     click.echo("\n\n".join(texts))
 
 
-@spark.command("rescale", short_help="Let a stream go on with other shares or queries.")
+@spark.command("rescale", short_help="Change the shares or queries of a stream.")
 @click.argument("checkpoint", metavar="CHECKPOINT")
 @click.option(
-    "--partitions", type=click.IntRange(min=1), help="How many parts the roots are divided into.  [default: as before]"
+    "--partitions", type=click.IntRange(min=1), help="Number of shares into which roots are divided.  [default: as before]"
 )
 @click.option(
     "--queries", "queries_file", metavar="FILE", help="All queries from now on, .toml or .jsonl.  [default: as before]"
@@ -444,13 +444,13 @@ def explain_command(**options: Any) -> None:
 @shared.time_unit("if not known")
 @_session_options
 def rescale_command(**options: Any) -> None:
-    """Let the stream of CHECKPOINT, which must not run, go on with other shares or other queries.
+    """Change the shares or the queries of the stream of CHECKPOINT, which must not be running.
 
-    Its rows go on as if nothing had been; queries that are new begin with the answers over what their windows hold.
+    Rows continue as if nothing had happened; a new query begins with the answers over the edges in its window.
     """
     started = time.perf_counter()
     if options["partitions"] is None and options["queries_file"] is None:
-        raise click.UsageError("expected --partitions or --queries: what is to be another")
+        raise click.UsageError("expected --partitions or --queries, or both: the parts of the stream to change")
     options["expressions"] = ()
     if options["queries_file"] is not None:
         check_query_options(options)
@@ -473,7 +473,7 @@ def rescale_command(**options: Any) -> None:
         "shares": f"{figures['shares'][0]:,} before, {figures['shares'][1]:,} now",
         "queries": ", ".join(now),
         "new": ", ".join(figures["added"]),
-        "gone": ", ".join(name for name in before if name not in now),
+        "removed": ", ".join(name for name in before if name not in now),
         "time": f"{figures['total_seconds']:.1f} s",
     }
     _report(options, figures, summary_text(lines))
@@ -496,7 +496,7 @@ def _prepare_workers(session: SparkSession, queries: list[rpq.Query], integers: 
 
 
 def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
-    """Raise a usage error for files that cannot be written, and for files and folders that are, or lie in, one another."""
+    """Raise a usage error for files that cannot be written, and for files and folders that are equal or nested."""
     from rpq.cli.options import check_files
     from rpq.files.destinations import WriteError, check_folder_writable, is_read_with
 
@@ -507,7 +507,7 @@ def _check_files(options: dict[str, Any], *, read: Sequence[str]) -> None:
     for option, folder in local:
         for other, path in [*inputs, *folders]:
             if option != other and is_read_with(folder, path):
-                raise click.UsageError(f"{option} {folder} is {other} {path}, or lies in it; each needs a place of its own")
+                raise click.UsageError(f"{option} {folder} is {other} {path}, or inside it; use a separate folder for each")
         try:
             check_folder_writable(folder)
         except WriteError as error:

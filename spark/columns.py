@@ -1,4 +1,4 @@
-"""Columns and time units: those of data frames of edges, of the rows of queries, and of windows over timestamps."""
+"""Columns and time units of data frames of edges, of the rows of queries, and of windows over timestamps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNITS = ("s", "ms", "us")
 class EdgeColumns(NamedTuple):
     """Tuples (source, target, label, timestamp, op and, if there is one, sequence) as rows of a data frame.
 
-    If their place is known, there are also the columns `file` (a URI) and, for Parquet, `row` (from 0 in the file).
+    If the place of the tuples is known, there are also the columns `file` (a URI) and, for Parquet, `row` (from 0).
     """
 
     tuples: DataFrame
@@ -36,16 +36,16 @@ class EdgeColumns(NamedTuple):
 
 
 def parse_column_names(columns: str | None, label: str | None) -> ColumnNames | None:
-    """Parse the names that data has for the columns of tuples, as `rpq run --columns` does; return None for no other names.
+    """Parse the names of the columns of tuples in the data, as `rpq run --columns` does.
 
-    Raises `PipelineError` for invalid names.
+    Returns None if the columns have their usual names.  Raises `PipelineError` for invalid names.
     """
     try:
         names = ColumnNames.parse(columns, label=label)
     except InputError as error:
         raise PipelineError(f"columns: {error}" if columns else str(error)) from error
     if STREAM in dict(names.renamed):
-        raise PipelineError("columns: tuples on Spark come without the name of a stream: leave out stream")
+        raise PipelineError("columns: tuples on Spark have no stream name: leave out stream")
     return names or None
 
 
@@ -120,11 +120,11 @@ def _column_names(edges: DataFrame, names: ColumnNames | None, sequence: str | N
         found = {name: name for name in (*TUPLE_COLUMNS, DELETE) if name in edges.columns}
         if "op" in found and DELETE in found:
             raise PipelineError(f"column {DELETE!r} {OP_AND_DELETE}")
-    wanted = (*(_REQUIRED if names is None else ()), *([sequence] if sequence else []))
-    for name in wanted:
+    required = (*(_REQUIRED if names is None else ()), *([sequence] if sequence else []))
+    for name in required:
         if name not in edges.columns:
             raise PipelineError(
-                f"no column {name!r}: expected {', '.join(wanted)} and optionally op or delete, "
+                f"no column {name!r}: expected {', '.join(required)} and optionally op or delete, "
                 f"found {', '.join(edges.columns)}"
             )
     return found | ({sequence: sequence} if sequence else {})
@@ -223,8 +223,8 @@ def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq
             _refuse_if_unfit(query.name, reading.window, unit)
             if reading.stream is not None:
                 raise PipelineError(
-                    f"query {query.name!r} reads the stream {reading.stream!r} alone, and tuples on Spark come without the "
-                    "name of a stream: leave out ON, or tell streams apart by their labels"
+                    f"query {query.name!r} reads only the stream {reading.stream!r}, and tuples on Spark have no "
+                    "stream name: leave out ON, or distinguish streams by their labels"
                 )
     return tuple(_in_unit(query, unit or "ns") for query in queries)
 
@@ -232,13 +232,13 @@ def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq
 def _refuse_if_unfit(name: str, window: Any, unit: str | None) -> None:
     if window.kind != "time":
         raise PipelineError(
-            f"query {name!r} is asked over {window}: partitions divide a window of time, "
-            "rpq.Window(size=…, slide=…); an engine takes the others"
+            f"query {name!r} has {window}: Spark supports windows of time, rpq.Window(size=…, slide=…); "
+            "run queries with other windows in an rpq.Engine"
         )
     if unit is None and window.unit is not None:
         raise PipelineError(
             f"the window of query {name!r} is in durations ({window}), but timestamps are plain numbers: "
-            "give the window in these numbers, or timestamps as timestamps"
+            "specify the window in the unit of these numbers, or convert the column to timestamps"
         )
 
 

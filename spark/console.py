@@ -1,6 +1,6 @@
 """The terminal of a command on Spark: a line of progress, plain error messages, signals, and a folder for temporary files.
 
-Messages of Java go to a log, in a folder with everything that Spark leaves among temporary files while a command runs.
+Messages of Java are written to a log, in the folder that contains all temporary files of Spark while a command runs.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _messages_to(log: str) -> Iterator[None]:
 
 
 def plain_message(error: BaseException) -> str:
-    """Return the message of an exception of Spark's, or that of the error of this package that caused it.
+    """Return the message of an exception of Spark, or of the error of this package that caused it.
 
     >>> plain_message(Exception("Job aborted\\nrpq.errors.InputError: column 'op': '?' is no operation\\n at java.x"))
     "column 'op': '?' is no operation"
@@ -156,20 +156,20 @@ def _first_line(error: BaseException) -> str:
 
 
 class Progress:
-    """A line on the terminal, kept up to date; nothing where stderr is no terminal."""
+    """A line of progress on the terminal; there is no output if stderr is not a terminal."""
 
     def __init__(self, *, shown: bool) -> None:
-        self._shown = shown and sys.stderr.isatty()
+        self._is_visible = shown and sys.stderr.isatty()
         self._width = 0
 
     @property
     def is_shown(self) -> bool:
         """Whether the line is visible."""
-        return self._shown
+        return self._is_visible
 
     def show(self, text: str) -> None:
         """Replace the text of the line."""
-        if self._shown:
+        if self._is_visible:
             click.echo(f"\r{text:<{self._width}}", err=True, nl=False)
             self._width = len(text)
 
@@ -212,7 +212,7 @@ def show_tasks(session: SparkSession, progress: Progress, doing: str) -> Iterato
 
 
 def summary_text(lines: Mapping[str, Any]) -> str:
-    """Return a summary of figures, one per line, without empty ones."""
+    """Return a summary of figures, one per line, without empty figures."""
     return "\n".join(f"{name:<12}{text}" for name, text in lines.items() if text)
 
 
@@ -285,10 +285,10 @@ class TemporaryFolder:
         self._has_own_log = log is None
         self.log = str(self.folder / _LOG) if log is None else log
 
-    def settings(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return settings with which a JVM has its temporary files in the folder, unless `given` says otherwise."""
-        java = f"-Djava.io.tmpdir={self.folder} -XX:-UsePerfData {given.get(_JAVA, '')}".strip()
-        return {"spark.local.dir": str(self.folder), **given, _JAVA: java}
+    def settings(self, overrides: Mapping[str, str]) -> dict[str, str]:
+        """Return settings with which a JVM keeps its temporary files in the folder, except as `overrides` specify."""
+        java = f"-Djava.io.tmpdir={self.folder} -XX:-UsePerfData {overrides.get(_JAVA, '')}".strip()
+        return {"spark.local.dir": str(self.folder), **overrides, _JAVA: java}
 
     def close(self, *, keeps_log: bool) -> None:
         """Remove the folder, or everything in it except the log."""

@@ -3,7 +3,7 @@
 **Keys.**  The keys of the root partitions are chosen so that Spark's shuffle puts each partition into a task of its own.
 Spark sends a key to the task hash(key) mod tasks.  With the keys 0, 1, 2, … some tasks would get two partitions and others
 none, so the key of the n-th partition is a number whose hash leads to the n-th task, if there are as many tasks
-(`spark.sql.shuffle.partitions`) as partitions.  With another number of tasks the result is the same, but the load less even.
+(`spark.sql.shuffle.partitions`) as partitions.  With another number of tasks the result is the same, but less balanced.
 The keys depend on the number of partitions alone, so a restart finds its state again.
 
 **Edges.**  A share has to see all edges of paths.  If a column is the centre of a pattern or of a query in SPARQL
@@ -105,8 +105,8 @@ class OwnEdges:
     def select_in_order(self, tuples: pa.Table, time: int | None) -> tuple[pa.Table, int | None]:
         """Return the tuples that matter, of those that arrive at stream time `time`, and the time after all of them.
 
-        The time is None if no tuple is left out.  Tuples out of order are all returned, as even a tuple that no query of the
-        share reads moves the time for the next.
+        The time is None if no tuple is left out.  If tuples are out of order, all of them are returned, because even a tuple
+        that no query of the share reads advances the time for the next tuple.
         """
         if self.sees_all_edges or not len(tuples):
             return tuples, None
@@ -131,19 +131,19 @@ class OwnEdges:
 def describe_division(query: rpq.Query) -> str:
     """Return a description of how the work of a query is divided over shares, or of why it is not.
 
-    Paths are divided by the roots of their trees, patterns and queries in SPARQL by the first column that all edges they
-    read are incident to (`Query.centre`).  Of other queries only the rows are divided, by their first column.
+    Path queries are divided by the roots of their trees; patterns and queries in SPARQL by the first column that all edges
+    they read are incident to (`Query.centre`).  For all other queries only the rows are divided, by their first column.
 
     >>> import rpq
     >>> window = rpq.Window(size=10, slide=1)
     >>> print(describe_division(rpq.Query("?x a ?y . ?y b ?z", window=window)))
-    divided by ?y: a share sees the edges at its own vertices alone
+    divided by ?y: a share sees only the edges at its own vertices
     """
     if (warning := division_warning(query)) is not None:
         return warning.removeprefix(f"query {query.name!r} is ")
     if query.centre is None:
-        return "divided by the roots of the trees of its paths: a share sees all edges that are read"
-    return f"divided by ?{query.centre.variable}: a share sees the edges at its own vertices alone"
+        return "divided by the roots of the trees of its paths: a share sees all edges that the query reads"
+    return f"divided by ?{query.centre.variable}: a share sees only the edges at its own vertices"
 
 
 def division_warning(query: rpq.Query) -> str | None:
@@ -155,7 +155,7 @@ def division_warning(query: rpq.Query) -> str | None:
     """
     if not isinstance(query, (PatternQuery, SparqlQuery)) or query.centre is not None:
         return None
-    by = f"its rows are divided by ?{query.columns[0]}" if query.columns else "the first one tells its rows"
+    by = f"its rows are divided by ?{query.columns[0]}" if query.columns else "the first share outputs its rows"
     return (
         f"query {query.name!r} is not divided, as {_undivided_reason(query)}: every share evaluates all of it, and {by}; "
         "more shares do not make it faster"
@@ -164,27 +164,27 @@ def division_warning(query: rpq.Query) -> str | None:
 
 def _undivided_reason(query: PatternQuery | SparqlQuery) -> str:
     if isinstance(query, SparqlQuery):
-        return "no column of SELECT stands in every triple pattern that it reads, each an edge"
+        return "no column of SELECT occurs in every triple pattern that it reads"
     if query.pattern.path_expressions:
         return f"it has a path ({query.pattern.path_expressions[0]})"
     if query.pattern.centres:
-        return f"?{query.pattern.centres[0]}, which stands in all atoms, is no column: select it, and shares divide it"
-    return "no variable stands in all atoms"
+        return f"?{query.pattern.centres[0]}, which occurs in all atoms, is not a column: select it to divide the work"
+    return "no variable occurs in all atoms"
 
 
-def share_limit(given: int | None, *, threads: int, shares: int = 1) -> int:
-    """Return the memory limit of a share in bytes: `given`, or the share's part of the memory if all cores have shares.
+def share_limit(memory_limit: int | None, *, threads: int, shares: int = 1) -> int:
+    """Return the memory limit of a share in bytes: `memory_limit`, or if it is None, the share's part of the memory.
 
-    Workers do not know of one another, so with as many shares as cores each takes its part of the 70 % of the machine's
-    memory that engines may take, and with more `shares` on this machine a smaller part.
+    Workers do not know of one another.  A share therefore gets the part of its threads in all cores, applied to the 70 % of
+    the machine's memory that engines may use; with more `shares` on this machine than cores, the part is smaller.
     """
-    if given is not None:
-        return given
+    if memory_limit is not None:
+        return memory_limit
     return default_limit() * min(threads, _cores()) // max(_cores(), shares * threads)
 
 
 def engine_bytes(engine: Engine) -> int:
-    """Return the number of bytes that an engine holds. O(queries)."""
+    """Return the number of bytes that an engine occupies. O(queries)."""
     return engine._evaluation.guard.nbytes
 
 

@@ -1,13 +1,13 @@
 """Packed tuples: tables as bytes, and envelopes, in which tuples travel to the shares.
 
-A packed table is a compressed Arrow stream under a seal, in the state as well as on the way to it.  An envelope is a packed
+A packed table is a compressed Arrow stream with a checksum, both in the state and on the way to it.  An envelope is a packed
 table in a binary column.  Between Spark and a stateful processor, rows pass through pandas, with text as Python objects,
-once per share.  Packed, a micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source and
+once per share.  A packed micro-batch is a handful of rows, replicated as bytes.  The columns of an envelope are source and
 target (string or int64), label (string), timestamp (int64), delete (bool) and, if the stream has one, sequence (int64).
 
-A tuple whose label no query reads only moves the time, so it is left out before replication: an envelope records how many
-tuples it lacks and the latest time among them, its *tick*.  Tuples are applied in the order of time, and the tick after
-them, which gives the same rows: a tuple after a left-out one moves the time at least as far.
+A tuple whose label no query reads only advances the time, so it is left out before replication: an envelope records the
+number of tuples left out and the latest time among them, its *tick*.  Tuples are applied in the order of time, and the tick
+after them.  The rows are the same, because a tuple after one that was left out advances the time at least as far.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def pack_table(tuples: pa.Table) -> bytes:
 
 
 def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Table:
-    """Return the table, all of whose values are validated; it has these columns, and perhaps other columns of tuples.
+    """Return the table, with all values validated; it has `columns`, and perhaps other columns of tuples.
 
-    Raises `StateFormatError`, with `name` for the bytes, if they are not what was packed. O(bytes).
+    Raises `StateFormatError`, which calls the bytes `name`, if they are not those of a packed table. O(bytes).
     """
     content = unseal(TUPLES, data, name=name)
     try:
@@ -87,7 +87,7 @@ _KNOWN_LABELS = 1 << 16
 
 
 class LabelReader(Protocol):
-    """A query, as far as it reads labels."""
+    """The part of a query's interface that concerns labels."""
 
     def reads(self, label: str) -> bool:
         """Return whether edges with a label can matter to the query."""
@@ -95,7 +95,7 @@ class LabelReader(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Tuples:
-    """Tuples in the order in which they are applied, and the number and the latest time of those that were left out.
+    """Tuples in the order in which they are applied, and the number and the latest time of the tuples that were left out.
 
     The table has the columns of an envelope.  `tick` is None if no tuple was left out.
     """
@@ -134,7 +134,7 @@ class Packer(Shipped):
 class PlacedPacker(Shipped):
     """A function for `mapInArrow` that turns tuples into envelopes with their places in the order of the tuples.
 
-    The order is that of files, by name, and of the rows in them, or, if the tuples have no file, that of tasks.
+    The order is by the name of the file and the row in the file, or, if the tuples have no file, by the task.
     """
 
     def __init__(self, queries: Sequence[LabelReader]) -> None:
@@ -174,8 +174,8 @@ def _placed_row(envelope: bytes, file: str, row: int) -> pa.RecordBatch:
 def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
     """Return the tuples of a micro-batch in the order in which they are applied.
 
-    The order is by timestamp; ties by sequence if there is one; further ties have deletes before inserts.  With
-    `keeps_order`, tuples stay in their order.  Raises `StateFormatError` for an envelope that is not as it was packed.
+    The order is by timestamp, then by sequence if there is one, then deletes before inserts.  With `keeps_order`, tuples
+    stay in their order.  Raises `StateFormatError` for a damaged envelope.
     """
     tables = [unpack_table(envelope, columns=_COLUMNS, name="an envelope of edges") for envelope in envelopes]
     dropped, ticks = 0, []
@@ -192,7 +192,7 @@ def unpack(envelopes: Iterable[bytes], *, keeps_order: bool = False) -> Tuples:
 
 
 def engine_columns(table: pa.Table) -> pa.Table:
-    """Return the columns of an envelope that an engine takes, all but the sequence."""
+    """Return the columns of an envelope that an engine accepts: all but the sequence."""
     return table.select(list(_COLUMNS))
 
 
@@ -226,7 +226,7 @@ def _by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _Labels:
-    """The labels that some query reads; answers for the latest `_KNOWN_LABELS` labels are cached."""
+    """The labels that some query reads; results for the latest `_KNOWN_LABELS` labels are cached."""
 
     def __init__(self, queries: Sequence[LabelReader] | None) -> None:
         self.are_all_read = queries is None
@@ -236,7 +236,7 @@ class _Labels:
 def _envelope(
     table: pa.Table, labels: _Labels, *, keeps_order: bool, place: tuple[str, int] | None = None
 ) -> tuple[bytes, int]:
-    """Return the packed tuples and their number; `place` is the file and the row of the first, if no column has them."""
+    """Return the packed tuples and their number; `place` is the file and row of the first tuple if no column has them."""
     _check(table, place)
     table = table.drop_columns([name for name in _PLACES if name in table.column_names]).combine_chunks()
     table = table.append_column("delete", pc.equal(table["op"], "-")).drop_columns(["op"])
@@ -278,7 +278,7 @@ def _check(table: pa.Table, place: tuple[str, int] | None) -> None:
 
 
 def _input_error(table: pa.Table, row: int, column: str, problem: str, place: tuple[str, int] | None) -> InputError:
-    """Return an error with the problem of a tuple, its place, as far as it is known, and its values."""
+    """Return an error with the problem of a tuple, its place if known, and its values."""
     values = ", ".join(
         f"{name} {value!r}" for name, value in table.slice(row, 1).to_pylist()[0].items() if name not in _PLACES
     )
@@ -304,7 +304,7 @@ def _order(table: pa.Table) -> np.ndarray | None:
 
 
 def _dropped_and_tick(table: pa.Table) -> tuple[int, int]:
-    """Return the number of tuples that an envelope lacks, and the time of the latest of them."""
+    """Return the number of tuples that were left out of an envelope, and the latest time among them."""
     about = table.schema.metadata or {}
     if b"dropped" not in about:
         return 0, 0

@@ -1,9 +1,9 @@
-"""Answer changes as the contents of Parquet files, made in Python, which pass through Spark without becoming rows there.
+"""Answer changes as the contents of Parquet files, written in Python, which pass through Spark without becoming rows there.
 
-A row would spend half of its time on the way to a file between Python and the JVM, and nearly all of the rest in the JVM's
-writer.  Instead, a task returns a whole file as a text value, without its last bytes.  Spark's text sink writes a value
-unchanged, even bytes that are no text, followed by a line separator, which can be any text and so is set to the last bytes
-of a Parquet file.  In this way files can be written wherever Spark writes.
+A row would spend half of its time between Python and the JVM, and nearly all of the rest in the JVM's writer.  Instead, a
+task returns a whole file as a text value, without its last bytes.  Spark's text sink writes a value unchanged, even bytes
+that are not text, followed by a line separator.  The separator can be any text, so it is set to the last bytes of a Parquet
+file.  In this way files can be written wherever Spark writes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROW_GROUP_BYTES = 1 << 26
 """The rows and the bytes in memory at which a row group is written."""
 
 FILE_BYTES = 1 << 24
-"""The size at which a file ends.  The JVM, often of 1 GB, holds several copies of a file for each of its tasks."""
+"""The size at which a file ends.  The JVM, often of 1 GB, has several copies of a file in memory for each of its tasks."""
 
 END_OF_FILE = "PAR1"
 """The last characters of a Parquet file."""
@@ -37,7 +37,7 @@ def contents_writer(contents: DataFrame) -> DataFrameWriter:
 class ParquetContent:
     """A Parquet file of answer changes in memory.
 
-    `microseconds` is the unit of the timestamps in microseconds if they become times, otherwise None.
+    `microseconds` is the unit of the timestamps in microseconds if they are converted to times, otherwise None.
     """
 
     def __init__(self, *, microseconds: int | None) -> None:
@@ -56,7 +56,7 @@ class ParquetContent:
         return int(self._out.tell()) >= FILE_BYTES
 
     def write(self, changes: pa.Table) -> None:
-        """Add answer changes, at least one: the type of vertices may not be known where there are none."""
+        """Add at least one answer change: without changes, the type of vertices may be unknown."""
         rows = self._with_times(changes)
         if self._writer is None:
             self._writer = parquet_writer(self._out, rows.schema)

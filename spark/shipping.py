@@ -1,9 +1,9 @@
 """Objects and values that travel to Spark's workers.
 
 Objects of this package record the version that pickled them (`Shipped`).  Small values travel with the function that uses
-them, others are broadcast (`ship_value`).  A broadcast of Spark's cannot be unpickled in a process that has not received it,
-and the driver inspects a stateful processor in a worker to which nothing is broadcast.  A `ShippedValue` stands for the
-broadcast there, and fetches it only when it is used.
+them, others are broadcast (`ship_value`).  A broadcast of Spark cannot be unpickled in a process that has not received it,
+and the driver inspects a stateful processor in a worker to which nothing is broadcast.  A `ShippedValue` represents the
+broadcast in such a process, and fetches the value only when it is used.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Shipped:
         self.__dict__.update(state)
 
 
-def version_mismatch(what: str, here: str, driver: str) -> str:
+def version_mismatch(package: str, here: str, driver: str) -> str:
     """Return the message for an executor whose version of a package is not the driver's."""
     return (
-        f"the executor on {socket.gethostname()} (Python {platform.python_version()}) has {what} {here}, the driver has "
-        f"{driver}: give both the same, by --py-files of one wheel, an archive of one environment, or one image"
+        f"the executor on {socket.gethostname()} (Python {platform.python_version()}) has {package} {here}, the driver has "
+        f"{driver}: use the same version on both, with one wheel for --py-files, one archived environment, or one image"
     )
 
 
 MAX_INLINE_BYTES = 1 << 19
-"""The largest number of bytes that travel with a function.  Spark broadcasts a function of more than twice as many."""
+"""The largest number of bytes that travel with a function.  Spark broadcasts functions of more than twice this size."""
 
 
 class ShippedValue(Protocol):

@@ -1,7 +1,7 @@
 """The report of a worker about its Python.
 
-This module is pickled by value, so that a worker that lacks this package, or has another release, can report it.  It must
-not import anything of the package at its top.
+This module is pickled by value, so that a worker can report a missing package or another release.  The module must not
+import anything of the package at its top.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The check that executors have this package in the driver's version, and its compiled kernels.
 
-Kernels are compiled once per machine: one worker compiles them while the others of the machine wait, and then load them.
-Afterwards a mark beside the kernels records this, so that workers that only load them do not wait for one another.
+Kernels are compiled once per machine: one worker compiles them while the other workers of the machine wait and then load
+them.  Afterwards a mark beside the kernels records this, so that workers that only load them do not wait for one another.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import rpq
-from rpq.cli.reporting import kernels_of, one_query_of_each_kind
 from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_sources import digest
+from rpq.queries.kinds import kernels_of, one_query_of_each_kind
 from rpq.spark import worker_probe
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_classic, task_slots, task_threads
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rpq")
 
 _REMEDY = (
-    "ship the package with --py-files streaming_rpq-….whl, run the executors in an archive of the driver's environment "
-    "(--archives), or in an image that has it (docs/spark-cluster.md)"
+    "ship the package with --py-files streaming_rpq-….whl, or run the executors in an archive of the driver's environment "
+    "(--archives), or in an image that contains the package (docs/spark-cluster.md)"
 )
 
 
@@ -51,7 +51,7 @@ class Workers:
 def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = False) -> Workers:
     """Check that the executors have the packages of the driver, and compile the kernels of `queries` on their machines.
 
-    `integers` says that vertices are integers.  The call takes one or two seconds if the kernels are compiled already,
+    `integers` is True if vertices are integers.  The call takes one or two seconds if the kernels are compiled already,
     otherwise up to a minute on each machine.  Raises `PipelineError` if a package is missing or of another version.
 
     >>> import rpq
@@ -70,18 +70,18 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
             raise PipelineError(f"{where} has streaming-rpq {report['rpq']}, the driver {rpq.__version__}; {_REMEDY}")
         if report["sources"] != digest("rpq.engine"):
             raise PipelineError(
-                f"{where} has a streaming-rpq {report['rpq']} in {report['place']} that is not the driver's, though it has "
-                f"the same number; {_REMEDY}"
+                f"{where} has a streaming-rpq {report['rpq']} in {report['place']} that differs from the driver's, though "
+                f"the version is the same; {_REMEDY}"
             )
     compiled: dict[str, float] = {}
     if queries:
         slots = task_slots(session)
         vertices = "int64" if integers else "string"
         task = WarmUp(one_query_of_each_kind(queries), vertices=vertices, threads=task_threads(session))
-        for host, seconds, why in session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect():
-            if why is not None:
+        for host, seconds, reason in session.sparkContext.parallelize(range(slots), slots).mapPartitions(task).collect():
+            if reason is not None:
                 compiled[host] = max(seconds, compiled.get(host, 0.0))
-                _log.info("kernels compiled on %s in %.1f s: %s", host, seconds, why)
+                _log.info("kernels compiled on %s in %.1f s: %s", host, seconds, reason)
     machines = tuple(sorted({report["host"] for report in reports}))
     return Workers(machines=machines, workers=len({(one["host"], one["process"]) for one in reports}), compiled=compiled)
 
@@ -113,7 +113,7 @@ def _probe_workers(session: SparkSession) -> list[dict[str, Any]]:
     except PySparkException as error:
         if "PYTHON_VERSION_MISMATCH" in str(error):
             found = next((line for line in str(error).splitlines() if "PYTHON_VERSION_MISMATCH" in line), "")
-            raise PipelineError(f"{found.strip()}; let PYSPARK_PYTHON name the same Python on all machines") from error
+            raise PipelineError(f"{found.strip()}; set PYSPARK_PYTHON to the same Python on all machines") from error
         raise
     finally:
         cloudpickle.unregister_pickle_by_value(worker_probe)
@@ -123,7 +123,7 @@ _LOCK = "compiling.lock"
 
 
 def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
-    """Compile or load the kernels of queries; return the seconds, and the reason for compiling, None if nothing was."""
+    """Compile or load the kernels of queries; return the seconds, and the reason for compiling or None."""
     before = kernel_cache.why_compiled()
     needed = (digest("rpq.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
     with _one_at_a_time(f"ready-{sha256(repr(needed).encode()).hexdigest()[:20]}"):
@@ -134,11 +134,14 @@ def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> t
 
 @contextmanager
 def _one_at_a_time(mark: str) -> Iterator[None]:
-    """Let one process of this machine at a time run a block, until one has finished it; all where kernels are not stored."""
+    """Run a block in one process of this machine at a time, until a process has finished it.
+
+    If kernels cannot be stored, each process runs the block without waiting.
+    """
     place = kernel_cache.writable_place(kernel_cache.__file__)
     try:
         import fcntl
-    except ImportError:  # not on Windows
+    except ImportError:  # Windows
         place = None
     if place is None or (place.directory / mark).exists():
         yield
@@ -154,4 +157,4 @@ def _one_at_a_time(mark: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
         with suppress(OSError):
-            (place.directory / mark).write_text("kernels that these were made for are here\n")
+            (place.directory / mark).write_text("the kernels with this digest have been compiled\n")

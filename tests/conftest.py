@@ -1,4 +1,4 @@
-"""How much Hypothesis tries: RPQ_HYPOTHESIS=long tries forty times as much as the default."""
+"""Fixtures and Hypothesis profiles: RPQ_HYPOTHESIS=long runs forty times as many examples as the default."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class EdgesWorker:
         return [(u, v) for u, v, _ in self.edges.values() if self.is_own[u]]
 
     def sweep(self) -> None:
-        """What has left the window is gone already."""
+        """Do nothing: edges are removed when they leave the window."""
 
     def _check(self) -> None:
         assert all(slide > self.slide for _, _, slide in self.edges.values())

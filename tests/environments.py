@@ -87,7 +87,7 @@ def site_packages(python: Path) -> Path:
 
 
 def unprivileged() -> list[str]:
-    """What to put before a command to run it as a user who owns nothing; the test is skipped where root is needed for it."""
+    """Return the prefix that runs a command as a user who owns nothing; the test is skipped where root is needed for it."""
     if os.name != "posix" or os.getuid() != 0:
         pytest.skip("only root can run something as somebody else")
     if shutil.which("setpriv") is None:
@@ -103,7 +103,7 @@ def unprivileged() -> list[str]:
 
 @cache
 def dependencies(extra: str = "") -> list[Distribution]:
-    """What the core install, or one with an extra, needs, directly or not, as it is installed here."""
+    """Return the direct and indirect dependencies of the core install, or of one with an extra, as installed here."""
     found: dict[str, Distribution] = {}
     waiting = [*_required("streaming-rpq", extra)]
     while waiting:
@@ -122,7 +122,7 @@ def dependencies(extra: str = "") -> list[Distribution]:
 
 
 def _required(name: str, extra: str) -> Iterator[Requirement]:
-    """What a package, or an extra of it, requires on this machine."""
+    """Return the packages that a package, or an extra of it, requires on this machine."""
     for needed in map(Requirement, distribution(name).requires or ()):
         if needed.marker is None or needed.marker.evaluate({"extra": extra}):
             yield needed

@@ -54,7 +54,7 @@ class Topics:
         return topic
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Let a topic have so many partitions."""
+        """Raise the number of partitions of a topic."""
         for grown in self._admin.create_partitions([NewPartitions(topic, partitions)]).values():
             grown.result()
         self._producer = self._new_producer()  # the one before knows no more than there were

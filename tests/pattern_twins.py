@@ -169,7 +169,7 @@ class PatternTwins:
         self._compare([], [])
 
     def live_through(self, draw: st.DrawFn, others: Sequence[PatternQuestion], tuples: Sequence[Tuple]) -> None:
-        """Let all tuples come, and queries like these come and go, the state be saved and restored, time move: as drawn."""
+        """Push all tuples; as drawn, register and remove queries like these, save and restore the state, move time."""
         waiting = list(tuples)
         for number in range(draw(st.integers(2, 8))):
             what = draw(st.sampled_from(["push", "push", "one", "advance", "register", "leave", "restore", "collect"]))

@@ -1,4 +1,4 @@
-"""Where real streams and queries lie, if they do: `RPQ_SHARED`, or `shared` beside the checkout."""
+"""Paths of real streams and queries, if present: in `RPQ_SHARED`, or in `shared` beside the checkout."""
 
 import os
 from pathlib import Path

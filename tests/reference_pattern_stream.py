@@ -65,7 +65,7 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """What part of a stream an atom reads: edges younger than `size`, in time or in inserts, or all of them.
+    """The part of a stream that an atom reads: edges younger than `size`, in time or in inserts, or all of them.
 
     A time window moves at multiples of `slide` units of time, a count window at every `slide`-th insert; an unbounded
     window needs neither. With `stream` it reads the tuples of that name, without the merged stream [2.4].

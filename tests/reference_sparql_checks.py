@@ -1,4 +1,4 @@
-"""What the oracle refuses in a query that its parser understands: rule 2.11 of the contract and the scopes of the
+"""Refusals by the oracle of queries that its parser understands: rule 2.11 of the contract and the scopes of the
 standard.
 
 Decided here:

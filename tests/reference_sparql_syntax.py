@@ -122,7 +122,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Condition:
-    """What GROUP BY goes by: a formula, perhaps with a name."""
+    """A key of GROUP BY: a formula, perhaps with a name."""
 
     formula: Formula
     variable: Variable | None = None

@@ -60,7 +60,7 @@ UNIT = 10**18  # decimals are multiples of 1 / UNIT
 
 @dataclass(frozen=True)
 class Rules:
-    """Whether terms are seen as the contract says or as the standard does [2.13]."""
+    """The rules for comparing terms: those of the contract or those of the standard [2.13]."""
 
     iris_have_values: bool = True
     literals_match_vertices: bool = True  # a literal constant in a triple pattern also means its lexical form

@@ -1,4 +1,4 @@
-"""What the windows of a SPARQL query hold after a tuple of a stream in order of time, and what pyoxigraph answers there.
+"""Contents of the windows of a SPARQL query after a tuple of a stream in order of time, and pyoxigraph's answers there.
 
 Found from the whole stream each time, with the words of the contract: the last tuple of an edge decides whether it is there
 [design 2.4, 2.5], a time window holds what is younger than ⌊τ/slide⌋·slide − size, a count window the same of the numbers

@@ -203,7 +203,7 @@ def values(draw: st.DrawFn) -> Values:
 
 @cache
 def _elements(depth: int, windows: tuple[str, ...]) -> st.SearchStrategy[Element]:
-    """What may follow in a group whose groups are at most so deep."""
+    """Return a strategy for the next element of a group whose nested groups have a limited depth."""
     simple = [triples(most=2, blanks=False), truths().map(Filter)]
     if not depth:
         return st.one_of(simple)

@@ -95,7 +95,7 @@ def interegular_from(dfa: DFA, start: int) -> FSM:
 
 
 def check_structure(dfa: DFA) -> None:
-    """What is promised of every compiled table."""
+    """Assert the invariants of a compiled table."""
     states, columns = dfa.transitions.shape
     assert dfa.transitions.dtype == np.int32 and dfa.accepting.dtype == np.bool_
     assert dfa.accepting.shape == (states,) and len(dfa.symbols) == columns

@@ -87,7 +87,7 @@ def test_versions_take_turns(tmp_path):
 
     some = "mathoverflow/Q1,ldbc/Q2,P1,patterns/5000,sparql/JOIN,insert/Q2,start/import,memory/P2"
     result, output = call("--repeat", 2, "--only", some)
-    assert all(result["checks"].values()) and "begun anew" in output
+    assert all(result["checks"].values()) and "starting with the first turn" in output
     figures = {record["figure"]: record for record in result["records"]}
     assert [*figures] == [
         "mathoverflow/Q1", "ldbc/Q2", "patterns/P1", "patterns/5000", "patterns/5000 registering", "sparql/JOIN",
@@ -99,11 +99,11 @@ def test_versions_take_turns(tmp_path):
     lines = (tmp_path / "versions.turns.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "versions.turns.jsonl").write_text("".join(lines[:-1]) + lines[-1][:9])  # killed while it wrote
     again, output = call("--repeat", 3, "--only", "P1,memory/[PL][25]")
-    assert "going on" in output
+    assert "continuing after the turns" in output
     turns = {record["figure"]: record["turns"] for record in again["records"]}
     assert turns["mathoverflow/Q1"] == 2 and turns["patterns/P1"] == turns["memory/P2"] == turns["memory/L5"] == 3
     anew, output = call("--repeat", 1, "--only", "P1", "--seed", 2)
-    assert "begun anew" in output and [record["figure"] for record in anew["records"]] == ["patterns/P1"]
+    assert "starting with the first turn" in output and [record["figure"] for record in anew["records"]] == ["patterns/P1"]
 
 
 def test_versions_name_what_there_is(tmp_path):

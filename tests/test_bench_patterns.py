@@ -56,7 +56,7 @@ def test_other_rows_than_expected_are_an_error(tmp_path):
     program.write_text('#!/bin/sh\n[ "$2" = P1 ] && [ -d "$1" ] && echo "P1 pos=526037 neg=524897 sec=0.25 rss (+7MB)"\n')
     program.chmod(0o755)
     ran = run(tmp_path, "--data", tmp_path, "--sketch", sketch, "--queries", "P1")
-    assert ran.exit_code == 1 and "what must hold does not: rows are as expected" in ran.output
+    assert ran.exit_code == 1 and "failed checks: rows are as expected" in ran.output
     (record,) = json.loads((tmp_path / "patterns.json").read_text())["records"]
     assert (record["rows_added"], record["rows_as_expected"]) == (3, False)
     assert (record["sketch_seconds"], record["sketch_mb"], record["GraphFlow_seconds"]) == (0.25, 7, 0.077)

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rpq.cli import execution as session_module
-from rpq.cli import main
+from rpq.cli import execution, main
+from rpq.run import loop
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
 
@@ -141,10 +141,10 @@ def figures(folder: Path) -> dict:
 @pytest.fixture
 def small_steps(monkeypatch):
     """Checkpoints as often as they may be, slices of a few tuples."""
-    monkeypatch.setattr(session_module, "CHECKPOINT_SHARE", 1.0)
-    monkeypatch.setattr(session_module, "FIRST_SLICE", 16)
-    monkeypatch.setattr(session_module, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(session_module, "LEAST_SLICE", 16)
+    monkeypatch.setattr(loop, "CHECKPOINT_SHARE", 1.0)
+    monkeypatch.setattr(loop, "FIRST_SLICE", 16)
+    monkeypatch.setattr(execution, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "LEAST_SLICE", 16)
 
 
 @pytest.mark.ci
@@ -359,7 +359,7 @@ def command_of_queries(folder: Path, *options: object) -> list[str]:
 
 
 def read_all(folder: Path) -> list[list[tuple]]:
-    """What three outputs hold; the time is the third column behind that of the query."""
+    """Return the rows of three outputs; the time is the third column behind that of the query."""
     found = []
     for name in ("rows.csv", "two.parquet", "shared.csv"):
         if name.endswith(".csv"):

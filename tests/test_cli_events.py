@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import rpq as library
-from rpq.cli import execution
 from rpq.readers import open_reader
 from rpq.readers.batch import Batch, align_to_events
 from rpq.readers.column_names import ColumnNames
+from rpq.run import loop
 from rpq.stream.event_grouping import whole_events
 from tests.commands import Caller
 
@@ -90,8 +90,8 @@ WINDOW = ("--window", 10, "--slide", 3)
 @pytest.mark.parametrize("name", ["edges.csv", "edges.jsonl", "edges.parquet"])
 @pytest.mark.parametrize("text", [CHAIN, COUNTS, "a/b*"])
 def test_rows_are_net_of_events_whatever_the_format(rpq, tmp_path, monkeypatch, name, text):
-    monkeypatch.setattr(execution, "FIRST_SLICE", 5)
-    monkeypatch.setattr(execution, "LEAST_SLICE", 3)
+    monkeypatch.setattr(loop, "FIRST_SLICE", 5)
+    monkeypatch.setattr(loop, "LEAST_SLICE", 3)
     tuples = stream()
     path = written(tmp_path / name, tuples)
     status, out, err = rpq("run", text, "--events", "window", "--input", path, *WINDOW, "--output", "-", "--quiet")
@@ -104,7 +104,7 @@ def test_rows_are_net_of_events_whatever_the_format(rpq, tmp_path, monkeypatch, 
 
 @pytest.mark.parametrize("text", [CHAIN, COUNTS, "a/b", "ASK { ?x <a> ?y . ?y <b> ?x }"])
 def test_each_event_alone_needs_no_window(rpq, tmp_path, monkeypatch, text):
-    monkeypatch.setattr(execution, "FIRST_SLICE", 4)
+    monkeypatch.setattr(loop, "FIRST_SLICE", 4)
     tuples = stream()
     path = written(tmp_path / "edges.csv", tuples, "ride")
     run = ("run", text, "--events", "alone", "--columns", "event=ride", "--input", path, "--output", "-")
@@ -199,7 +199,7 @@ def test_what_is_deleted_may_be_told_by_some_batches_alone():
 def test_a_run_goes_on_between_events(rpq, tmp_path, monkeypatch, mode):
     """A run that a bad line ends in the middle of an event stands in front of that event."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(execution, "FIRST_SLICE", 6)
+    monkeypatch.setattr(loop, "FIRST_SLICE", 6)
     tuples = stream()
     written(tmp_path / "edges.csv", tuples)
     whole = Path("edges.csv").read_text().splitlines()
@@ -244,7 +244,7 @@ def test_of_an_event_with_a_bad_tuple_nothing_is_taken(rpq, tmp_path):
         (("--events", "window", *WINDOW, "--witness", "--output", "x.csv"), "--witness: where tuples come in events"),
         (("--events", "window", *WINDOW, "--deletes", 5), "--deletes: what is deleted is drawn tuple by tuple"),
         (("--events", "window", *WINDOW, "--columns", "event=ride"), "column 'ride': is missing"),
-        (("--columns", "event=label", *WINDOW), "'event' is a column of tuples that come in events"),
+        (("--columns", "event=label", *WINDOW), "'event' is a column of tuples in events"),
         (("--events", "window", *WINDOW, "--format", "stackoverflow"), "tuples of the format stackoverflow have no events"),
         (
             ("--events", "window", *WINDOW, "--format", "rdf", "--rdf-graph", "stream"),
@@ -286,4 +286,4 @@ def test_integers_of_json_are_events_too(rpq, tmp_path):
     assert out.splitlines()[1:] == ["q,t,1,+", "r,t,1,+", "r,t,1,-"]
     path.write_text(path.read_text().replace('"event": 7', '"event": 7.5'))
     status, _, err = rpq("run", "?x a ?y", "--input", path, "--events", "window", *WINDOW)
-    assert status == 1 and "7.5 is not text; expected what tells an event from others" in err
+    assert status == 1 and "7.5 is not text; expected the identifier of an event" in err

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rpq import automata
-from rpq.cli import explain
+from rpq.automata.dfa import edge_labels, state_positions
 
 
 def test_explain_shows_tree_table_and_dot(rpq):
@@ -84,9 +84,9 @@ def test_without_anything_that_draws_the_way_out_is_said(rpq, tmp_path, monkeypa
 def test_states_are_laid_out_apart_from_each_other():
     for expression in ("a", "a*", "a/b/c|d/e", "(a|b){2,5}/c?", "!(a|^b)+"):
         dfa = automata.compile(expression)
-        places = explain.state_positions(dfa)
+        places = state_positions(dfa.transitions)
         assert len(set(places)) == len(places) == len(dfa.accepting)
-        assert {ends[1] for ends in explain.edge_labels(dfa)} | {0} == set(range(len(places)))
+        assert {ends[1] for ends in edge_labels(dfa.symbols, dfa.transitions)} | {0} == set(range(len(places)))
 
 
 def test_version_and_help(rpq):

@@ -82,14 +82,14 @@ def test_times_are_microseconds_where_nothing_is_said(run, stream):
         (["--where", "amuont > 3"], 2, "--where: column 1: unknown column 'amuont'; did you mean 'amount'"),
         (["--where", "amount >"], 2, "  amount >\n          ^"),
         (["--where", "user > 3"], 2, "text is compared with a number"),
-        (["--columns", "sorce=user"], 2, "--columns: 'sorce' is no column of a tuple"),
+        (["--columns", "sorce=user"], 2, "--columns: 'sorce' is not a column of a tuple"),
         (
             ["--columns", "source=usr", "--label", "x"],
             1,
             "stream.csv.xz:1: the columns usr, target and timestamp are missing; expected usr, .* found user, item, ts, "
             "amount; give --columns source=user,target=item,timestamp=ts",
         ),
-        (["--format", "gmark"], 2, "the format gmark has columns of its own"),
+        (["--format", "gmark"], 2, "the format gmark has fixed columns"),
     ],
 )
 def test_what_is_wrong_with_the_options(run, stream, options, status, message):
@@ -104,7 +104,7 @@ def test_what_is_wrong_with_the_options(run, stream, options, status, message):
         ("user,item,ts\na,b,1\n", "give --columns source=user,target=item,timestamp=ts --label LABEL"),
         ("from,to,label,ts\na,b,x,1\n", "give --columns source=from,target=to,timestamp=ts"),
         ('{"user": "a", "item": "b", "ts": 1}\n', "give --columns source=user,target=item,timestamp=ts --label LABEL"),
-        ("user;item;ts\na;b;1\n", "this one has semicolons"),
+        ("user;item;ts\na;b;1\n", "this line contains semicolons"),
         ("1 2 17\n2 3 18\n", "could be of gmark or stackoverflow"),
         ("source,target,label,timestamp\na,b,x,05/01/2024\n", ":2: column 'timestamp': '05/01/2024' is not an integer"),
         ("source,target,label,timestamp\na,b,x,1714564800.5\n", ":2: column 'timestamp': '1714564800.5' is not an integer"),

@@ -124,7 +124,7 @@ def test_one_file_for_two_purposes_is_refused_and_stays(rpq, here, args, spellin
     Path("folder").mkdir()
     status, out, err = rpq(*RUN, *(part.format(spelling) for part in args))
     assert (status, out) == (2, "")
-    assert "are one file" in err and all(part in err for part in args if part.startswith("--") and part != "--input")
+    assert "are the same file" in err and all(part in err for part in args if part.startswith("--") and part != "--input")
     assert f"{spelling}.csv" in err
     assert Path("edges.csv").read_text() == Path("other.csv").read_text() == "x,y,a,1\n"
     assert sorted(os.listdir()) == ["edges.csv", "edges.txt", "folder", "hard.csv", "other.csv", "soft.csv"]
@@ -134,11 +134,11 @@ def test_outputs_that_are_not_there_yet_can_be_one_file_too(rpq, here):
     status, _, err = rpq(*RUN, "--input", "edges.txt", "--output", "new.csv", "--stats", here / "new.csv")
     assert status == 2 and "--output new.csv and --stats" in err
     status, _, err = rpq(*RUN, "--input", "edges.txt", "--output", "-", "--stats", "-")
-    assert status == 2 and "are one file" in err
+    assert status == 2 and "are the same file" in err
     status, _, err = rpq(
         *RUN, "--input", "edges.txt", "--output", "r.parquet", "--checkpoint", "state", "--late", "r.parquet.rows"
     )
-    assert status == 2 and "are one file" in err
+    assert status == 2 and "are the same file" in err
     assert os.listdir() == ["edges.txt"]
 
 
@@ -155,7 +155,7 @@ def test_standard_output_that_goes_to_the_input_is_refused(here):
     with open("edges.txt", "ab") as out:
         done = process(*RUN, "--input", "edges.txt", "--output", "-", stdout=out)
         err = done.communicate(timeout=PATIENCE)[1].decode()
-    assert done.returncode == 2 and "are one file" in err
+    assert done.returncode == 2 and "are the same file" in err
     assert Path("edges.txt").read_text() == "x y a 1\ny z a 2\n"
 
 
@@ -396,7 +396,7 @@ def test_commands_that_write_other_files_refuse_what_cannot_be(rpq, here):
         status, out, err = rpq(*args)
         assert (status, out) == (2, "") and "cannot be" in err, err
     status, _, err = rpq("explain", "a", "--dot", "a", "--svg", "./a")
-    assert status == 2 and "--dot a and --svg ./a are one file" in err
+    assert status == 2 and "--dot a and --svg ./a are the same file" in err
     Path("link.tsv").symlink_to("real.tsv")
     assert rpq("generate", "stackoverflow", "--edges", 10, "--output", "link.tsv")[0] == 0
     assert Path("link.tsv").is_symlink() and len(Path("real.tsv").read_text().splitlines()) == 11

@@ -205,7 +205,7 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((CHAIN, "--source", "s"), "--source is an option of path queries; in a pattern a name in place of a variable"),
+        ((CHAIN, "--source", "s"), "--source is an option of path queries; in a pattern, write a name"),
         ((CHAIN, "--target", "s"), "--target is an option of path queries"),
         ((CHAIN, "--on-budget", "set_aside"), "--on-budget set_aside is an option of path queries"),
         ((CHAIN, "--select", "x,q"), "--select: the pattern has no variable 'q'; its variables are 'x', 'y', 'z'"),
@@ -218,7 +218,7 @@ def test_the_pointer_stands_below_the_column(rpq, edges):
         (("SELECT ?x WHERE { ?x <a> ?y ORDER BY ?x",), "line 1, column 29"),
         (("SELECT ?x WHERE { ?x <a> ?y } ORDER BY ?x",), "ORDER BY is refused"),
         (("a/b", "--language", "sparql"), "line 1, column 1"),
-        (("SELECT ?x { ?x <a> ?y }", "--distinct"), "--distinct is an option of graph patterns; in SPARQL the text says it"),
+        (("SELECT ?x { ?x <a> ?y }", "--distinct"), "is an option of graph patterns; in SPARQL, write it in the text"),
         ((CHAIN, "--language", "path"), "the expression is not understood\ncolumn 1: unexpected '?'"),
         (("a/b", "--language", "pattern"), "the pattern is not understood\ncolumn 2"),
         (("s a t", "--language", "pattern"), "has no variable, so its rows have no columns"),
@@ -383,7 +383,7 @@ def test_options_are_defaults_of_patterns_in_a_file(rpq, edges):
         ('{"query": "?x a ?y", "report": "slid"}', "line 2, field report: expected one of change, slide, time"),
         ('{"query": "?x a ?y", "language": "path"}', "line 2, field query: the expression is not understood"),
         ('{"query": "ASK { ?x <a ?y }"}', "line 2, field query: line 1, column 12: unexpected ?y"),
-        ('{"query": "?x a ?y", "on_budget": "set_aside"}', "line 2, field on_budget: 'set_aside' is of path queries"),
+        ('{"query": "?x a ?y", "on_budget": "set_aside"}', "line 2, field on_budget: 'set_aside' is for path queries"),
         ('{"query": "?op a ?y"}', "line 2, field query: all rows have a column called op"),
         ('{"query": "?x a ?y", "window": "count:x"}', "line 2, field window: 'count:x' is no number of inserts"),
         ('{"query": "?x a ?y", "window": "unbounded", "slide": 3}', "line 2, field slide: a window without bounds"),
@@ -465,7 +465,7 @@ def test_what_is_wrong_with_edges_without_time_is_told(rpq, edges):
         ("bad.txt", 1, "bad.txt:2: found 2 fields"),
         ("nothing.txt", 2, "--static nothing.txt: there is no such file"),
         ("-", 2, "--static -: is no file or folder"),
-        ("rows.csv", 2, "--output rows.csv and --static rows.csv are one file"),
+        ("rows.csv", 2, "--output rows.csv and --static rows.csv are the same file"),
         (str(edges), 1, "deletes an edge"),
     ):
         status, _, err = rpq("run", CHAIN, "--input", edges, *WINDOW, "--output", "rows.csv", "--static", name)
@@ -505,16 +505,16 @@ def test_a_file_whose_name_has_a_sign_of_equality(rpq, edges):
     assert status == 2 and "--input =b.txt: is no file, and no NAME=FILE" in err
     Path("own.csv").write_text("source,target,label,timestamp,stream\ns,t,a,1,x\n")
     status, _, err = rpq(*run, "--input", "a=own.csv")
-    assert status == 1 and "own.csv: has a column 'stream', and all of it is said to be of the stream 'a'" in err
+    assert status == 1 and "own.csv: has a column 'stream', but the input is assigned to the stream 'a'" in err
     status, _, err = rpq(*run, "--input", "a=b.txt", "--format", "yago")
-    assert status == 2 and "the format yago knows no streams" in err
+    assert status == 2 and "the format yago has no streams" in err
     # the last of several inputs is not taken for an expression if its file is there
     status, _, err = rpq("run", *WINDOW, "--input", "a=b.txt", "c=b.txt")
     assert status == 2 and "Missing argument 'EXPRESSION'" in err
 
 
 def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
-    told = '?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; ask for walks (paths="walk")'
+    told = '?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; use walks (paths="walk")'
     asked = ("run", "?x a{3,4} ?x . ?x b ?y", "--input", edges, *WINDOW)
     status, _, err = rpq(*asked, "--paths", "simple")
     assert status == 0 and err.count(told) == 1 and f"warning: {told}" in err

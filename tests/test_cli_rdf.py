@@ -55,7 +55,7 @@ def term(text: str) -> str:
 
 
 def solutions(data: bytes, format) -> list[tuple[str, ...]]:
-    """What a reader of SPARQL's results finds, as N-Triples write it."""
+    """Return the solutions that a reader of SPARQL results finds, as N-Triples write them."""
     found = ox.parse_query_results(data, format=format)
     return [tuple(str(value) for value in solution) for solution in found]
 
@@ -199,7 +199,7 @@ def test_several_queries_share_an_output_of_edges(rpq, trig):
             [f"<{E}knows>", "--format", "edges", "--rdf-graph", "event"],
             "--rdf-graph: the format is edges; expected --format rdf",
         ),
-        ([f"<{E}knows>", "--columns", "source=s"], "the format rdf has columns of its own"),
+        ([f"<{E}knows>", "--columns", "source=s"], "the format rdf has fixed columns"),
         ([f"<{E}knows>", "--rdf-syntax", "turtle"], "'turtle' is not one of"),
     ],
 )

@@ -78,14 +78,14 @@ def test_a_query_file_names_the_query_and_the_place(rpq):
         (("SELECT ?x { ?x <a> ?y }", *WINDOW, "--matching", "isomorphism"), "--matching is an option of graph patterns"),
         (("SELECT ?x { ?x <a> ?y }", *WINDOW, "--source", "p"), "in SPARQL write VALUES or a FILTER"),
         (("SELECT ?x { ?x <a> ?y }", *WINDOW, "--on-budget", "set_aside"), "--on-budget set_aside"),
-        (("SELECT ?x { ?x <a> ?y }", "--window", "count:3", "--report", "slide"), "has to be one of time"),
+        (("SELECT ?x { ?x <a> ?y }", "--window", "count:3", "--report", "slide"), "must be a time window"),
         (("ASK { ?x <a> ?y }", *WINDOW, "--semantics", "implicit"), "implicit windows, in which solutions expire silently"),
         (
             ("SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x", *WINDOW, "--semantics", "implicit"),
             "implicit windows, in which solutions expire silently",
         ),
         (("CONSTRUCT { ?x <c> ?y } { ?x <a> ?y }", *WINDOW, "--semantics", "implicit"), "implicit windows"),
-        (("REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }", "--window", "unbounded"), "has to be one of time"),
+        (("REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }", "--window", "unbounded"), "must be a time window"),
         (("REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }", *WINDOW, "--report", "time"), "REGISTER reports at slides"),
         (("SELECT ?x { ?x <a> ?y }",), "Missing option '--window', which what stands in no WINDOW <name> { … } reads"),
         (("SELECT ?x { ?x <a> ?y }", "--window", 10), "Missing option '--slide'"),
@@ -237,12 +237,12 @@ def test_numbers_that_are_made_into_edges_keep_their_datatype(rpq):
 
 def test_a_path_that_accepts_the_empty_word_is_told_of_once(rpq):
     text = "SELECT ?x ?nobody { ?x <a>* ?y . ?y <a>* ?z OPTIONAL { ?z <b>? ?u } }"
-    told = "the path a* accepts the empty path too, which is never an answer"
+    told = "the path a* also accepts the empty path, which is never an answer"
     assert library.Query(text, window=TEN).warnings.count(told) == 1
     _, _, err = rpq("run", text, "--input", "edges.csv", *WINDOW)
     lines = [line for line in err.splitlines() if line.startswith("warning: ")]
     assert lines.count(f"warning: {told}") == 1
-    assert lines.count("warning: the path b? accepts the empty path too, which is never an answer") == 1
+    assert lines.count("warning: the path b? also accepts the empty path, which is never an answer") == 1
     assert "warning: nothing binds ?nobody: its column is empty" in lines
     assert "warning" not in rpq("run", text, "--input", "edges.csv", *WINDOW, "--quiet")[2]
     _, out, _ = rpq("explain", text)

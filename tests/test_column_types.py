@@ -269,7 +269,7 @@ def test_filters_on_numbers_of_any_layout(layout: str, tmp_path: Any) -> None:
         file.write_table(table)
     reader = open_reader("edges", [path], where=parse_where("amount >= 2 and amount < 4 and sure"))
     assert [batch.columns["timestamp"].to_pylist() for batch in reader] == [[2]] and reader.undecided == 1
-    with pytest.raises(WhereError, match="'note' holds binary_view"):
+    with pytest.raises(WhereError, match="'note' has the type binary_view"):
         open_reader("edges", [path], where=parse_where("note = 'x'"))
 
 
@@ -278,7 +278,7 @@ def test_files_with_what_no_column_holds(kind: str, tmp_path: Any) -> None:
     table = pa.table({**TUPLES, "target": UNFIT[kind]})
     with pa.ipc.new_file(str(tmp_path / "edges.arrow"), table.schema) as file:
         file.write_table(table)
-    with pytest.raises(rpq.InputError, match=f"column 'target' holds .*{kind}.*expected integers or text"):
+    with pytest.raises(rpq.InputError, match=f"column 'target' has the type .*{kind}.*expected integers or text"):
         open_reader("edges", [str(tmp_path / "edges.arrow")])
 
 

@@ -61,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Loaded(HTMLParser):
-    """What a browser loads for a page, and the names of its places."""
+    """The resources that a browser loads for a page, and the names of its anchors."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()

@@ -19,8 +19,6 @@ import pytest
 from pyarrow import parquet as pq
 
 from rpq import Engine, Query, Window
-from rpq.cli.inputs import RunInput
-from rpq.cli.request import RunSettings
 from rpq.errors import InputError
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
@@ -39,7 +37,7 @@ _NUMBERS = ("timestamp", "amount")
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """How rows become batches of tuples; what the door has, beside the columns of a tuple."""
+    """A way for rows to become batches of tuples, and the columns that it has besides those of a tuple."""
 
     open: Callable[..., Iterable[Any]]  # (rows, folder, *, where, columns)
     filters: bool = False
@@ -280,7 +278,7 @@ def test_null_is_refused_but_where_a_key_may_be_missing(tmp_path, door, type_):
 @every_door
 def test_op_and_delete_at_once_are_refused(tmp_path, door):
     rows = [{**row, "op": "+"} for row in three(False, False, False)]
-    with pytest.raises((InputError, PipelineError), match="'delete'.*'op'|op.*delete.*say the same"):
+    with pytest.raises((InputError, PipelineError), match="'delete'.*'op'|op.*delete.*(say the same|have the same meaning)"):
         outcome(door.open(rows, tmp_path))
 
 
@@ -301,7 +299,7 @@ def test_of_op_and_delete_one_can_be_chosen(tmp_path, door):
     rows = [{**row, "op": "+"} for row in three(False, False, True)]
     assert outcome(door.open(rows, tmp_path, columns="delete=delete")) == TAKEN_BACK
     assert outcome(door.open(rows, tmp_path, columns="op=op")) == INSERTED
-    with pytest.raises(InputError, match="op=op and delete=delete say the same: give one of the two"):
+    with pytest.raises(InputError, match="op=op and delete=delete have the same meaning: use one of the two"):
         ColumnNames.parse("op=op,delete=delete")
 
 
@@ -410,7 +408,7 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_files(tmp_path, rpq, 
     edges.write_bytes(FILES[name](three("false", "false", "true", name="__deleted")))
     status, out, err = rpq("run", "a", *options)
     assert (status, len(out.split())) == (0, 3)
-    assert err.count(f"warning: {edges}: column '__deleted' {HINT}--columns delete=__deleted takes these edges back") == 1
+    assert err.count(f"warning: {edges}: column '__deleted' {HINT}--columns delete=__deleted reads them as deletes") == 1
     status, out, err = rpq("run", "a", *options, "--columns", "delete=__deleted")
     assert (status, out.split()[1:]) == (0, ["x,y,1,+", "x,z,2,+", "x,y,3,-"])
     assert "Debezium" not in err
@@ -422,7 +420,7 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_posts(type_):
         return read_tuple_body(POSTS[type_](rows), type_, stream=None, time_unit=None).warnings
 
     (warning,) = warnings(three("c", "u", "d", name="__op"))
-    assert warning.startswith(f"the body: column '__op' {HINT}let its connector rewrite them")
+    assert warning.startswith(f"the body: column '__op' {HINT}configure the connector")
     assert warnings(three(False, False, True)) == []
     assert warnings([{**row, "__deleted": "false"} for row in three("+", "+", "-", name="op")]) == []
 
@@ -434,7 +432,7 @@ def test_deletes_of_debezium_that_are_not_read_are_told_of_messages():
         return reader.warnings
 
     rows = three("false", "false", "true", name="__deleted")
-    remedy = "--columns delete=__deleted takes these edges back, and so does the name delete"
+    remedy = "--columns delete=__deleted reads them as deletes; so does renaming the column to delete"
     assert warnings(rows) == [f"column '__deleted' {HINT}{remedy}"]
     assert warnings(rows, "delete=__deleted") == warnings(rows, "op=@header.op") == warnings(three(False, False, True)) == []
 
@@ -445,7 +443,7 @@ def test_operations_of_debezium_are_refused_with_what_to_do(tmp_path, rpq, name)
     edges.write_bytes(FILES[name](three("+", "+", "d", name="op")))
     status, _, err = rpq("run", "a", "--window", "10", "--slide", "1", "--input", str(edges), "--output", "-")
     assert status == 1
-    assert "is not an operation; expected + or -; those of Debezium are not read: let it add a column __deleted" in err
+    assert "is not an operation; expected + or -; those of Debezium are not supported: let it add a column __deleted" in err
 
 
 def test_a_post_takes_edges_back_and_its_response_has_the_warnings():
@@ -465,10 +463,8 @@ def test_a_post_takes_edges_back_and_its_response_has_the_warnings():
 def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
     edges = tmp_path / "edges.csv"
     edges.write_bytes(as_csv(three("false", "false", "true", name="__deleted")))
-    settings = RunSettings(inputs=(str(edges),), format="edges")
-    opened = RunInput(settings=settings, reader=open_reader("edges", edges), time_unit=None)
     with Served({"expression": "a", "window": 100, "slide": 10, "name": "q"}) as server:
-        feed = FileFeed(server.service, opened, Playback(speed=None, time_unit=None), on_error="stop")
+        feed = FileFeed(server.service, open_reader("edges", edges), Playback(speed=None, time_unit=None))
         feed.start()
         assert feed.has_ended.wait(60)
         feed.stop()

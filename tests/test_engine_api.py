@@ -292,8 +292,8 @@ def test_queries_are_checked() -> None:
         ("?x a", "expected"),
         ("SELECT ?x {", "line 1, column"),
         ("DESCRIBE <x>", "DESCRIBE is refused"),
-        ("a/b", "the query has no window: give it one, as window=rpq.Window"),
-        ("?x a ?y", "the query has no window: give it one, as window=rpq.Window"),
+        ("a/b", "the query has no window: pass one, as window=rpq.Window"),
+        ("?x a ?y", "the query has no window: pass one, as window=rpq.Window"),
         (None, "the expression of a query is text, not None"),
         (b"a", "the expression of a query is text, not b'a'"),
         (7, "the expression of a query is text, not 7"),
@@ -515,7 +515,7 @@ def test_what_is_no_state(tmp_path: Path, engine: rpq.Engine) -> None:
 
     for other in (b"", b"garbage", b"a,b\n" * 100):
         path.write_bytes(other)
-        refused("no saved state", "foreign")
+        refused("not a saved state", "foreign")
     for length in (1, 10, HEADER_BYTES, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
         refused("truncated", "truncated")
@@ -557,7 +557,7 @@ def test_what_is_no_state_of_version_1(tmp_path: Path, engine: rpq.Engine) -> No
             writer.write_table(other)
 
     write(None)
-    refused("no saved state")
+    refused("not a saved state")
     write({b"rpq": b"[1]"})
     refused("damaged")
     write({b"rpq": b"not json"})
@@ -577,7 +577,7 @@ def test_what_is_no_state_of_version_1(tmp_path: Path, engine: rpq.Engine) -> No
         write(description, table.set_column(number, table.schema.names[number], column))
         refused(message)
     write(description, pa.concat_tables([table, table]))
-    refused("an edge is there twice")
+    refused("an edge occurs twice")
     write(description)
     assert rpq.Engine.restore(path).answers().pairs() == {("x", "y"), ("x", "z")}
 

@@ -84,7 +84,7 @@ def test_every_call_is_refused_while_another_is_under_way(call) -> None:
 
 
 def failing(engine: rpq.Engine, name: str, monkeypatch: pytest.MonkeyPatch, error: BaseException):
-    """Let a method of a query's only worker, or of its index, fail once."""
+    """Make a method of a query's only worker, or of its index, fail once."""
     running = engine._evaluation.running.named("a+")
     (worker,), (index,) = running.part.workers, running.indexes
 

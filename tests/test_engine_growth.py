@@ -36,7 +36,7 @@ def index_of(engine: rpq.Engine) -> DeltaIndex:
 
 @pytest.fixture
 def codes(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
-    """What kernels asked Python for, how often."""
+    """Count the requests of kernels to Python, by code."""
     asked: Counter[int] = Counter()
 
     def counting(kernel):

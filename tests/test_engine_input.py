@@ -1,4 +1,4 @@
-"""What must not be pushed: the error names row and column, holds the changes of what came before, and the engine goes on.
+"""Invalid input: the error names row and column and has the changes of the rows before it, and the engine goes on.
 
 semantics.md S12, S13
 """
@@ -247,7 +247,7 @@ def test_times_to_which_nothing_advances(engine: rpq.Engine, time: Any) -> None:
 
 
 class Odd:
-    """What cannot be hashed, compared, measured, looped over or shown."""
+    """A value that cannot be hashed, compared, measured, iterated over or shown."""
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -1,4 +1,4 @@
-"""What must not be seen in the result stream: batches, threads, restoring, the order of the queries, shares of the roots.
+"""Properties that must not change the result stream: batches, threads, restoring, the order of queries, shares.
 
 semantics.md S7
 """

@@ -38,7 +38,7 @@ def stream(seed: int, count: int, vertices: int = 9) -> list[tuple[str, str, str
 
 
 def one_by_one(engine: rpq.Engine, tuples: list[tuple[str, str, str, int, str]]) -> list[rpq.Change]:
-    """What the engine says of each tuple, given in every way in which a single one can be."""
+    """Return the engine's changes for each tuple, pushed in every way in which a single one can be."""
     rows: list[rpq.Change] = []
     for number, (source, target, label, timestamp, op) in enumerate(tuples):
         way = number % 4

@@ -69,6 +69,15 @@ def test_the_first_of_events() -> None:
     assert at_one_time(first_of_events(VALUES), times).tolist() == [5, 5, 6, 7, 7, 9, 9]
 
 
+@pytest.mark.parametrize("text", ["a", "?x a ?y", "SELECT ?x ?y { ?x <a> ?y }"])
+def test_an_event_whose_delete_is_behind_an_insert_reports_what_it_removes(text: str) -> None:
+    engine = rpq.Engine(rpq.Query(text, window=W), events="window")
+    engine.push_rows([("x", "y", "a", 1)])
+    tuples = {"source": ["u", "x"], "target": ["v", "y"], "label": ["a", "a"], "timestamp": [2, 2], "op": ["+", "-"]}
+    rows = engine.push(tuples, event=True).rows()
+    assert {(*row[1:3], row.op) for row in rows} == {("u", "v", "+"), ("x", "y", "-")}
+
+
 def test_what_leaves_and_comes_back_in_an_event_was_never_gone() -> None:
     engine = rpq.Engine(rpq.Query("?x a ?y . ?y b ?z", window=W, name="p"), rpq.Query("a/b", window=W), events="window")
     engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 1)])

@@ -27,7 +27,7 @@ def needs_spark() -> None:
 
 
 def promised(script: Path) -> list[str]:
-    """What the docstring of a script says that it prints: the lines of the last block in it."""
+    """Return the output that the docstring of a script announces: the lines of the last block in it."""
     text = ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
     return [line.removeprefix("    ") for line in re.findall(r"^    .+$", text, re.MULTILINE)]
 

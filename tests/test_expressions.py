@@ -1,4 +1,4 @@
-"""What is an expression, what tree it gives, and what is said about what is none.
+"""The syntax of expressions: their trees, and the errors for texts that are no expressions.
 
 semantics.md S12
 """

@@ -91,7 +91,7 @@ def nodes(listed: str) -> list[str]:
 
 
 class Module:
-    """What stands at the top of a file of tests."""
+    """The definitions at the top level of a file of tests."""
 
     def __init__(self, root: Path, path: str) -> None:
         self.root = root
@@ -111,7 +111,7 @@ class Module:
                 self.imported.update((one.asname or one.name, (file, one.name)) for one in node.names)
 
     def find(self, name: str) -> tuple[Module, ast.expr | ast.FunctionDef] | None:
-        """What a name stands for, and the module in which that is written."""
+        """Return the definition of a name, and the module that contains it."""
         if name in self.names:
             return self, self.names[name]
         if name in self.imported:

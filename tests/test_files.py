@@ -164,8 +164,8 @@ def test_a_file_that_cannot_be_renamed_to_is_copied_into(tmp_path, monkeypatch):
         (".", "is a folder"),
         ("new/", "is the name of a folder"),
         ("nowhere/a", "there is no folder .*nowhere"),
-        ("file/a", "Not a directory|is no folder"),
-        ("circle", "in a circle|Too many levels"),
+        ("file/a", "Not a directory|is not a folder"),
+        ("circle", "form a cycle|Too many levels"),
         ("/proc/nothing", "/proc/nothing: cannot be written"),
         ("/dev/fd/99", "Bad file descriptor"),
     ],
@@ -261,10 +261,10 @@ SAME = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_one_file_for_two_purposes_is_refused(named, one, other):
-    with pytest.raises(SameFileError, match=f"--output {one} and --stats {other} are one file"):
+    with pytest.raises(SameFileError, match=f"--output {one} and --stats {other} are the same file"):
         check_distinct(written=[("--output", one), ("--late", "else"), ("--stats", other)])
     if one != "-":
-        with pytest.raises(SameFileError, match=f"--output {other} and --input {one} are one file"):
+        with pytest.raises(SameFileError, match=f"--output {other} and --input {one} are the same file"):
             check_distinct(written=[("--output", other)], read=[("--input", one)])
         with pytest.raises(SameFileError):
             check_distinct(written=[("--output", str(Path(other).absolute()))], read=[("--input", one)])
@@ -281,5 +281,5 @@ def test_different_files_are_not_refused(named):
 
 def test_a_parquet_file_in_a_folder_that_is_read_is_read(named):
     for name in ("folder/new.parquet", "by-folder/folder/deeper/new.parquet"):
-        with pytest.raises(SameFileError, match=r"lies in --input \."):
+        with pytest.raises(SameFileError, match=r"is inside --input \."):
             check_distinct(written=[("--output", name)], read=[("--input", ".")])

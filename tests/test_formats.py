@@ -40,7 +40,7 @@ def test_stackoverflow_needs_a_name_that_tells_the_label():
     assert label_of("/data/sx-mathoverflow-a2q.txt.gz") == "a2q"
     assert label_of("c2q.txt") == "c2q"
     for path in ("-", "sx-.txt", ".txt"):
-        with pytest.raises(InputError, match="the name does not tell the label"):
+        with pytest.raises(InputError, match="the name does not contain the label"):
             label_of(path)
 
 

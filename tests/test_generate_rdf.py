@@ -139,11 +139,11 @@ def test_one_stream_of_several_and_what_does_not_change(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--kind", "rides", "--output", "s.nq"], "several with names.*take one of them with --stream"),
-        (["--kind", "changing", "--output", "s.nt"], "has deletes, which N-Triples and N-Quads cannot tell"),
+        (["--kind", "rides", "--output", "s.nq"], "have stream names.*select one stream with --stream"),
+        (["--kind", "changing", "--output", "s.nt"], "has deletes, which N-Triples and N-Quads cannot represent"),
         (["--kind", "rides", "--stream", "pikup", "--output", "s.csv"], "no stream 'pikup': expected one of dropoff, fare"),
         (["--kind", "taxi", "--stream", "x", "--output", "s.csv"], "taxi is one stream without a name"),
-        (["--kind", "taxi", "--static", "t.nt", "--output", "s.csv"], "--static: all of taxi is a stream"),
+        (["--kind", "taxi", "--static", "t.nt", "--output", "s.csv"], "--static: taxi has no static triples"),
         (["--kind", "taxis", "--output", "s.csv"], "'taxis' is not one of"),
         (["--output", "s.ttl"], "expected a name that ends in"),
     ],

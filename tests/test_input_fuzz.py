@@ -68,7 +68,7 @@ VERTICES = {"int64": st.integers(1, 5), "string": st.sampled_from("xyzuv")}
 
 
 class Once:
-    """What can be looped over, and nothing else."""
+    """An object that can be iterated over, and nothing else."""
 
     def __init__(self, values: list[Any]) -> None:
         self.values = values
@@ -137,7 +137,7 @@ def pushed(draw: st.DrawFn, time: str) -> dict[str, list[Any]]:
 
 
 def contained(column: Any) -> list[Any] | None:
-    """What a column holds, value for value; None where that is no column."""
+    """Return the values of a column; None if the object is no column."""
     if isinstance(column, (pa.Array, pa.ChunkedArray)):
         return column.to_pylist()
     if isinstance(column, Once):

@@ -1,4 +1,4 @@
-"""What is an answer is for the judge of an index to say: nobody else asks which paths a query is about."""
+"""Only the judge of an index decides what is an answer: nobody else asks which paths a query is about."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpq.errors import InputError
-from rpq.kafka.checkpoint import Journal, Round, read_journal
 from rpq.kafka.client import ClientSettings, KafkaError, read_settings
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import Place
-from rpq.kafka.row_outputs import RowOutputs
+from rpq.kafka.row_outputs import RowMessages, TopicOutputs
 from rpq.kafka.topic_names import one_cluster, topics_in
+from rpq.kafka.topic_source import Journal, Round, read_journal
 from rpq.readers import ColumnNames, WhereError, parse_where
 
 
@@ -222,7 +222,7 @@ def test_what_stands_beside_a_message_may_delete():
 
 def test_what_is_no_tuple_goes_to_a_topic_of_its_own_with_the_reason() -> None:
     sent = []
-    outputs = RowOutputs(None, witness=False, dead_letters="letters")
+    outputs = TopicOutputs(RowMessages(destinations={}), settings=ClientSettings("localhost"), dead_letters="letters")
     outputs.transactions = SimpleNamespace(send=lambda topic, messages: sent.append((topic, messages)))
     messages = [Sent(edge()), Sent(edge(op="?"), beside=b"k", pairs=(("from", b"till"),), number=7)]
     (bad,) = reader().read(messages).bad.values()

@@ -1,4 +1,4 @@
-"""What a reader of topics does when its client answers late.  Needs no broker."""
+"""The reader of topics when its client answers late. Needs no broker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cause:
 
 
 class Failed(Exception):
-    """What the client raises."""
+    """The error that the client raises."""
 
 
 class Message:

@@ -19,7 +19,7 @@ QUERY = rpq.Query("a/b*", window=WINDOW, semantics="explicit")
 
 
 def expected(tuples, *queries: rpq.Query, named: bool = False) -> list[dict]:
-    """What an engine says of tuples in this order."""
+    """Return the changes of an engine for tuples in this order."""
     engine = rpq.Engine(*(queries or (QUERY,)))
     rows = [(one["source"], one["target"], one["label"], one["timestamp"], one.get("op", "+")) for one in tuples]
     made = engine.push_rows(rows).rows()

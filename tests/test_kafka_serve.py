@@ -16,9 +16,9 @@ from tests.kafka_topics import Topics, dealt, edges
 
 pytest.importorskip("starlette", reason="the extra [serve] is not installed")
 
+from rpq.kafka import topic_source
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.topic_reader import TopicInput
-from rpq.serve import feeds
 from rpq.serve.feeds import TopicFeed
 from tests.served import Command, Served
 from tests.test_kafka_run import WINDOW, merged
@@ -28,7 +28,7 @@ QUERY = [PATH, "--window", WINDOW.size, "--slide", WINDOW.slide, "--semantics", 
 
 
 def rows_of(tuples) -> list[tuple]:
-    """What an engine says of tuples in this order: (op, timestamp, source, target)."""
+    """Return the changes of an engine for tuples in this order: (op, timestamp, source, target)."""
     engine = rpq.Engine(rpq.Query(PATH, window=WINDOW, semantics="explicit"))
     made = engine.push_rows([(one["source"], one["target"], one["label"], one["timestamp"]) for one in tuples]).rows()
     return [(row.op, row.timestamp, row.source, row.target) for row in made]
@@ -90,7 +90,7 @@ def test_what_is_no_tuple_ends_the_reading_but_not_the_server(kafka: Topics, tmp
 
 
 def test_partitions_that_are_added_are_read_too(kafka: Topics, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(feeds, "PARTITIONS_SECONDS", 0.2)
+    monkeypatch.setattr(topic_source, "PARTITIONS_SECONDS", 0.2)
     topic = kafka.new(name="edges")
     one = {"source": "x", "target": "y", "label": "a", "timestamp": 1}
     kafka.send(topic, [one])

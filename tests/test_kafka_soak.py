@@ -30,14 +30,11 @@ RETENTION = {"retention.bytes": str(1 << 29), "segment.bytes": str(1 << 25)}
 MEGABYTES = 64
 """By so much memory may differ between parts of a run: what an allocator keeps, and what waits between two readings."""
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory and files of a process are read from /proc"),
-]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="a process is measured in /proc")
 
 
 class Reading(NamedTuple):
-    """What a process has after so many tuples."""
+    """The resources of a process after a number of tuples."""
 
     tuples: int
     megabytes: float
@@ -72,7 +69,11 @@ def reading(process: subprocess.Popen[bytes], tuples: int) -> Reading:
     return Reading(tuples, pages * os.sysconf("SC_PAGE_SIZE") / 1e6, len([*(about / "fd").iterdir()]))
 
 
-def test_memory_and_files_are_flat(own_kafka, tmp_path) -> None:
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "tuples", [pytest.param(3_000_000, id="minute"), pytest.param(TUPLES, id="soak", marks=pytest.mark.long)]
+)
+def test_memory_and_files_are_flat(own_kafka, tmp_path, tuples: int) -> None:
     from confluent_kafka import Producer
 
     read, written = (own_kafka.new(name=name, config=RETENTION) for name in ("edges", "rows"))
@@ -101,7 +102,7 @@ def test_memory_and_files_are_flat(own_kafka, tmp_path) -> None:
 
     try:
         began = time.monotonic()
-        while sent < TUPLES:
+        while sent < tuples:
             table = chunk(sent // CHUNK)
             engine.push(table, collect=False)
             values = b"".join(buffer.to_pybytes() for buffer in json_lines(table)).split(b"\n")[:-1]

@@ -40,7 +40,7 @@ class Cause:
 
 
 class Failed(Exception):
-    """What the client raises."""
+    """The error that the client raises."""
 
 
 class Cluster:

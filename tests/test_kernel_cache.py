@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, who finds them, and what is said when they must be compiled."""
+"""The cache of compiled kernels: where it lies, who finds them, and the notice when they must be compiled."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def python(pristine) -> Path:
 
 
 def ask(python: Path, arguments: tuple = (3, 4), first: str = "", **options) -> tuple[float, str | None, str | None]:
-    """What the kernel gives, why it had to be compiled as foretold, and as told afterwards; `first` is run before."""
+    """Return the kernel's result, and the reason for compiling it as predicted and as reported; `first` is run before."""
     return tuple(json.loads(run(python, "-c", first + ASK, json.dumps(arguments), cwd="/", **options).stdout))
 
 
@@ -369,6 +369,6 @@ def test_a_kernel_that_was_typed_in_is_not_kept():
     names: dict = {}
     exec(compile(INNER.replace("from rpq.small_factor import FACTOR", "FACTOR = 2"), "<typed>", "exec"), names)
     kernel = names["scaled"]
-    assert "kept nowhere" in kernel_cache.reason_to_compile(kernel, 1)
+    assert "is not cached" in kernel_cache.reason_to_compile(kernel, 1)
     assert kernel(1) == 2 and isinstance(kernel._cache, KernelCache) and kernel._cache.cache_path is None
     assert kernel_cache.reason_to_compile(kernel, 1) is None

@@ -375,7 +375,7 @@ def test_playback_does_not_wait_for_it(speed: float | None, edges: Path) -> None
     opened = open_input(RunSettings(inputs=(str(edges),), format="edges", on_error="skip"))
     with Served(QUERY, max_ahead="1000x") as served:
         playback = Playback(speed=speed, time_unit=None)
-        feed = FileFeed(served.service, opened, playback, on_error="skip")
+        feed = FileFeed(served.service, opened.reader, playback, on_error="skip")
         feed.start()
         assert feed.has_ended.wait(60)
         assert feed.error is None and feed.rejected == 1

@@ -1,4 +1,4 @@
-"""What is installed: one package, `rpq`, whatever else is called automata, spark or workloads."""
+"""The installed package: only `rpq`, whatever else is called automata, spark or workloads."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def solutions(atoms, columns, content, isomorphism, constants=()) -> Counter:
 
 @dataclass
 class Model:
-    """What is in each relation, by the text of the contract."""
+    """A model of each relation's content, by the text of the contract."""
 
     windows: list[Window]
     readers: list[list[int]]  # label -> relations

@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from rpq.patterns import tables
-from rpq.patterns.rows.delivered import PartRows, Place
-from rpq.patterns.rows.solutions import Solutions
+from rpq.patterns.rows.solutions import Place, Solutions
+from rpq.results.delta import Delta, ids_of_columns
+from rpq.results.weighted_rows import weighted
 
 SHAPES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "one part": ([("?x", "?y", "?z")], ("?z", "?x")),
@@ -23,17 +23,27 @@ SHAPES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
 }
 
 
-def part_rows(runs: list[tuple[int, int, int, list[tuple[int, ...]]]]) -> PartRows:
+def part_rows(width: int, runs: list[tuple[int, int, int, list[tuple[int, ...]]]]) -> Delta:
     """Runs (order, time, sign, rows) as a part delivers them."""
-    table = np.zeros((len(runs), tables.RUN), np.int64)
-    for run, (order, time, sign, rows) in zip(table, runs, strict=True):
-        run[[tables.RUN_ORDER, tables.RUN_TIME, tables.RUN_SIGN, tables.RUN_ROWS]] = order, time, sign, len(rows)
-    values = [value for *_, rows in runs for row in rows for value in row]
-    return PartRows(table, np.array(values, np.int32))
+    rows = [row for *_, some in runs for row in some]
+    return Delta(
+        ids=ids_of_columns(np.array(rows, np.int32).reshape(len(rows), width)),
+        times=np.array([time for _, time, _, _ in runs], np.int64),
+        ends=np.cumsum([len(some) for *_, some in runs]),
+        kinds=np.array([sign for _, _, sign, _ in runs], np.int8),
+        orders=np.array([order for order, *_ in runs], np.int64),
+    )
+
+
+def changed(solutions: Solutions, parts: dict[Place, Delta], *, explicit: bool) -> Delta:
+    """Let parts change, as a pattern does."""
+    events, changes = weighted(parts.values())
+    silent = None if explicit else events[:, 0] % 2 == 0
+    return solutions.change(dict(zip(parts, changes, strict=True)), silent=silent).delta(events[:, 0], events[:, 1])
 
 
 class Counted:
-    """What `Solutions` should say: all products counted anew."""
+    """A model of `Solutions` that counts all products anew."""
 
     def __init__(self, columns, select, meanings, *, distinct, differ):
         self.columns, self.select, self.distinct, self.differ = columns, select, distinct, differ
@@ -84,21 +94,22 @@ def test_solutions(shape, meanings, distinct, differ):
                 sign = drawn.choice((1, -1)) if distinct else sign
                 meaning, part = drawn.randrange(meanings), drawn.randrange(len(columns))
                 bag = wanted.bags[meaning][part]
-                changed = [row(part) for _ in range(drawn.randrange(1, 4))]
+                rows = [row(part) for _ in range(drawn.randrange(1, 4))]
                 if sign < 0:
-                    changed = [*(bag & Counter(changed)).elements()]
-                bag.update(changed) if sign > 0 else bag.subtract(changed)
+                    rows = [*(bag & Counter(rows)).elements()]
+                bag.update(rows) if sign > 0 else bag.subtract(rows)
                 wanted.bags[meaning][part] = +bag
-                runs.setdefault(Place(meaning, part), []).append((order, 100 + order, sign, changed))
+                runs.setdefault(Place(meaning, part), []).append((order, 100 + order, sign, rows))
             after = wanted.answer()
             # A boundary has an even order: what leaves there is silent.
             expected += [(order, 100 + order, -1, lost) for lost in (before - after).elements() if order % 2]
             expected += [(order, 100 + order, 1, come) for come in (after - before).elements()]
             before = after
-        found, events = solutions.change({place: part_rows(some) for place, some in runs.items()}, explicit=False)
-        told, begin = [], 0
-        for at, time, sign, end in events.tolist():
-            told += [(at, time, sign, tuple(one)) for one in found[begin:end].tolist()]
+        parts = {place: part_rows(len(columns[place.part]), some) for place, some in runs.items()}
+        found = changed(solutions, parts, explicit=False)
+        told, begin, rows = [], 0, found.as_lists()
+        for at, time, sign, end in zip(*(array.tolist() for array in (found.orders, found.times, found.kinds, found.ends))):
+            told += [(at, time, sign, one) for one in rows[begin:end]]
             begin = end
         assert sorted(told) == sorted(expected) and [one[:3] for one in told] == sorted(one[:3] for one in told)
         assert Counter(map(tuple, solutions.answers().tolist())) == before
@@ -126,7 +137,7 @@ def test_memory_is_that_of_the_rows_there_are():
     for number in range(200):
         rows = [(100 * number + i, i) for i in range(100)]
         for sign in (1, -1):
-            solutions.change({Place(0, 0): part_rows([(2 * number + 1, 0, sign, rows)])}, explicit=True)
+            changed(solutions, {Place(0, 0): part_rows(2, [(2 * number + 1, 0, sign, rows)])}, explicit=True)
     assert solutions.nbytes < 50_000
 
 

@@ -268,7 +268,7 @@ def test_a_pattern_is_a_query_and_paths_stay_what_they_are():
         ("?x a _:b", {"select": ["b"]}, "blank node"),
         ("?query a ?y", {}, "column called query"),
         (CHAIN, {"on_budget": "set_aside"}, "on_budget"),
-        (CHAIN, {"sources": ["x"]}, "sources are of path queries"),
+        (CHAIN, {"sources": ["x"]}, "sources are options of path queries"),
         (CHAIN, {"matching": "monomorphism"}, "homomorphism"),
         (CHAIN, {"distinct": 1}, "distinct"),
         (CHAIN, {"report": "slide", "semantics": "implicit"}, "are explicit"),

@@ -46,7 +46,7 @@ def test_everything_that_can_happen(data, one, two, tuples):
 @examples(60)
 @given(questions(), questions("two"), long_streams, st.integers(1, 9), st.floats(0, 1))
 def test_with_support_lists_that_come_and_go(question, two, tuples, size, halving):
-    """What a query costs is measured in periods so short, and judged so, that choices are made all the time."""
+    """The cost of queries is measured in such short periods that choices are made all the time."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(live_patterns, "SHORTEST", 1)
         patched.setattr(live_patterns, "LOOKS_A_CHANGE", -1)

@@ -1,4 +1,4 @@
-"""What is told of how a pattern is evaluated: before it runs, while it does, and as a picture."""
+"""The explanation of a pattern's evaluation: before it runs, while it does, and as a picture."""
 
 from __future__ import annotations
 

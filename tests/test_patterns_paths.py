@@ -486,7 +486,7 @@ def test_sharing_is_not_seen(one, two, tuples):
 
 
 def calmly(change):
-    """What a change tells, also where a root goes over its budget."""
+    """Return the parts of a change that must agree, also if a root exceeds its budget."""
     try:
         return change()
     except rpq.ConflictBudgetError as error:

@@ -25,7 +25,7 @@ FEW = 20
 
 
 def found_by_sparql(pattern: str, edges: set[tuple[int, str, int]], pairs: dict[str, set[tuple[int, int]]]) -> np.ndarray:
-    """What pyoxigraph answers, over edges and the pairs of paths: a row each."""
+    """Return pyoxigraph's answers over edges and the pairs of paths, a row each."""
     pyoxigraph = pytest.importorskip("pyoxigraph")
     node, labels, triples, atoms = pyoxigraph.NamedNode, {}, [], []
     for atom in pattern.split(" . "):

@@ -103,7 +103,7 @@ def solutions(store: pyoxigraph.Store, body: str, columns: Sequence[str]) -> np.
 
 
 def answers(engine: rpq.Engine, name: str) -> np.ndarray:
-    """What an engine answers now: a row each."""
+    """Return the current answers of an engine, a row each."""
     found = engine.answers(name).to_arrow()
     return np.column_stack([column.to_numpy() for column in found.columns])
 

@@ -112,24 +112,24 @@ def test_all_missing_columns_are_told_with_the_options_that_name_them(tmp_path, 
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("user;item;ts\na;b;1\n", "; this one has semicolons: write commas or tabs in their place"),
-        ("a|b|x|1\n", "; this one has bars: write commas or tabs in their place"),
-        ("a,b,1\n", "; where the lines have no label, give --label LABEL"),
+        ("user;item;ts\na;b;1\n", "; this line contains semicolons: use commas or tabs instead"),
+        ("a|b|x|1\n", "; this line contains bars: use commas or tabs instead"),
+        ("a,b,1\n", "; if the lines have no label, set one with --label LABEL"),
     ],
 )
 def test_a_first_line_that_does_not_tell_the_columns_says_what_it_lacks(rows, text, hint):
     with pytest.raises(InputError) as caught:
         rows(text)
-    assert "does not tell the columns" in str(caught.value) and str(caught.value).endswith(hint)
+    assert "does not determine the columns" in str(caught.value) and str(caught.value).endswith(hint)
 
 
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("user;item;ts\na;b;1\n", "; this one has semicolons: write commas or tabs in their place"),
-        ('[{"user": "a", "item": "b", "ts": 1},\n', "; this one is a part of JSON: write an object a line"),
-        ('{\n"user": "a"\n}\n', "; this one is a part of JSON: write an object a line"),
-        ("u\0s\0e\0r\0,\0i\0t\0e\0m\0\n\0", "; this one has bytes of zero, as text in UTF-16 has: write it in UTF-8"),
+        ("user;item;ts\na;b;1\n", "; this line contains semicolons: use commas or tabs instead"),
+        ('[{"user": "a", "item": "b", "ts": 1},\n', "; this line is a part of a JSON document: write one object per line"),
+        ('{\n"user": "a"\n}\n', "; this line is a part of a JSON document: write one object per line"),
+        ("u\0s\0e\0r\0,\0i\0t\0e\0m\0\n\0", "; this line contains zero bytes, as in UTF-16: convert the file to UTF-8"),
     ],
 )
 def test_another_kind_of_text_is_told_of_before_names_of_columns(rows, text, hint):
@@ -139,19 +139,19 @@ def test_another_kind_of_text_is_told_of_before_names_of_columns(rows, text, hin
 
 
 def test_a_column_that_is_there_twice_is_told(rows):
-    with pytest.raises(InputError, match="column 'user': stands in the header twice"):
+    with pytest.raises(InputError, match="column 'user': occurs twice in the header"):
         rows("user,user,target,timestamp\n", "source=user", label="x")
-    with pytest.raises(InputError, match="edges.csv:1: column 'user': stands in the object twice"):
+    with pytest.raises(InputError, match="edges.csv:1: column 'user': occurs twice in the object"):
         rows('{"user": "a", "user": "b", "target": "c", "timestamp": 1}\n', "source=user", label="x")
 
 
 @pytest.mark.parametrize(
     ("columns", "label", "message"),
     [
-        ("source", None, "'source' is no COLUMN=NAME"),
-        ("sorce=user", None, "'sorce' is no column of a tuple.* did you mean 'source'"),
-        ("source=a,source=b", None, "'source' is given twice"),
-        ("label=kind", "x", "give one of the two"),
+        ("source", None, "'source' is not COLUMN=NAME"),
+        ("sorce=user", None, "'sorce' is not a column of a tuple.* did you mean 'source'"),
+        ("source=a,source=b", None, "'source' is mapped twice"),
+        ("label=kind", "x", "use one of the two"),
         (None, "", "the label is empty"),
     ],
 )
@@ -176,7 +176,7 @@ def test_parquet_has_the_names_too(tmp_path):
 
 def test_formats_with_columns_of_their_own_take_no_names(tmp_path):
     (tmp_path / "a-b.txt").write_text("1 2 3\n")
-    with pytest.raises(InputError, match="the format gmark has columns of its own"):
+    with pytest.raises(InputError, match="the format gmark has fixed columns"):
         open_reader("gmark", tmp_path / "a-b.txt", columns=ColumnNames.parse("source=a"))
 
 
@@ -244,7 +244,7 @@ def test_times_through_a_pipe_need_their_unit(tmp_path, lines):
             feeder.join()
 
     assert read("s") == [1714564800, 1714564800]
-    with pytest.raises(InputError, match="for the times of a pipe the unit must be given"):
+    with pytest.raises(InputError, match="the times of a pipe need a time unit"):
         read(None)
 
 

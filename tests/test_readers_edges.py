@@ -152,7 +152,7 @@ def test_wrong_quotes_are_errors_of_their_line(tmp_path, line):
 
 def test_the_first_line_must_tell_the_columns(tmp_path):
     path = write(tmp_path, "one two\n1 2 x 3\n")
-    with pytest.raises(InputError, match="does not tell the columns: expected source, target, label") as caught:
+    with pytest.raises(InputError, match="does not determine the columns: expected source, target, label") as caught:
         read([path])
     assert caught.value.line == 1
     reader = open_edges([str(path)], on_error="skip")
@@ -161,7 +161,7 @@ def test_the_first_line_must_tell_the_columns(tmp_path):
 
 
 def test_a_header_must_not_name_a_column_twice(edges):
-    with pytest.raises(InputError, match="column 'source': stands in the header twice"):
+    with pytest.raises(InputError, match="column 'source': occurs twice in the header"):
         edges("source,target,label,timestamp,source\n")
 
 

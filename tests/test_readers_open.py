@@ -113,7 +113,7 @@ def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
     file.write_text("a b x 1\nb c x 2\n")
     assert formats() == ["edges", "jsonl", "pairs", "rdf"]
     assert times(open_reader("pairs", file, where=parse_where("timestamp > 1"), limit=5)) == [2]
-    with pytest.raises(InputError, match="the format pairs has columns of its own"):
+    with pytest.raises(InputError, match="the format pairs has fixed columns"):
         open_reader("pairs", file, columns=ColumnNames.parse("source=from"))
 
 
@@ -130,7 +130,7 @@ def test_spark_says_that_it_cannot_read_a_format_without_lines(installed, tmp_pa
     file.write_text('{"source": 1, "target": 2, "label": "x", "timestamp": 3}\n')
     known = ", ".join(name for name in formats() if name not in ("jsonl", "rdf"))
     with pytest.raises(
-        PipelineError, match=f"^the format 'jsonl' does not say how its lines are .*: expected one of {known}"
+        PipelineError, match=f"^the format 'jsonl' does not define how its lines are .*: expected one of {known}"
     ):
         prepare(None, [str(file)], str(tmp_path / "out"), format="jsonl")
     with pytest.raises(PipelineError, match="^unknown format 'json': expected one of " + known):

@@ -145,11 +145,11 @@ def test_a_bad_row_is_placed_and_everything_before_it_is_delivered(stored, chang
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"source": [1.5, 2.5, 3.5]}, "column 'source' holds double; expected integers or text"),
+        ({"source": [1.5, 2.5, 3.5]}, "column 'source' has the type double; expected integers or text"),
         ({"source": [1, 2, 3]}, "vertices must be all integers or all text"),
-        ({"label": [1, 2, 3]}, "column 'label' holds int64; expected text"),
-        ({"timestamp": ["1", "2", "3"]}, "column 'timestamp' holds string; expected integers or timestamps"),
-        ({"op": [True, False, True]}, "column 'op' holds bool; expected text"),
+        ({"label": [1, 2, 3]}, "column 'label' has the type int64; expected text"),
+        ({"timestamp": ["1", "2", "3"]}, "column 'timestamp' has the type string; expected integers or timestamps"),
+        ({"op": [True, False, True]}, "column 'op' has the type bool; expected text"),
     ],
 )
 def test_columns_of_a_wrong_type_are_refused_before_the_reading(stored, change, message):
@@ -188,7 +188,7 @@ def test_a_folder_is_its_files_in_order(stored, tmp_path):
     stored("set/_temporary.parquet", source=[1])
     assert [row["timestamp"] for row in rows(open_edges([str(tmp_path / "set")]))] == [1, 2, 3, 4, 5, 6]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no .parquet file"):
+    with pytest.raises(InputError, match="contains no .parquet file"):
         open_edges([str(tmp_path / "empty")])
 
 
@@ -230,7 +230,7 @@ def test_views_of_text_are_text(stored):
 @pytest.mark.parametrize("type_", [pytest.param(pa.binary_view(), marks=WRITES_VIEWS), pa.binary(), pa.list_(pa.string())])
 def test_columns_that_hold_no_names_are_told(stored, type_):
     values = [["a"], ["b"]] if pa.types.is_list(type_) else [b"a", b"b"]
-    with pytest.raises(InputError, match="column 'source' holds .*; expected integers or text"):
+    with pytest.raises(InputError, match="column 'source' has the type .*; expected integers or text"):
         path = stored(**columns(source=pa.array(values, type_), target=["b", "c"], label=["x", "y"], timestamp=[1, 2]))
         open_edges([path])
 
@@ -246,7 +246,7 @@ def test_a_file_that_is_empty_or_cut_off_is_named(tmp_path, name, kept):
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
     path.write_bytes(path.read_bytes()[:kept])
-    reason = "truncated: its end" if kept else "is empty"
+    reason = "truncated: the footer" if kept else "is empty"
     with pytest.raises(InputError, match=f"{path}: .*{reason}") as caught:
         open_edges([str(path)])
     assert caught.value.file == str(path)

@@ -477,7 +477,7 @@ def test_triples_do_not_wait_for_ever(tmp_path, monkeypatch):
     lines = [f"s{n} o g:{n}" for n in range(40)]
     stated = "".join(f'<g:{n}> <{PROV}> "{n}" .\n' for n in range(40) if n != 7)
     path = written(tmp_path, "a.nq", "".join(quads(line) + (stated if n == 39 else "") for n, line in enumerate(lines)))
-    with pytest.raises(InputError, match=r"a\.nq:1: .*among the 10 triples behind it"):
+    with pytest.raises(InputError, match=r"a\.nq:1: .*among the 10 triples after it"):
         read(path, time=PROV, batch_rows=1)
     written(tmp_path, "a.nq", stated + quads(*lines))
     with pytest.raises(InputError, match=r"a\.nq:47: the graph 'g:7' has no time"):
@@ -495,25 +495,25 @@ def test_only_so_many_graphs_are_remembered(tmp_path, monkeypatch):
         [{"subject": f"g:{n}", "predicate": PROV, "object": '"1"', "graph": None, "number": n} for n in range(100)],
         schema=statements.SCHEMA,
     )
-    assert list(times_of.assign(batch)) == [] and len(times_of._known) + len(times_of._known_before) <= 20
+    assert list(times_of.assign(batch)) == [] and len(times_of._times) + len(times_of._earlier_times) <= 20
 
 
 @pytest.mark.parametrize(
     ("line", "options", "message"),
     [
-        (quads("x y"), {"time": "graph-name"}, "a.nq:2: is in the default graph, and the time is the name of the graph"),
-        (quads("x y a:b"), {"time": "graph-name"}, "a.nq:2: 'a:b' says no time; expected an integer or a time"),
+        (quads("x y"), {"time": "graph-name"}, "a.nq:2: is in the default graph, which has no name for the time"),
+        (quads("x y a:b"), {"time": "graph-name"}, "a.nq:2: 'a:b' contains no time; expected an integer or a time"),
         (
             quads("x y a:2024-05-01"),
             {"time": "graph-name"},
-            "a.nq:2: '2024-05-01' is no integer, but the times before are integers",
+            "a.nq:2: '2024-05-01' is not an integer, but earlier times are integers",
         ),
         (quads("x y a:99999999999999999999"), {"time": "graph-name"}, "a.nq:2: 99999999999999999999 does not fit 64 bits"),
         (f'<a:g> <{PROV}> "soon" .\n', {"time": PROV}, "a.nq:2: the time of the graph 'a:g': 'soon' is no"),
         (
             f'<a:g> <{PROV}> "7" .\n<a:g> <{PROV}> "8" .',
             {"time": PROV},
-            "a.nq:3: the graph 'a:g' has the time 7 already, and now 8",
+            "a.nq:3: the graph 'a:g' already has the time 7; found 8",
         ),
     ],
 )
@@ -558,7 +558,7 @@ def test_a_graph_is_a_stream_or_an_event(tmp_path):
     assert [row["event"] for row in read(path, graph="event")] == [None, "a:g"]
     named = rows(open_reader("rdf", [path, path], streams=["left", None]))
     assert [row.get("stream") for row in named] == ["left", "left", None, None]
-    with pytest.raises(InputError, match="inputs are said to be of streams, and so are graphs"):
+    with pytest.raises(InputError, match="both the inputs and the graphs are assigned to streams"):
         open_reader("rdf", path, streams=["left"], rdf=RdfReading(graph="stream"))
 
 
@@ -598,7 +598,7 @@ def test_damage_is_told_with_its_line_behind_what_came_before(tmp_path, ending):
 
 def test_what_is_no_utf_8_is_told_with_its_line(tmp_path):
     path = written(tmp_path, "a.nt", b'<a:s> <a:p> <a:o> .\n<a:s> <a:p> "\xff" .\n<a:s> <a:p> "\xc3\xa9" .\n')
-    with pytest.raises(InputError, match=r"a\.nt:2: at byte 14: is no UTF-8"):
+    with pytest.raises(InputError, match=r"a\.nt:2: at byte 14: is not UTF-8"):
         read(path)
     assert [row["target"] for row in read(path, on_error="skip")] == ["a:o", '"é"']
 
@@ -608,7 +608,7 @@ def test_what_is_of_rdf_1_2_alone_is_refused_at_its_line(tmp_path, ending):
     path = written(
         tmp_path, f"a.{ending}", '<a:s> <a:p> <a:o> .\n<a:s> <a:p> <<( <a:s> <a:p> <a:o> )>> .\n<a:s> <a:p> "x"@en--ltr .\n'
     )
-    with pytest.raises(InputError, match=rf"a\.{ending}:2: it is of RDF 1\.2"):
+    with pytest.raises(InputError, match=rf"a\.{ending}:2: it uses RDF 1\.2"):
         read(path)
     reader = open_reader("rdf", path, on_error="skip")
     assert len(rows(reader)) == 1 and reader.rejected == 2
@@ -634,7 +634,7 @@ def test_wrong_options_are_told_with_what_is_right(tmp_path):
     ):
         with pytest.raises(InputError, match=re.escape(message)):
             read(path, **options)
-    with pytest.raises(InputError, match="go with the format rdf"):
+    with pytest.raises(InputError, match="options of the format rdf"):
         open_reader("edges", path, rdf=RdfReading())
 
 

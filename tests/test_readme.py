@@ -1,4 +1,4 @@
-"""What the README shows is what happens: every block of code in it is run."""
+"""The README is true: every block of code in it is run."""
 
 import contextlib
 import gzip

@@ -26,8 +26,11 @@ def times_of(tuples: Sequence[Tuple]) -> list[int]:
 
 
 def content(window: Window, labels: Labels, tuples: Sequence[Tuple], time: int) -> set[Edge]:
-    """What a window holds at `time` after these tuples, by looking at all of them: an edge is there if, since its last
-    delete, an insert came that was not late then and is not too old now, in time or in number."""
+    """Return the content of a window at `time` after these tuples, by looking at all of them.
+
+    An edge is there if, since its last delete, an insert came that was not late then and is not too old now, in time or in
+    number.
+    """
     met = [
         ((source, label, target), timestamp, op, moment)
         for (source, target, label, timestamp, op, stream), moment in zip(tuples, times_of(tuples), strict=True)

@@ -1,4 +1,4 @@
-"""What comes back, as others take it: the Arrow PyCapsule interface, sets of pairs, texts and tables in a notebook."""
+"""Results in the forms that other libraries take: the Arrow PyCapsule interface, sets of pairs, texts, notebooks."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def connected(served: Served, *parts: bytes) -> socket.socket:
 
 
 def rest_of(connection: socket.socket) -> bytes:
-    """What comes until the server closes; waits for that for ten seconds."""
+    """Return all bytes until the server closes; waits ten seconds for that."""
     found = b""
     with connection, contextlib.suppress(ConnectionResetError):
         while part := connection.recv(1 << 16):

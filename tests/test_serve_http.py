@@ -92,7 +92,7 @@ def test_a_stream_is_named_by_a_parameter_or_a_column():
         (lines(*TUPLES) + b"{", "application/x-ndjson", 422, "the body:4", 4),
         (b'{"source":"x","target":"y","label":"a","timestamp":"soon"}', "application/x-ndjson", 422, "soon", 1),
         (b"source,target,label,timestamp\nx,y,a,1\nx,y,a\n", "text/csv", 422, "expected 4", 3),
-        (b"x,y\n", "text/csv", 422, "does not tell the columns", 1),
+        (b"x,y\n", "text/csv", 422, "does not determine the columns", 1),
         (b"\xff\xfe,y,a,1\n", "text/csv", 422, "UTF-8", 1),
         (b"no arrow", "application/vnd.apache.arrow.stream", 422, "no stream of Arrow", None),
         (arrow(source=["x"], target=["y"]), "application/vnd.apache.arrow.stream", 422,

@@ -1,4 +1,4 @@
-"""What was acknowledged is there again, whatever ends the server."""
+"""Acknowledged posts survive, whatever ends the server."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ import rpq
 from rpq.files import record_log
 from rpq.files.record_log import LogError, parse_log
 from rpq.serve import storage as saving
-from rpq.serve.engine_thread import Call, Push, StorageUnavailable
-from rpq.serve.requests import QueryDefaults
+from rpq.serve.engine_thread import Call
+from rpq.serve.requests import QueryDefaults, StorageUnavailable
+from rpq.serve.service import Push
 from rpq.serve.storage import EngineOptions, Loaded, ServedState, Storage
 from rpq.serve.tuple_journal import (
     KIND,
@@ -123,21 +124,20 @@ class Saved:
             opened.synchronise()
             self.ends.append(self.journal.stat().st_size)
         opened.close()
-        opened.release()
         assert loaded.state.position == 0
         self.content, self.checkpoint = self.journal.read_bytes(), self.state.read_bytes()
         self.groups = [self.content[first:last] for first, last in itertools.pairwise([0, *self.ends])]
 
     def storage(self, **options: object) -> Storage:
         made = EngineOptions(make=rpq.Engine, restore=rpq.Engine.restore)
-        return Storage(str(self.state), made, defaults=QueryDefaults(fields={}, time_unit=None), **options)
+        return Storage(str(self.state), made, **{"defaults": QueryDefaults(fields={}), **options})
 
     def whole_up_to(self, length: int) -> int:
         """The position up to which the first bytes of the journal go."""
         return sum(end <= length for end in self.ends) - 1
 
     def read(self, content: bytes) -> JournalContent:
-        """What the reader says of another journal."""
+        """Return the records, or the error, that the reader gives for another journal."""
         return journal_in(parse_log(bytes(content), KIND, path="FILE"), path="FILE")
 
     def load(self, content: bytes | None, **options: object) -> Loaded:
@@ -156,7 +156,6 @@ class Saved:
             raise
         finally:
             storage.close()
-            storage.release()
 
     def refused(self, content: bytes | None, *said: str) -> None:
         with pytest.raises(JournalError) as refused:
@@ -189,6 +188,11 @@ def test_a_journal_that_breaks_off_is_read_up_to_there(saved):
         assert (found.position, found.dropped, found.damage) == (position, length - saved.ends[position], None)
 
 
+def test_a_query_of_the_journal_is_what_it_was_whatever_the_defaults_are_now(saved):
+    loaded = saved.load(saved.content, defaults=QueryDefaults(fields={"paths": "simple", "targets": ["w"]}))
+    assert loaded.engine.queries == (rpq.Query("a", window=rpq.Window(size=100, slide=3), semantics="explicit"),)
+
+
 def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):
     told = []
     monkeypatch.setattr("rpq.serve.storage.LOG.warning", lambda text, *values: told.append(text % values))
@@ -197,7 +201,7 @@ def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):
     saved.loaded(saved.content[: saved.ends[3] + 77], 3)
     said = f"{saved.journal} ends at position 3: a crash left 77 bytes behind it"
     assert [one.partition(",")[0] for one in told] == [said]
-    saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is not whole")
+    saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is incomplete")
 
 
 def test_zeros_behind_a_place_are_what_a_loss_of_power_leaves(saved):
@@ -244,7 +248,7 @@ def test_records_that_are_missing_twice_there_or_moved_are_seen(saved):
             position = number if parts is changed[0] else number - 1
             found = saved.read(b"".join(parts))
             assert found.position == position and f"at byte {saved.ends[position]:,} of" in str(found.damage)
-    said = "record 3 stands in the place of record 2"
+    said = "record 3 is in the place of record 2"
     saved.refused(b"".join([*groups[:2], *groups[3:]]), f"at byte {saved.ends[1]:,}", said)
     saved.refused(saved.content + saved.content, f"at byte {saved.ends[-1]:,}")
 
@@ -261,7 +265,6 @@ def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
     storage.note_tuples(6, batch(("v6", "w", "a", 6)), None)
     storage.synchronise()
     storage.close()
-    storage.release()
     later, checkpoint = saved.journal.read_bytes(), saved.state.read_bytes()
     saved.refused(later, "number 2, from position 5")  # an older checkpoint
     saved.journal.write_bytes(saved.content)
@@ -269,7 +272,7 @@ def test_a_journal_of_another_checkpoint_is_refused(saved, tmp_path):
     storage = saved.storage()
     with pytest.raises(JournalError, match="goes on with journal number 2, from position 5 on; this is number 1"):
         storage.load()
-    storage.release()
+    storage.close()
 
 
 @pytest.mark.parametrize("how", ["damaged", "missing", "foreign"])
@@ -287,7 +290,6 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
     storage = saved.storage()  # and the checkpoint has a journal again
     assert storage.load().state.position == loaded.state.position
     storage.close()
-    storage.release()
 
 
 @pytest.mark.parametrize(
@@ -295,7 +297,7 @@ def test_set_aside_goes_on_with_what_can_be_read(tmp_path, how):
     [
         (b"", "it is empty"),
         (bytes(4096), "it begins with"),
-        (b"x\n", "is no journal of `rpq serve`"),
+        (b"x\n", "is not a journal of `rpq serve`"),
         (b'{"format": "rpq serve journal", "version": 1, "run": "aa", "after": 0}\nxx', "of version 1"),
         (KIND.magic + b"\x63\0\0\0", "of version 99"),
     ],
@@ -329,7 +331,7 @@ def test_ended_at_any_step_of_a_checkpoint_nothing_is_lost(tmp_path, monkeypatch
 
     with Served(PATH, checkpoint=tmp_path / "state") as served:
         served.post(*tuples(5))
-        storage = served.service._storage
+        storage = served.service.storage
         kept = {path: path.read_bytes() for path in tmp_path.iterdir()}
         if step == "the journal is made":
             monkeypatch.setattr("os.unlink", killed)  # it stays
@@ -524,7 +526,8 @@ def test_ended_while_the_disk_is_full_nothing_refused_is_there(tmp_path, disk):
         disk.journal = disk.checkpoint = errno.ENOSPC
         assert served.post(*tuples(2, first=10)).status_code == 507
         served.stop()
-        assert "No space" in served.service.outage.reason and "No space" in served.service.checkpoint_outage.reason
+        storage = served.service.storage
+        assert "No space" in storage.outage.reason and "No space" in storage.checkpoint_outage.reason
     disk.journal = 0
     with Served(PATH, checkpoint=tmp_path / "state") as served:  # goes on, though there is no room for a checkpoint
         assert len(served.answers("a+")) == 3 and served.post(*tuples(1, first=20)).status_code == 200
@@ -588,7 +591,7 @@ def test_an_input_waits_for_the_disk_and_misses_nothing(tmp_path, disk):
 
 
 def test_posts_and_reads_at_the_same_moment(tmp_path, disk):
-    """What comes together is refused or answered together, and what a limit saved on its way is not refused."""
+    """Requests that come together are refused or answered together; those within the limit are not refused."""
     with Served(PATH, checkpoint=tmp_path / "state", max_rows=50) as served:
         disk.journal = errno.ENOSPC
         jobs = [Push(batch((f"v{n}", "w", "a", n)), Future()) for n in range(3)]
@@ -649,7 +652,7 @@ FAULTS = {
     "as changes are published": lambda served: ("rpq.serve.service.Published", bang),
     "as changes are told": lambda served: ("rpq.serve.changes.ChangeHub.publish", raising(KeyError("bang"))),
     "as it is acknowledged": lambda served: ("rpq.serve.service.Service._acknowledge", bang),
-    "as the size of pushes is adapted": lambda served: ("rpq.serve.service.Service._adapt", bang),
+    "as the size of pushes is adapted": lambda served: ("rpq.run.loop.SliceSize.update", bang),
     "between jobs": lambda served: ("rpq.serve.service.Service._is_time_to_save", bang),
     "as jobs are taken": lambda served: ("rpq.serve.service.Service._next", bang),
     "in a checkpoint": lambda served: ("rpq.serve.storage.Storage.save", bang),

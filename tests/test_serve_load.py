@@ -15,7 +15,8 @@ import pytest
 import rpq
 from tests.served import Command, arrow
 
-FOLLOWERS, STALLED, PUSHES, ROWS = 100, 10, 500, 200
+ROWS = 200
+"""The number of tuples of a post."""
 
 
 async def follow(host: str, port: int, expected: int, kept: list[bytes] | None = None) -> tuple[int, int]:
@@ -48,8 +49,12 @@ def stall(host: str, port: int) -> socket.socket:
     return made
 
 
-@pytest.mark.long
-def test_a_hundred_followers_and_a_producer_at_full_speed(tmp_path):
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("followers", "stalled", "posts", "lag"),
+    [(20, 3, 120, 5_000), pytest.param(100, 10, 500, 50_000, id="long", marks=pytest.mark.long)],
+)
+def test_followers_and_a_producer_at_full_speed(tmp_path, followers: int, stalled: int, posts: int, lag: int):
     drawn = np.random.default_rng(7)
     parts = [
         {
@@ -58,11 +63,11 @@ def test_a_hundred_followers_and_a_producer_at_full_speed(tmp_path):
             "label": ["a"] * ROWS,
             "timestamp": np.arange(ROWS) + push * ROWS,
         }
-        for push in range(PUSHES)
+        for push in range(posts)
     ]
     engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=5000, slide=100), semantics="explicit"))
     rows = [row for part in parts for row in engine.push(part).rows()]
-    options = ["a", "--window", "5000", "--slide", "100", "--semantics", "explicit", "--most-lag", "50000"]
+    options = ["a", "--window", "5000", "--slide", "100", "--semantics", "explicit", "--most-lag", str(lag)]
     kept: list[bytes] = []
     with Command(*options, log=tmp_path / "log") as served:
         address = urlsplit(served.url)
@@ -70,10 +75,10 @@ def test_a_hundred_followers_and_a_producer_at_full_speed(tmp_path):
         host, port = address.hostname, address.port
 
         async def main() -> tuple[list[tuple[int, int]], list[float]]:
-            stalled = [stall(host, port) for _ in range(STALLED)]
-            reading = [asyncio.ensure_future(follow(host, port, len(rows))) for _ in range(FOLLOWERS - STALLED - 1)]
+            silent = [stall(host, port) for _ in range(stalled)]
+            reading = [asyncio.ensure_future(follow(host, port, len(rows))) for _ in range(followers - stalled - 1)]
             reading.append(asyncio.ensure_future(follow(host, port, len(rows), kept)))
-            while served.client.get("/statistics").json()["followers"] < FOLLOWERS:
+            while served.client.get("/statistics").json()["followers"] < followers:
                 await asyncio.sleep(0.1)
             took = []
             for part in parts:
@@ -88,9 +93,9 @@ def test_a_hundred_followers_and_a_producer_at_full_speed(tmp_path):
                 took.append(time.monotonic() - began)
             found = await asyncio.gather(*reading)
             until = time.monotonic() + 60
-            while served.client.get("/statistics").json()["followers_dropped"] < STALLED and time.monotonic() < until:
+            while served.client.get("/statistics").json()["followers_dropped"] < stalled and time.monotonic() < until:
                 await asyncio.sleep(0.1)
-            for one in stalled:
+            for one in silent:
                 one.close()
             return found, took
 
@@ -102,5 +107,5 @@ def test_a_hundred_followers_and_a_producer_at_full_speed(tmp_path):
         ]
         figures = served.client.get("/statistics").json()
         print(f"posts: median {np.median(took) * 1e3:.1f} ms, p99 {np.quantile(took, 0.99) * 1e3:.1f} ms; {figures}")
-        assert figures["followers_dropped"] == STALLED
+        assert figures["followers_dropped"] == stalled
         assert served.end() == 0

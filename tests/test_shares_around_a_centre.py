@@ -103,7 +103,7 @@ TRIPLES = ("?c <a> ?y", "?y <b> ?c", "?c <b> ?z", "?z <a> ?c", "?c <a> <u>", "?c
 
 @st.composite
 def groups(draw: st.DrawFn, depth: int = 2) -> str:
-    """What stands between braces: nearly all of it reads edges at ?c."""
+    """Draw the text between braces, which mostly reads edges at ?c."""
     triples = st.sampled_from(TRIPLES[:6] * 3 + TRIPLES)
     parts = [f"{draw(triples)} ." for _ in range(draw(st.integers(1, 2)))]
     for _ in range(draw(st.integers(0, 2)) if depth else 0):

@@ -26,7 +26,7 @@ def figures(engine: rpq.Engine) -> dict[str, int]:
 
 
 def counts(engine: rpq.Engine) -> dict[str, int]:
-    """What the part of a tree that is free of conflicts must not pay for."""
+    """Count the work that the part of a tree without conflicts must not cause."""
     return {name: figures(engine)[name] for name in ("conflicted_roots", "pairs_in_doubt", "searches")}
 
 

@@ -48,7 +48,7 @@ WINDOW = ["--window", "40", "--slide", "5", "--semantics", "explicit"]
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a cluster runs, and with which Python."""
+    """The address of a running cluster, and its Python."""
 
     home: Path
     python: Path
@@ -334,7 +334,7 @@ def test_spark_connect_is_refused():
     from rpq.spark import replay, rpq_changes
 
     class SparkSession:
-        """What a session of Spark Connect is called."""
+        """A stand-in with the name of a Spark Connect session."""
 
     SparkSession.__module__ = "pyspark.sql.connect.session"
 

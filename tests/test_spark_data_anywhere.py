@@ -118,7 +118,7 @@ def test_folders_that_tell_columns_and_names_of_columns(session, mounted, tmp_pa
 
 
 def test_a_data_frame_is_prepared_and_read_as_one(session, tmp_path):
-    """What is no tuple is kept aside; `format("rpq")` gives the files in order, with times if they are wanted."""
+    """Rows that are no tuples are set aside; `format("rpq")` gives the files in order, with times if they are wanted."""
     wrong = [(None, "y", "a", 1, "+"), ("x", "y", "a", 1, "?")]
     schema = "source string, target string, label string, timestamp bigint, op string"
     frame = session.createDataFrame([*wrong, *ROWS], schema)
@@ -203,7 +203,7 @@ def test_lines_with_other_names_and_with_times(session, mounted, tmp_path):
         pipeline.prepare(session, inputs[0].replace(mounted, str(tmp_path)), f"{tmp_path}/other", **wrong)
     with pytest.raises(rpq.InputError, match="column 'fom': is missing; .*did you mean 'from'"):
         pipeline.prepare(session, inputs[0], f"{mounted}/other", **wrong)
-    with pytest.raises(PipelineError, match="columns and label are for Parquet, data frames and the format 'edges'"):
+    with pytest.raises(PipelineError, match="columns and label apply to Parquet, data frames and the format 'edges'"):
         pipeline.prepare(session, inputs[0], f"{mounted}/other", format="stackoverflow", **names)
     (tmp_path / "in" / "naive.csv").write_text("at,to,op,from\n2024-05-01,x,+,y\n")
     with pytest.raises(rpq.InputError, match=r"naive\.csv: its times have no zone, but those of .*0\.csv have one"):

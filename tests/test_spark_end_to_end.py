@@ -115,7 +115,7 @@ def rows_of(frame) -> Counter:
 
 
 def local_rows(queries: list[rpq.Query], micro_batches: list[pa.Table]) -> Counter:
-    """What the local engine gives for micro-batches, each sorted by time, deletes before inserts."""
+    """Return the rows of the local engine for micro-batches, each sorted by time, deletes before inserts."""
     engine, found = rpq.Engine(*queries), Counter()
     for batch in micro_batches:
         keyed = batch.append_column("rank", pa.array([0 if delete else 1 for delete in batch["delete"].to_pylist()]))

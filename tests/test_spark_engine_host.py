@@ -50,7 +50,7 @@ QUERY = rpq.Query("a/b*", window=rpq.Window(size=40, slide=5))
 
 @pytest.fixture
 def parent():
-    """What stands for the process that starts Spark's workers."""
+    """Start a process in place of the one that starts Spark's workers."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield process
     process.kill()
@@ -89,7 +89,7 @@ def asked(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None,
 
 
 def tuples(batch: int, *, count: int = 60) -> pa.Table:
-    """Those of a micro-batch, as an engine takes them."""
+    """Return the tuples of a micro-batch, as an engine takes them."""
     chooser = random.Random(batch)
     rows = []
     for place in range(count):
@@ -140,7 +140,7 @@ class Slow(StreamPacking):
 
 
 class OfAnotherRelease(StreamPacking):
-    """What another release of this package has packed."""
+    """An object that another release of this package has packed."""
 
     def __getstate__(self):
         return {"_packed_by": "0.0.1"}
@@ -314,7 +314,7 @@ def test_one_that_ends_in_a_call_is_told_of(folder, parent):
         engine.build(None, None)
         (host,) = hosts(parent.pid)
         os.kill(host, signal.SIGKILL)
-        with pytest.raises(PipelineError, match="has ended; its next task builds the engine again"):
+        with pytest.raises(PipelineError, match="has ended; the next task of the share rebuilds the engine"):
             rows_of(engine, 0)
     with connect_engine(asked(), EngineCache()) as engine:
         engine.build(None, None)

@@ -163,7 +163,7 @@ def test_of_two_drivers_at_one_micro_batch_one_counts(session, tmp_path, monkeyp
         return add(log, number, files)
 
     monkeypatch.setattr(SinkLog, "add", late)
-    with pytest.raises(PipelineError, match="another stream writes to it, which has told of micro-batch 1"):
+    with pytest.raises(PipelineError, match="another stream writes to it and has committed micro-batch 1"):
         slow(contents(session, "y", "x"), 1)
     assert len(moved) == 1 and not moved[0].exists()
     assert found(session, tmp_path) == (["before", "x", "y"], ["before", "x", "y"])
@@ -206,7 +206,7 @@ def test_a_folder_belongs_to_one_checkpoint(session, tmp_path):
     with pytest.raises(PipelineError, match="rows: has the rows of another stream, and .*/new is a new checkpoint"):
         pipeline.stream_to(edges, str(tmp_path / "rows"), QUERY, checkpoint=str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
-    with pytest.raises(PipelineError, match="has micro-batches up to 1, this is number 0"):
+    with pytest.raises(PipelineError, match="has micro-batches up to 1, but the next one is number 0"):
         sink_of(tmp_path)(contents(session, "x"), 0)
     assert by_log(session, tmp_path) == by_files(tmp_path) == wanted(range(2))
 
@@ -249,7 +249,7 @@ def test_two_streams_do_not_write_to_one_folder(session, tmp_path, monkeypatch):
     other(none, 1)  # the same stream, that was not told of the end
     one(none, 2)
     monkeypatch.setattr(SinkLog, "latest", 1)  # as it was when the other looked
-    with pytest.raises(PipelineError, match="another stream writes to it, which has told of micro-batch 2"):
+    with pytest.raises(PipelineError, match="another stream writes to it and has committed micro-batch 2"):
         other(none, 2)
 
 

@@ -69,7 +69,7 @@ def test_a_checkpoint_of_another_stream_says_what_differs(session, tmp_path):
     for frame, queries, options, message in (
         (edges, asked, {"partitions": 5}, r"the number of shares was 2, is 5"),
         (edges, asked, {"output": str(tmp_path / "other")}, r"the output was \".*/rows\", is \".*/other\""),
-        (edges, asked[:1], {}, r"it has a query 'b', which is not asked now"),
+        (edges, asked[:1], {}, r"it has a query 'b', which is missing now"),
         (edges, (query(size=11), asked[1]), {}, r"window of query 'a/b\*' was .*10.*, is .*11"),
         (edges, (query(semantics="explicit"), asked[1]), {}, r"semantics of query 'a/b\*' was .implicit., is .explicit."),
         (edges, (asked[0], query("b", paths="simple", simple_budget=7)), {}, r"simple_budget of query 'b' was \d+, is 7"),

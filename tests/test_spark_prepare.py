@@ -46,7 +46,7 @@ def parsed(paths: list[str], format: str, split_bytes: int = 1 << 26, vertex: st
 
 
 def read(paths: list[str], format: str) -> list[tuple]:
-    """What the reader gives, bad lines left out."""
+    """Return the tuples that the reader gives, without bad lines."""
     found = []
     for batch in open_reader(format, paths, on_error="skip"):
         for row in batch.columns.to_pylist():
@@ -248,12 +248,12 @@ def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command:
     [
         (
             ["prepare", "--input", "in.txt", "--output", "out", "--stats", "./in.txt"],
-            "--stats ./in.txt and --input in.txt are one",
+            "--stats ./in.txt and --input in.txt are the same file",
         ),
-        (["prepare", "--input", "in.txt", "--output", "out", "--log", "in.txt"], "--log in.txt and --input in.txt are one"),
-        (["prepare", "--input", "data", "--output", "data/out"], "--output data/out is --input data, or lies in it"),
-        (["prepare", "--input", "in.txt", "--output", "in.txt/out"], "--output in.txt/out is --input in.txt, or lies in it"),
-        (["replay", "a", "--input", "data", "--output", "in.txt/out"], "--output in.txt/out: cannot be made: "),
+        (["prepare", "--input", "in.txt", "--output", "out", "--log", "in.txt"], "--input in.txt are the same file"),
+        (["prepare", "--input", "data", "--output", "data/out"], "--output data/out is --input data, or inside it"),
+        (["prepare", "--input", "in.txt", "--output", "in.txt/out"], "--output in.txt/out is --input in.txt, or inside it"),
+        (["replay", "a", "--input", "data", "--output", "in.txt/out"], "--output in.txt/out: cannot be created: "),
         (["replay", "a", "--input", "data", "--output", "out", "--stats", "nowhere/s"], "there is no folder"),
         (
             ["stream", "a", "--input", "data", "--output", "out", "--checkpoint", "./out"],
@@ -261,7 +261,7 @@ def test_without_java_there_is_a_sentence(tmp_path, monkeypatch, capfd, command:
         ),
         (
             ["stream", "a", "--input", "data", "--output", "data/../data/x", "--checkpoint", "c"],
-            "is --input data, or lies in it",
+            "is --input data, or inside it",
         ),
     ],
 )

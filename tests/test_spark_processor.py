@@ -67,7 +67,7 @@ class Partitions:
         self.workers: dict[str, EngineCache] = {}
 
     def push(self, rows: list[Row], worker: str = "one", sequence: list[int] | None = None) -> Counter:
-        """Let a worker apply a micro-batch; its answer changes."""
+        """Apply a micro-batch in a worker and return its changes."""
         processor.cache = self.workers.setdefault(worker, EngineCache())
         found: Counter = Counter()
         for key, tester in self.testers.items():
@@ -75,7 +75,7 @@ class Partitions:
         return found
 
     def fail(self, rows: list[Row], worker: str) -> None:
-        """Let a worker apply a micro-batch in vain: the state stays as it was."""
+        """Make a worker fail at a micro-batch: the state stays as it was."""
         states = {key: copy.deepcopy(self._states(tester)) for key, tester in self.testers.items()}
         self.push(rows, worker)
         for key, tester in self.testers.items():
@@ -289,21 +289,21 @@ def test_what_lies_around_a_column_is_divided(monkeypatch, text: str):
 
 def test_what_spark_cannot_divide_is_said():
     chain = query("?x a ?y . ?y b ?z")
-    assert describe_division(chain) == "divided by ?y: a share sees the edges at its own vertices alone"
-    by_roots = "divided by the roots of the trees of its paths: a share sees all edges that are read"
+    assert describe_division(chain) == "divided by ?y: a share sees only the edges at its own vertices"
+    by_roots = "divided by the roots of the trees of its paths: a share sees all edges that the query reads"
     assert describe_division(query("a/b*")) == by_roots
     warning = str(division_warning(query(chain.name, select=("x", "z"))))
-    assert "?y, which stands in all atoms, is no column: select it" in warning
-    assert "no variable stands in all atoms" in str(division_warning(query("?x a ?y . ?y b ?z . ?z a ?u")))
+    assert "?y, which occurs in all atoms, is not a column: select it" in warning
+    assert "no variable occurs in all atoms" in str(division_warning(query("?x a ?y . ?y b ?z . ?z a ?u")))
     assert "it has a path (a+)" in str(division_warning(query("?x a+ ?y")))
     pytest.importorskip("rdflib")
     question = "SELECT ?x WHERE { ?x <a> ?y . ?y <b> ?z }"
     told = division_warning(rpq.Query(question, window=rpq.Window(size=10, slide=5), name="s"))
     assert told is not None and "every share evaluates all of it, and its rows are divided by ?x" in told
     named = rpq.Query("SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT10S] { WINDOW <w> { ?x <a> ?y } }", name="n")
-    with pytest.raises(PipelineError, match="reads the stream 's' alone"):
+    with pytest.raises(PipelineError, match="reads only the stream 's'"):
         queries_in_unit([named], "s")
-    with pytest.raises(PipelineError, match="partitions divide a window of time"):
+    with pytest.raises(PipelineError, match="Spark supports windows of time"):
         queries_in_unit([rpq.Query("a", window=rpq.UnboundedWindow())], None)
 
 

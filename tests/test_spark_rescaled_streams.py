@@ -61,7 +61,7 @@ def batch(number: int) -> list[Row]:
 
 
 def arrives(folder: Path, number: int) -> None:
-    """Let a file come."""
+    """Move a file into the folder of the stream."""
     folder.mkdir(exist_ok=True)
     columns = dict(zip(NAMES, map(list, zip(*batch(number), strict=True)), strict=True))
     pq.write_table(pa.table(columns), folder / f"{number}.parquet")
@@ -149,7 +149,7 @@ def test_the_command_from_two_shares_to_five_to_one(tmp_path):
         arrives(tmp_path / "in", number)
     call("stream", "--queries", before, *places)
     wanted += local_rows(engine, range(3, 14))
-    assert "'b', which is not asked now" in call("stream", "--queries", after, *places, status=1)
+    assert "'b', which is missing now" in call("stream", "--queries", after, *places, status=1)
     told = call("rescale", tmp_path / "state", "--partitions", 1, "--queries", after)
     assert "5 before, 1 now" in told and "new         a+/b" in told and "gone        b" in told
     wanted.update(map(tuple, engine.register(AFTER[1]).rows()))

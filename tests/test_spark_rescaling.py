@@ -185,7 +185,7 @@ def test_a_large_state_is_broadcast_and_missed_only_when_it_is_asked_for():
     """The driver looks at a processor in a worker to which nothing is broadcast."""
 
     class Broadcast:
-        """As Spark's are pickled: with their numbers, by which a worker finds them."""
+        """A broadcast value that is pickled like Spark's: with its number, by which a worker finds it."""
 
         value = "the state"
 
@@ -216,7 +216,7 @@ def test_windows_that_the_stream_did_not_keep():
     refuse_missing_edges([query("a/b", size=9, slide=1), query("b", size=10, slide=5)], before, time=12)
     with pytest.raises(PipelineError, match=r"'a/c'.*that no query has read \(label 'c'\)"):
         refuse_missing_edges([query("a/c", size=5, slide=1)], before, time=12)
-    with pytest.raises(PipelineError, match=r"'!a'.*\(labels that nobody names\)"):
+    with pytest.raises(PipelineError, match=r"'!a'.*\(labels that no query names\)"):
         refuse_missing_edges([query("!a", size=5, slide=1)], before, time=12)
     with pytest.raises(PipelineError, match=r"edges from -9 on \(label 'b'\), and the stream.* has them from 1 on"):
         refuse_missing_edges([query("a/b", size=20, slide=5)], before, time=12)

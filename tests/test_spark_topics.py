@@ -115,7 +115,7 @@ def test_a_message_that_is_no_tuple_ends_it_with_its_place_or_is_left_out() -> N
     with pytest.raises(InputError, match="t/2 at offset 11: "):
         tuples_of(poisoned)
     assert len(tuples_of(poisoned, stops=False)) == 2
-    with pytest.raises(PipelineError, match="t: holds no message that is a tuple: t/0 at offset 0: "):
+    with pytest.raises(PipelineError, match="t: has no message that is a tuple: t/0 at offset 0: "):
         tuples_of(batch("t", b"{", None))
     with pytest.raises(InputError, match="too many offsets"):
         tuples_of(batch("t", good, offset=1 << 44))
@@ -156,7 +156,7 @@ def test_settings_in_the_names_of_librdkafka_are_those_of_java() -> None:
         "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="rpq" password="open \\"sesame\\" \\\\";',
     }
-    with pytest.raises(PipelineError, match=r"ssl\.key\.location: Java's clients have certificate and key in one file"):
+    with pytest.raises(PipelineError, match=r"ssl\.key\.location: Java's clients expect certificate and key in one file"):
         connector_options("localhost:9092", {"ssl.key.location": "key.pem"})
     with pytest.raises(PipelineError, match="with the mechanism OAUTHBEARER: expected one of PLAIN"):
         connector_options("localhost:9092", {"sasl.username": "rpq", "sasl.mechanisms": "OAUTHBEARER"})
@@ -165,10 +165,10 @@ def test_settings_in_the_names_of_librdkafka_are_those_of_java() -> None:
 
 
 REFUSED = [
-    (["--input", "kafka://localhost/a", "--files", "csv"], "--files goes with files, not with topics"),
+    (["--input", "kafka://localhost/a", "--files", "csv"], "--files applies to files, not to topics"),
     (["--input", "kafka://localhost/a", "--sequence", "n"], "ordered by topic, partition and offset"),
-    (["--input", "folder", "--kafka-config", "f"], "--kafka-config is of topics; expected --input kafka://BROKER/TOPIC"),
-    (["--input", "folder", "--max-messages", "5"], "--max-messages is of topics"),
+    (["--input", "folder", "--kafka-config", "f"], "--kafka-config applies to topics only; expected --input kafka://BROKER/TOPIC"),
+    (["--input", "folder", "--max-messages", "5"], "--max-messages applies to topics only"),
 ]
 
 
@@ -230,7 +230,7 @@ def expected(messages: list[tuple[dict[str, Any], int, int]]) -> Counter:
     return Counter((row.source, row.target, row.timestamp, row.op) for row in changes.rows())
 
 
-@pytest.mark.long
+@pytest.mark.ci
 def test_a_topic_gives_the_rows_of_its_messages_in_order_and_secrets_are_kept_nowhere(kafka, connector, tmp_path) -> None:
     topic = kafka.new(2)
     stream = edges(400)

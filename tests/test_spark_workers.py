@@ -1,4 +1,4 @@
-"""What Spark's workers do, without a JVM: they say what they have, and evaluate their share of a replay.
+"""Spark's workers without a JVM: they report what they have, and evaluate their share of a replay.
 
 semantics.md S7
 """
@@ -113,7 +113,7 @@ def test_shares_of_a_replay_are_the_rows_of_the_engine(count: int) -> None:
     share = Share(queries, numbers={key: number for number, key in enumerate(keys)}, threads=1, memory_limit=None)
 
     def task(key: int) -> Iterator[pa.RecordBatch]:
-        """What Spark gives the task of a partition."""
+        """Return the arguments that Spark gives the task of a partition."""
         for one in placed:
             yield pa.record_batch({"partition": pa.array([key] * len(one), pa.int32()), "edges": one["edges"]})
 

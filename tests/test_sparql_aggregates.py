@@ -33,7 +33,7 @@ FUNCTIONS = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE")
 
 
 def brute_force(function: str, values: list[str | None]) -> str | None:
-    """What an aggregate is of these values, found from nothing."""
+    """Return the aggregate of these values, computed from scratch."""
     bound = [one for one in values if one is not None]
     if function == "COUNT":
         return literal_text(str(len(bound)), XSD + "integer")

@@ -55,3 +55,15 @@ def test_rows_summed_are_the_answer(text):
         engine._check()
         held.append(engine._evaluation.running.named("q").nbytes)
     assert max(held[6:]) < 3 * max(held[2:6]), held
+
+
+def test_a_computed_term_keeps_its_id_when_the_vertex_of_that_name_leaves_every_window():
+    text = 'SELECT DISTINCT ?x ?t { ?x <a> ?y BIND(IRI(CONCAT("v", SUBSTR(STR(?y), 2))) AS ?t) }'
+    query = rpq.Query(text, window=rpq.Window(size=300, slide=1), semantics="explicit", name="q")
+    engine = rpq.Engine(query, rpq.Query("b", window=rpq.Window(size=10, slide=1), name="p"), _capacity=16)
+    engine.push_rows([("v", "w", "b", 1)])
+    rows = engine.push_rows([("x", "y", "a", 2)]).rows()
+    for time in range(3, 200):  # so many vertices that ids are used again
+        engine.push_rows([(f"s{time} {number}", f"t{time} {number}", "b", time) for number in range(5)])
+    rows += [row for row in engine.advance(1000).rows() if row.query == "q"]
+    assert [tuple(row)[1:] for row in rows] == [("x", "v", 2, "+"), ("x", "v", 302, "-")]

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rpq import automata
 from rpq.errors import SparqlError
 from rpq.patterns.meanings import NamedVertex, PathRead
-from rpq.sparql.network.bags import DeltaBag, bag_of, merge_bags
-from rpq.sparql.network.conversions import net_changes
+from rpq.results.weighted_rows import WeightedRows, merge
 from rpq.sparql.network.evaluation import Network
 from rpq.sparql.network.planning import ConjunctionPart, plan_network
 from rpq.sparql.network.term_ids import TermIds
@@ -66,7 +65,7 @@ class Twin:
         self.answer = Counter()
         self.take(self.network.begin(self.bags([Counter() for _ in self.leaves], self.leaves, 0)))
 
-    def bags(self, before, after, event) -> dict[int, DeltaBag]:
+    def bags(self, before, after, event) -> dict[int, WeightedRows]:
         found = {}
         for (leaf, _), old, new in zip(self.parts, before, after, strict=True):
             changes = [
@@ -74,25 +73,25 @@ class Twin:
                 for row in old | new
                 if new[row] != old[row]
             ]
-            found[id(leaf)] = bag_of(changes, leaf.width)
+            found[id(leaf)] = WeightedRows.of(changes, leaf.width)
         return found
 
-    def take(self, bag: DeltaBag) -> None:
-        for _, row, weight in net_changes(bag).changes():
+    def take(self, bag: WeightedRows) -> None:
+        for _, row, weight in bag.net().changes():
             terms = tuple(map(self.terms.text, row))
             self.answer[terms] += weight
             assert self.answer[terms] >= 0, (terms, self.answer)
         self.answer = +self.answer
 
     def change(self, events) -> None:
-        """Let events come in one chunk: graphs after each of them."""
+        """Apply events as one chunk, given the graphs after each of them."""
         held = [[] for _ in self.parts]
         for event, graphs in enumerate(events):
             after = [solutions(part, graphs) for _, part in self.parts]
             for (leaf, _), mine in zip(self.parts, held, strict=True):
                 mine.append(self.bags(self.leaves, after, event)[id(leaf)])
             self.leaves = after
-        bags = {id(leaf): merge_bags(mine) for (leaf, _), mine in zip(self.parts, held, strict=True)}
+        bags = {id(leaf): merge(mine) for (leaf, _), mine in zip(self.parts, held, strict=True)}
         self.take(self.network.change(bags))
         self.network._check()
 

@@ -8,7 +8,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.sparql.network.bags import bag_of
+from rpq.results.weighted_rows import WeightedRows
 from rpq.sparql.network.nodes import LeafNode, ProductNode
 from tests.twins import examples
 
@@ -42,7 +42,7 @@ def test_the_product_changes_with_its_parts(chunks):
                     parts[part][row] += weight
                     found[part].append((event, row, weight))
             after.append(multiplied([+part for part in parts]))
-        told = node.change(*(bag_of(mine, width) for mine, width in zip(found, WIDTHS, strict=True)))
+        told = node.change(*(WeightedRows.of(mine, width) for mine, width in zip(found, WIDTHS, strict=True)))
         for event in range(len(events)):
             for number, row, weight in told.changes():
                 if number == event:

@@ -131,5 +131,5 @@ def test_queries_are_found_by_name_and_stream():
     assert named_text("sr-q1", "sensors").startswith("# SR-Q1: ")
     with pytest.raises(UnknownQueryError, match="did you mean 'SNB-Q3'"):
         named_sparql("SNBQ3")
-    with pytest.raises(UnknownQueryError, match="NY-Q1 cannot be asked of social: it is about taxi"):
+    with pytest.raises(UnknownQueryError, match="NY-Q1 cannot run over social: it is a query over taxi"):
         named_text("NY-Q1", "social")

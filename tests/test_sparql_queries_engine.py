@@ -17,7 +17,7 @@ NOT_COLUMNS = {"query", "timestamp", "op"}
 
 
 class Summed:
-    """What the rows told so far come to: a row → how often it is there."""
+    """The sum of all rows reported so far: each row with its count."""
 
     def __init__(self, query: str) -> None:
         self.query = query

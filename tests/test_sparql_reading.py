@@ -42,7 +42,7 @@ INTEGER = f"^^<{XSD}integer>"
 
 
 def body(where: str, **options):
-    """What stands below the projection of `SELECT *`."""
+    """Return the algebra below the projection of `SELECT *`."""
     found = read(f"SELECT * {{ {where} }}", **options).body
     assert isinstance(found, Project)
     return found.inner
@@ -204,7 +204,7 @@ def test_under_simple_paths_nothing_is_split():
 
 def test_the_empty_path_is_told_of_once():
     question = read("SELECT * { ?x <a>* ?y . ?y <a>* ?z . ?z <b>/<c>* ?w }")
-    assert question.warnings == ("the path a* accepts the empty path too, which is never an answer",)
+    assert question.warnings == ("the path a* also accepts the empty path, which is never an answer",)
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------

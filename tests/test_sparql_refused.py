@@ -1,4 +1,4 @@
-"""What is not understood, and what is refused: each error by its message, and with its place in the text."""
+"""Texts that are not understood or refused: each error by its message, and with its place in the text."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ OTHERS = {
     "session windows are refused": "ASK FROM NAMED WINDOW <w> [▶SESSION PT1M] { ?x <a> ?y }",
     "P1M: years and months have no fixed length": "ASK FROM NAMED WINDOW <w> [RANGE ▶P1M] { ?x <a> ?y }",
     "P1Y2DT3H: years and months": "ASK FROM NAMED WINDOW <w> [RANGE PT1H STEP ▶P1Y2DT3H] { ?x <a> ?y }",
-    "10s is no duration; expected PT10S": "ASK FROM NAMED WINDOW <w> [RANGE ▶10s STEP 5s] { ?x <a> ?y }",
-    "PT is no duration; expected an xsd:dayTimeDuration": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT] { ?x <a> ?y }",
-    "the lengths of a window are positive": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT0S] { ?x <a> ?y }",
+    "10s is not a duration; expected PT10S": "ASK FROM NAMED WINDOW <w> [RANGE ▶10s STEP 5s] { ?x <a> ?y }",
+    "PT is not a duration; expected an xsd:dayTimeDuration": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT] { ?x <a> ?y }",
+    "the size and slide of a window are positive": "ASK FROM NAMED WINDOW <w> [RANGE ▶PT0S] { ?x <a> ?y }",
     "positive and fit into 64 bits": "ASK FROM NAMED WINDOW <w> [COUNT ▶9223372036854775808] { ?x <a> ?y }",
     "unexpected 1.5; expected a whole number": "ASK FROM NAMED WINDOW <w> [COUNT ▶1.5] { ?x <a> ?y }",
     "unexpected ]; expected RANGE and a duration": "ASK FROM NAMED WINDOW <w> [▶] { ?x <a> ?y }",
@@ -73,42 +73,42 @@ OTHERS = {
     "there is no window <w>; declare it with FROM NAMED WINDOW": "ASK { WINDOW ▶<w> { ?x <a> ?y } }",
     "unexpected QUERY; expected ISTREAM, DSTREAM or RSTREAM": "REGISTER ▶QUERY <q> AS SELECT ?x { ?x <a> ?y }",
     "unexpected SELECT; expected AS": "REGISTER RSTREAM <out> ▶SELECT ?x { ?x <a> ?y }",
-    "REGISTER stands twice": "REGISTER RSTREAM <o> AS ▶REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }",
+    "REGISTER occurs twice": "REGISTER RSTREAM <o> AS ▶REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }",
     # --- what SPARQL forbids
     "the prefix foaf: is not declared; write PREFIX foaf: <…>": "SELECT ?x { ?x ▶foaf:knows ?y }",
     "the prefix foa: is not declared; did you mean foaf:?": "PREFIX foaf: <http://f/> SELECT ?x { ?x ▶foa:knows ?y }",
-    "?y in SELECT is no key of GROUP BY": "SELECT ?x ▶?y (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x",
-    "?x in SELECT is no key of GROUP BY": "SELECT ▶(?x + 1 AS ?z) (COUNT(*) AS ?n) { ?x <a> ?y }",
-    "?y in HAVING is no key of GROUP BY": "SELECT ?x { ?x <a> ?y } GROUP BY ?x ▶HAVING (?y > 3)",
-    "?n in HAVING is no key of GROUP BY": "SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x ▶HAVING (?n > 3)",
+    "?y in SELECT is not a key of GROUP BY": "SELECT ?x ▶?y (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x",
+    "?x in SELECT is not a key of GROUP BY": "SELECT ▶(?x + 1 AS ?z) (COUNT(*) AS ?n) { ?x <a> ?y }",
+    "?y in HAVING is not a key of GROUP BY": "SELECT ?x { ?x <a> ?y } GROUP BY ?x ▶HAVING (?y > 3)",
+    "?n in HAVING is not a key of GROUP BY": "SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x ▶HAVING (?n > 3)",
     "SELECT * cannot be grouped": "▶SELECT * { ?x <a> ?y } GROUP BY ?x",
-    "an aggregate cannot stand in FILTER": "SELECT ?x { ?x <a> ?y ▶FILTER(COUNT(?y) > 1) }",
-    "an aggregate cannot stand in BIND": "SELECT ?x { ?x <a> ?y ▶BIND(COUNT(?y) AS ?n) }",
-    "an aggregate cannot stand in GROUP BY": "SELECT (1 AS ?one) { ?x <a> ?y } GROUP BY ▶(COUNT(?y) AS ?n)",
-    "an aggregate cannot stand in an aggregate": "SELECT ▶(SUM(COUNT(?y)) AS ?n) { ?x <a> ?y }",
-    "_:b stands in two groups": "SELECT ?x { ?x <a> _:b OPTIONAL { ▶_:b <c> ?x } }",
-    "_:c stands in two groups": "SELECT ?x { _:c <a> ?x { ?x <b> ?y } ?x <a> ▶_:c }",
-    "?y has a value already": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?y) }",
-    "?x has a value already": "SELECT (1 AS ▶?x) { ?x <a> ?y }",
-    "?n has a value already": "SELECT (1 AS ?n) (2 AS ▶?n) { ?x <a> ?y }",
+    "an aggregate is not allowed in FILTER": "SELECT ?x { ?x <a> ?y ▶FILTER(COUNT(?y) > 1) }",
+    "an aggregate is not allowed in BIND": "SELECT ?x { ?x <a> ?y ▶BIND(COUNT(?y) AS ?n) }",
+    "an aggregate is not allowed in GROUP BY": "SELECT (1 AS ?one) { ?x <a> ?y } GROUP BY ▶(COUNT(?y) AS ?n)",
+    "an aggregate is not allowed in an aggregate": "SELECT ▶(SUM(COUNT(?y)) AS ?n) { ?x <a> ?y }",
+    "_:b occurs in two groups": "SELECT ?x { ?x <a> _:b OPTIONAL { ▶_:b <c> ?x } }",
+    "_:c occurs in two groups": "SELECT ?x { _:c <a> ?x { ?x <b> ?y } ?x <a> ▶_:c }",
+    "?y is already bound": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?y) }",
+    "?x is already bound": "SELECT (1 AS ▶?x) { ?x <a> ?y }",
+    "?n is already bound": "SELECT (1 AS ?n) (2 AS ▶?n) { ?x <a> ?y }",
     "SELECT names ?x twice": "SELECT ?x ▶?x { ?x <a> ?y }",
     "VALUES has 2 variables and a row of 1": "SELECT ?x { ▶VALUES (?x ?y) { (1 2) (3) } }",
     "VALUES names a variable twice": "SELECT ?x { ▶VALUES (?x ?x) { (1 2) } }",
     # --- what this language forbids
-    "BIND or AS to ?z, which also stands in an atom": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) ?x <b> ?z }",
-    "BIND or AS to ?n, which also stands in an atom":
+    "BIND or AS to ?z, which also occurs in an atom": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) ?x <b> ?z }",
+    "BIND or AS to ?n, which also occurs in an atom":
         "SELECT ?x { { SELECT ?x (COUNT(*) AS ▶?n) { ?x <a> ?y } GROUP BY ?x } ?x <b> ?n }",
-    "BIND or AS to ?m, which also stands in an atom":
+    "BIND or AS to ?m, which also occurs in an atom":
         "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?m) FILTER(?x > 3 || NOT EXISTS { ?x <b> ?m }) }",
-    "?k, which also stands in an atom":
+    "?k, which also occurs in an atom":
         "SELECT * { { SELECT ?x (COUNT(*) AS ▶?k) { ?x <a> ?y } GROUP BY ?x } { SELECT ?k { ?k <a> ?y } } }",
-    "BIND or AS to ?z, which also stands in VALUES": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) VALUES ?z { 1 2 } }",
-    "BIND or AS to ?z, which also stands in MINUS":
+    "BIND or AS to ?z, which also occurs in VALUES": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) VALUES ?z { 1 2 } }",
+    "BIND or AS to ?z, which also occurs in MINUS":
         "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) MINUS { ?x <b> ?y BIND(2 AS ?z) } }",
-    "the FILTER looks at ?x, which only an outer group binds": "SELECT ?x { ?x <a> ?y { ?y <b> ?z ▶FILTER(?z > ?x) } }",
-    "the FILTER looks at ?w, which only an outer group binds":
+    "the FILTER uses ?x, which only an outer group binds": "SELECT ?x { ?x <a> ?y { ?y <b> ?z ▶FILTER(?z > ?x) } }",
+    "the FILTER uses ?w, which only an outer group binds":
         "SELECT ?x { { { ?y <b> ?z MINUS { ?y <c> ?v ▶FILTER(?v > ?w) } } ?y <d> ?w } ?x <a> ?y }",
-    "the FILTER looks at ?y, which only an outer group binds":
+    "the FILTER uses ?y, which only an outer group binds":
         "SELECT ?x { ?x <a> ?y { SELECT ?x { ?x <b> ?z ▶FILTER(?z > ?y) } } }",
     "there is no function <http://www.w3.org/2001/XMLSchema#int>":
         "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ?x { ?x <a> ?y FILTER(▶xsd:int(?y) > 1) }",
@@ -130,9 +130,9 @@ OTHERS = {
     "unexpected {; expected": "SELECT ?x { ?x <p>▶{2} ?y }",
     "unexpected '; expected": "SELECT ?x { ?x <p> ▶'abc }",
     "unexpected SELECTED: did you mean SELECT?": "▶SELECTED ?x { ?x <p> ?y }",
-    "unexpected <?a&&?b>: it is an IRI as it stands; put a blank behind <": "ASK { FILTER (?x▶<?a&&?b>?y) }",
-    "unexpected <=?a&&?b>: it is an IRI as it stands": "ASK { ?x <a> ?y FILTER(?x▶<=?a&&?b>?y) }",
-    "\\uD800 is no character": "SELECT ?x { ?x <p> '▶\\uD800' }",
+    "unexpected <?a&&?b>, which reads as an IRI; for less-than, put a blank after <": "ASK { FILTER (?x▶<?a&&?b>?y) }",
+    "unexpected <=?a&&?b>, which reads as an IRI": "ASK { ?x <a> ?y FILTER(?x▶<=?a&&?b>?y) }",
+    "\\uD800 is not a character": "SELECT ?x { ?x <p> '▶\\uD800' }",
 }  # fmt: skip
 
 
@@ -233,7 +233,7 @@ UPDATES = [
 @pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize("window", [{}, {"window": rpq.Window(size=10, slide=1)}], ids=["no window", "a window"])
 def test_an_update_is_refused_as_one_with_a_window_or_without(update, window):
-    with pytest.raises(SparqlError, match="is refused: this is a language of queries"):
+    with pytest.raises(SparqlError, match="is refused: this is a query language"):
         rpq.Query(update, **window)
 
 

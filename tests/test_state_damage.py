@@ -141,7 +141,7 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_overwritten(tmp_path: Pa
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     capfd.readouterr()
     assert call(args) == 1
-    message = {"bit": "damaged", "truncated": "truncated", "empty": "no saved state"}[damage]
+    message = {"bit": "damaged", "truncated": "truncated", "empty": "not a saved state"}[damage]
     error = capfd.readouterr().err
     assert message in error and "state" in error and "Traceback" not in error
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
@@ -156,13 +156,16 @@ def test_a_damaged_checkpoint_is_refused_and_nothing_is_overwritten(tmp_path: Pa
     ],
 )
 def test_a_checkpoint_with_a_wrong_position_is_refused(tmp_path: Path, position: dict, message: str) -> None:
-    from rpq.cli.checkpoint import CheckpointError, read_checkpoint
+    from rpq.cli.checkpoint import POSITION
+    from rpq.run.checkpoint import Checkpoint, CheckpointError
 
     whole = {"tuples": 1, "last": None, "output": None, "late_bytes": None, "rejected": 0, "total_seconds": 0.0}
     content = {"version": 1, "identity": {}, "position": {**whole, **position}}
     rpq.Engine().save(tmp_path / "state", extra={"rpq run": json.dumps(content)})
     with pytest.raises(CheckpointError, match="damaged checkpoint: .*") as raised:
-        read_checkpoint(str(tmp_path / "state"), {}, threads=1, memory_limit=None, witness=False)
+        Checkpoint(
+            str(tmp_path / "state"), POSITION, identity={}, differences=lambda old, new: [], restore=rpq.Engine.restore
+        ).read()
     assert message in str(raised.value)
 
 

@@ -141,7 +141,7 @@ def test_a_column_of_streams_is_read(with_streams: Path, tmp_path: Path) -> None
     plain.write_text("u v a 2\n")
     merged = read(with_streams, plain, on_error="skip")
     assert [row["stream"] for row in merged] == ["one", None, None, "two"]
-    with pytest.raises(rpq.InputError, match="has a column 'stream', and all of it is said to be of the stream 's'"):
+    with pytest.raises(rpq.InputError, match="has a column 'stream', but the input is assigned to the stream 's'"):
         read(with_streams, on_error="skip", streams=["s"])
 
 
@@ -149,7 +149,7 @@ def test_a_column_of_streams_may_have_another_name(tmp_path: Path) -> None:
     path = tmp_path / "edges.csv"
     path.write_text("source,target,label,timestamp,stream,feed\nx,y,a,1,one,\nx,y,a,2,,two\n")
     assert [row.get("stream") for row in read(path, columns=ColumnNames.parse("stream=feed"))] == [None, "two"]
-    with pytest.raises(rpq.InputError, match="'strem' is no column of a tuple: .*did you mean 'stream'?"):
+    with pytest.raises(rpq.InputError, match="'strem' is not a column of a tuple: .*did you mean 'stream'?"):
         ColumnNames.parse("strem=feed")
 
 
@@ -160,9 +160,9 @@ def test_without_a_header_there_are_no_streams(tmp_path: Path) -> None:
     with pytest.raises(WhereError, match="unknown column 'stream'"):
         read(path, where=parse_where("stream == 'one'"))
     assert [row.get("stream") for row in read(path, path, streams=["s", None])] == ["s", None]
-    with pytest.raises(rpq.InputError, match="there are 1 inputs and the streams of 2"):
+    with pytest.raises(rpq.InputError, match="there are 1 inputs, but streams for 2"):
         read(path, streams=["s", None])
-    with pytest.raises(rpq.InputError, match="the format yago knows no streams; the names of streams go with edges"):
+    with pytest.raises(rpq.InputError, match="the format yago has no streams; the names of streams can be set for edges"):
         open_reader("yago", [str(path)], streams=["s"])
 
 
@@ -173,7 +173,7 @@ def test_a_stream_that_is_no_text_is_a_bad_line(tmp_path: Path) -> None:
         read(path)
     path = tmp_path / "edges.parquet"
     pa.parquet.write_table(pa.table({**ROWS, "stream": [1, 2, 3]}), path)
-    with pytest.raises(rpq.InputError, match="column 'stream' holds int64; expected text"):
+    with pytest.raises(rpq.InputError, match="column 'stream' has the type int64; expected text"):
         read(path)
 
 

@@ -84,7 +84,7 @@ def test_everything_that_can_happen(data, one, two, tuples, static):
 @examples(60)
 @given(st.sampled_from(KINDS).flatmap(patterns), patterns("count", "two"), long_streams, statics, st.integers(1, 9))
 def test_with_support_lists_that_come_and_go(question, two, tuples, static, size):
-    """What a query costs is measured in periods so short, and judged so, that choices are made all the time."""
+    """The cost of queries is measured in such short periods that choices are made all the time."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(live_patterns, "SHORTEST", 1)
         patched.setattr(live_patterns, "LOOKS_A_CHANGE", -1)

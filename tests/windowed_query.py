@@ -15,12 +15,11 @@ import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
-from rpq.patterns import tables
 from rpq.patterns.joins.plan import Atom, plan_pattern
 from rpq.patterns.meanings import DirectedAtom, direct_atoms
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
-from rpq.patterns.rows.delivered import PartRows, Place
+from rpq.patterns.rows.solutions import Place
 from rpq.queries import kinds
 from rpq.queries.pattern import parse_pattern
 from rpq.queries.protocol import Figures, Resources, RunningQuery
@@ -150,17 +149,17 @@ class RunningWindowed(RunningQuery):
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
-    def delta(self, found: dict[Place, PartRows]) -> Delta:
-        (part,) = found.values()
-        rows = part.values.reshape(part.row_count, len(self.question.columns)).tolist()
+    def delta(self, parts: dict[Place, Delta]) -> Delta:
+        (part,) = parts.values()
+        rows = part.as_lists()
         events: dict[tuple[int, int], Counter[tuple[int, ...]]] = {}
-        for run in part.runs.tolist():
-            order = run[tables.RUN_ORDER]
+        moments = zip(part.orders.tolist(), part.times.tolist(), strict=True)
+        for (order, time), sign, count in zip(moments, part.kinds.tolist(), part.lengths().tolist(), strict=True):
             if order % 2 and self._host.first is not None:
                 order = 2 * int(self._host.first[order // 2]) + 1
-            mine = events.setdefault((order, run[tables.RUN_TIME]), Counter())
-            for _ in range(run[tables.RUN_ROWS]):
-                mine[tuple(rows.pop(0))] += run[tables.RUN_SIGN]
+            mine = events.setdefault((order, time), Counter())
+            for _ in range(count):
+                mine[tuple(rows.pop(0))] += sign
         return self._told(events)
 
     def _told(self, events: dict[tuple[int, int], Counter[tuple[int, ...]]]) -> Delta:
@@ -187,8 +186,7 @@ class RunningWindowed(RunningQuery):
         return IdRows(np.array(rows, np.int32).reshape(-1, columns), tuple(range(columns)))
 
     def _answers(self) -> list[tuple[int, ...]]:
-        found = self._host.rows_of_part(self._part)
-        return list(map(tuple, found.values.reshape(found.row_count, len(self.question.columns)).tolist()))
+        return list(map(tuple, self._host.rows_of_part(self._part, len(self.question.columns)).tolist()))
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         return self._reads.slides(edges)

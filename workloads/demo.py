@@ -1,6 +1,6 @@
-"""`rpq demo`: a small stream, a path and a pattern over it, their results, and what to try next; or all of it on a page.
+"""`rpq demo`: a small stream, a path and a pattern over it, their results, and commands to try next.
 
-With `--page` a server plays the stream back, and a browser shows its page.
+With `--page` a server plays the stream back, and a browser shows the server's page.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ FIRST_NAMES = (
 INITIALS = "ABCDEFGHIJKLMNOPRSTUVWXYZ"
 
 SPEED = 21_600
-"""Seconds of the stream that are played in one: its 120 days take eight minutes, and an answer of 36 hours six seconds."""
+"""Seconds of the stream per second of playback: its 120 days take eight minutes, and a window of 36 hours six seconds."""
 
 RETENTION = "10d"
 """The length of the window of queries that are written on the page."""
@@ -88,20 +88,20 @@ def show_page(stream: pa.Table, *, port: int) -> int:
         click.echo("People of a question-and-answer site answer questions and reply to answers: who is joined by that?")
         if _shows_windows():
             threading.Thread(target=_open_once_it_answers, args=(port,), daemon=True).start()
-        asked = [
+        arguments = [
             "--queries", queries, "--input", tuples, "--playback-speed", str(SPEED), "--time-unit", "s", "--keep", RETENTION,
             "--port", str(port),
         ]  # fmt: skip
         try:
-            serve.main(asked, prog_name="rpq serve", standalone_mode=False)
+            serve.main(arguments, prog_name="rpq serve", standalone_mode=False)
         except SystemExit as ended:
-            # Ctrl-C is how the demo ends.
+            # Ctrl-C is the normal end of the demo.
             return 0 if ended.code == 130 else int(ended.code or 0)
     return 0
 
 
 def with_people(stream: pa.Table) -> pa.Table:
-    """Return the stream with names of people in place of `u0`, `u1`, …, and with verbs as labels."""
+    """Return the stream with names of people instead of `u0`, `u1`, …, and with verbs as labels."""
     import pyarrow as pa
 
     names = {name: person(int(name[1:])) for end in ("source", "target") for name in stream[end].unique().to_pylist()}
@@ -113,15 +113,15 @@ def with_people(stream: pa.Table) -> pa.Table:
 
 
 def person(number: int) -> str:
-    """Return the name of a user: a different one for each number.
+    """Return the name of a user, different for each number.
 
     >>> person(0), person(1), person(60)
     ('Ada A.', 'Aiko B.', 'Ada B.')
     """
-    turn, given = divmod(number, len(FIRST_NAMES))
+    turn, place = divmod(number, len(FIRST_NAMES))
     more, turn = divmod(turn, len(INITIALS))
-    initial = INITIALS[(turn + given) % len(INITIALS)]
-    return f"{FIRST_NAMES[given]} {initial}." if more == 0 else f"{FIRST_NAMES[given]} {initial}. {more + 1}"
+    initial = INITIALS[(turn + place) % len(INITIALS)]
+    return f"{FIRST_NAMES[place]} {initial}." if more == 0 else f"{FIRST_NAMES[place]} {initial}. {more + 1}"
 
 
 def _free_port() -> int:
@@ -140,7 +140,7 @@ def _shows_windows() -> bool:
 
 
 def _open_once_it_answers(port: int) -> None:
-    """Let the browser of the system show the page as soon as the server answers."""
+    """Open the page in the browser of the system as soon as the server answers."""
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         try:
@@ -148,7 +148,7 @@ def _open_once_it_answers(port: int) -> None:
         except OSError:
             time.sleep(0.2)
         else:
-            # A socket that listens is there before the engine is ready, and keeps the browser waiting until it is.
+            # The socket listens before the engine is ready; the browser waits until the engine answers.
             webbrowser.open(f"http://127.0.0.1:{port}/")
             return
 
@@ -162,24 +162,24 @@ LATEST_EDGES = 200
 """The number of edges at the end of the stream whose rows are candidates to be shown."""
 
 
-@click.command("demo", short_help="Run a path and a pattern over a small stream made up for it.")
-@click.option("--edges", type=click.IntRange(min=100), default=20_000, show_default=True, help="Length of the stream.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
-@click.option("--page", is_flag=True, help="Play the stream back on the page of a server, in place of showing rows.")
+@click.command("demo", short_help="Run a path and a pattern over a small generated stream.")
+@click.option("--edges", type=click.IntRange(min=100), default=20_000, show_default=True, help="Number of edges.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
+@click.option("--page", is_flag=True, help="Play the stream back on the page of a server, instead of showing rows.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, show_default="any", help="Of --page: the port to serve at."
+    "--port", type=click.IntRange(0, 65535), default=0, show_default="any", help="With --page: the port of the server."
 )
 @click.option(
     "--output",
     type=WrittenFile(),
     metavar="FILE",
-    help="Keep the stream: .tsv, .csv or .parquet, in the format edges; "
-    "- writes it to standard output, and does nothing else.",
+    help="Write the stream as .tsv, .csv or .parquet, in the format edges; "
+    "- writes the stream to standard output, and does nothing else.",
 )
 def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> None:
-    """Make a small stream like Stack Overflow's, run a path and a pattern over it, and show answers of both.
+    """Generate a small stream like Stack Overflow's, run a path and a pattern over it, and show answers of both.
 
-    With --page a server plays the stream back, and a browser shows the answers as they come and go (needs the extra serve).
+    With --page a server plays the stream back, and a browser shows answers as they begin and end (needs the extra serve).
     """
     from rich.console import Console
 
@@ -208,24 +208,24 @@ def demo(edges: int, seed: int, page: bool, port: int, output: str | None) -> No
     figures, of_path, of_pattern = (engine.statistics(name) for name in (None, query.name, pattern.name))
     console.print(
         f"\nThe stream: {edges:,} edges between users of a question-and-answer site, 120 days, seed {seed}.\n"
-        "  a2q  from who answered to who had asked\n"
-        "  c2a  from who commented to who had answered\n"
-        "  c2q  from who commented to who had asked\n"
+        "  a2q  from the author of an answer to the author of the question\n"
+        "  c2a  from the author of a comment to the author of the answer\n"
+        "  c2q  from the author of a comment to the author of the question\n"
         f"A path:     [bold]{EXPRESSION}[/bold] over the last {WINDOW_DAYS} days, moving by {SLIDE_DAYS}: x answered a "
         "question of someone\n  who commented on an answer of someone who commented on … an answer of y.\n"
     )
     console.print(_table(_latest(query, stream)))
     console.print(
-        f"\n{of_path.rows_added:,} rows: so often a pair became an answer.  {of_path.answers_live:,} pairs are answers now, "
-        f"with {of_path.edges_live:,} edges in the window.\n\n"
-        f"A pattern:  [bold]{PATTERN}[/bold]\n  over the same days, in the same engine: two people answered one who asks, "
-        "and the one comments on an answer of the other.\n"
+        f"\n{of_path.rows_added:,} rows, one whenever a pair became an answer.  {of_path.answers_live:,} pairs are answers "
+        f"now, with {of_path.edges_live:,} edges in the window.\n\n"
+        f"A pattern:  [bold]{PATTERN}[/bold]\n  over the same days, in the same engine: two people answered the same asker, "
+        "and one of them comments on an answer of the other.\n"
     )
     if of_pattern.rows_added:
         console.print(_table_of_pattern(changes.to_arrow(pattern.name)))
     console.print(
-        f"\n{of_pattern.rows_added:,} rows: so often three people stood like this.  {of_pattern.answers_live:,} such threes "
-        "are answers now.\n"
+        f"\n{of_pattern.rows_added:,} rows, one whenever three people became an answer.  {of_pattern.answers_live:,} are "
+        "answers now.\n"
         f"{figures.engine_seconds:.2f} s in the engine for both: "
         f"{edges / max(figures.engine_seconds, 1e-9):,.0f} edges a second.\n"
     )
@@ -249,7 +249,7 @@ def _latest(query: rpq.Query, stream: pa.Table) -> list[tuple[dict[str, Any], li
 
 
 def _table(rows: list[tuple[dict[str, Any], list[str]]]) -> Any:
-    """Rows as `rpq run --witness` writes them, with the path drawn."""
+    """Return a table of the rows of `rpq run --witness`, with paths as arrows."""
     from datetime import UTC, datetime
 
     from rich.table import Table
@@ -283,23 +283,23 @@ def _table_of_pattern(rows: pa.Table) -> Any:
 
 
 def _next_steps(output: str | None, edges: int, seed: int) -> str:
-    """Return commands to paste, each of which works by itself in any folder where its names mean the same as here."""
+    """Return commands to paste; each works independently of the others, in any folder where the file name is the same."""
     rpq = command_name()
     stream = f"--edges {edges} --seed {seed}"
     options = f"--time-unit s --window {WINDOW_DAYS}d --slide {SLIDE_DAYS}d"
     before, file = (f"{rpq} demo {stream} --output - | ", "-") if output is None else ("", shlex.quote(_as_value(output)))
     run = f"  {before}{rpq} run '%s' --input {file} {options} --output %s"
-    keep = ["", "This stream as a file:", f"  {rpq} demo {stream} --output demo.tsv"] if output is None else []
+    keep = ["", "Write this stream to a file:", f"  {rpq} demo {stream} --output demo.tsv"] if output is None else []
     return "\n".join(
         [
-            "Try next.  This query over this stream, all rows with a path each to a file:",
+            "Try next.  Write all rows of this query, each with a path, to a file:",
             run % (EXPRESSION, "rows.csv --witness"),
             "",
-            "Another query, the first rows on the terminal:",
+            "Show the first rows of another query:",
             run % ("(a2q|c2q)/^c2a", "- | head"),
             *keep,
             "",
-            "The automaton behind the query, and all options:",
+            "Show the automaton of the query, and all options:",
             f"  {rpq} explain '{EXPRESSION}'",
             f"  {rpq} run --help",
         ]
@@ -307,12 +307,12 @@ def _next_steps(output: str | None, edges: int, seed: int) -> str:
 
 
 def _as_value(path: str) -> str:
-    """Return a path in a form that is not taken for an option."""
+    """Return a path in a form that cannot be parsed as an option."""
     return os.path.join(os.curdir, path) if path.startswith("-") else path
 
 
 def command_name() -> str:
-    """Return the command to show in a shell: `rpq` if it is on the PATH, else the path of the running program."""
+    """Return the command to show in a shell: `rpq` if it is on the PATH, otherwise the path of the running program."""
     called = sys.argv[0]
     if os.path.normpath(called).endswith(os.path.join("rpq", "cli", "__main__.py")):
         return f"{shlex.quote(sys.executable)} -m rpq.cli"
@@ -325,7 +325,7 @@ def command_name() -> str:
 
 
 def write_edges(stream: pa.Table, path: str) -> None:
-    """Write a stream in the format `edges`, as the ending of the name says; `click.UsageError` for another."""
+    """Write a stream in the format `edges`, by the ending of the name.  Raises `click.UsageError` for another ending."""
     from rpq.files.destinations import WriteError
     from rpq.workloads.generate.writing import OutputError, write_stream
 
@@ -334,7 +334,7 @@ def write_edges(stream: pa.Table, path: str) -> None:
     except OutputError as error:
         raise click.UsageError(f"--output {error}") from error
     except WriteError as error:
-        if error.errno == errno.EPIPE:  # who reads has enough
+        if error.errno == errno.EPIPE:  # the reader has closed the pipe
             return
         raise click.ClickException(str(error)) from error
     if path != STANDARD_OUTPUT:

@@ -1,8 +1,8 @@
 """The paper's queries Q1 to Q11 and their bindings for each data set, and Wikidata's path shapes, by name.
 
-Templates are those of Pacaci et al. (2020, table 2) with k = 3; bindings are those of its table 3 where the data set has
-the labels. Where it lacks them, a binding of the same shape over existing labels replaces it, and its note says so.
-`named_query(name, dataset)` is the entry point.
+Templates are those of Pacaci et al. (2020, table 2) with k = 3; bindings are those of its table 3 if the data set has the
+labels. Otherwise a binding of the same shape over existing labels replaces them, with a note. The entry point is
+`named_query(name, dataset)`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ WIKIDATA_SHAPES: Mapping[str, str] = {
     "W14": "P31/P279?/P279?/P279?/P279?",
     "W15": "(P31/P279)*",
 }
-"""Shapes of property paths in the Wikidata query logs (Bonifati, Martens, Timm 2019), the commonest first: 240, 181, 47,
-28, 22 and 13 of 660 recorded paths have the first six. The properties are the commonest there: P31 instance of, P279
-subclass of, P131 located in."""
+"""Shapes of property paths in the Wikidata query logs (Bonifati, Martens, Timm 2019), the most frequent first: of 660
+recorded paths, 240, 181, 47, 28, 22 and 13 have the first six shapes. The properties are the most frequent in these logs:
+P31 instance of, P279 subclass of, P131 located in."""
 
 
 T = TypeVar("T")
@@ -58,14 +58,14 @@ class UnknownQueryError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """The labels a, b and c in a data set: one binding for all queries, others for single ones; () excludes a query."""
+    """The labels a, b and c in a data set: one binding for all queries, `others` for single queries; () excludes a query."""
 
     labels: tuple[str, ...]
     others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
 
     def labels_of(self, name: str) -> tuple[str, ...]:
-        """Return the labels of one query, () if it cannot be asked of this data set."""
+        """Return the labels of one query, or () if it cannot run over this data set."""
         return self.others.get(name, self.labels)
 
 
@@ -83,13 +83,13 @@ BINDINGS: Mapping[str, Binding] = {
             "Q10": ("likes", "knows", "replyOf"),
         },
         note="Q4 and Q9 repeat an alternation of three relations, of which only knows and replyOf can be repeated here. "
-        "The bindings of Q8 and Q10 are ours.",
+        "The bindings of Q8 and Q10 are not from the paper.",
     ),
     "yago": Binding(labels=("happenedIn", "hasCapital", "participatedIn")),
     "yago-facts": Binding(
         labels=("isMarriedTo", "owns", "isAffiliatedTo"),
         note="The paper's labels happenedIn, hasCapital and participatedIn are not among the ten of these facts. "
-        "These stand in: isMarriedTo and owns are the relations of the set that can be repeated.",
+        "They are replaced: isMarriedTo and owns are the relations of the set that can be repeated.",
     ),
     "gmark": Binding(
         labels=("8", "14", "9"),
@@ -100,7 +100,7 @@ BINDINGS: Mapping[str, Binding] = {
 
 
 def names(dataset: str) -> list[str]:
-    """Return the names of the queries that can be asked of a data set.
+    """Return the names of the queries that can run over a data set.
 
     >>> names("ldbc")
     ['Q1', 'Q2', 'Q3', 'Q5', 'Q6', 'Q7', 'Q8', 'Q10', 'Q11']
@@ -123,7 +123,7 @@ def named_query(name: str, dataset: str) -> str:
     template = _lookup(name.upper(), TEMPLATES, "query")
     labels = binding.labels_of(name.upper())
     if not labels:
-        raise UnknownQueryError(f"{name} cannot be asked of {dataset}: {binding.note}")
+        raise UnknownQueryError(f"{name} cannot run over {dataset}: {binding.note}")
     return bind(template, labels)
 
 

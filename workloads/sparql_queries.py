@@ -1,8 +1,8 @@
-"""SPARQL queries from the papers of the field, by name: texts in `queries/`, each with what it runs over.
+"""SPARQL queries from publications, by name, with the streams and windows over which they run; the texts are in `queries/`.
 
-A file begins with comments: what the query asks, where it comes from, the stream that `rpq generate rdf --kind` makes for
-it, the default window that it is asked under (two durations, `unbounded`, or `none` where its text declares all windows),
-and what was changed of the text that was printed. `named_sparql(name)` is the way in.
+A file begins with comments: the question of the query, its source, the stream of `rpq generate rdf --kind` for the query,
+its default window (two durations, `unbounded`, or `none` if its text declares all windows), and the differences from the
+published text. `named_sparql(name)` is the entry point.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _FIELDS = ("From", "Stream", "Window", "Changed")
 class NamedSparql:
     """A query and the fields of its file.
 
-    `stream` is a kind of `rpq generate rdf`; `window` the size and the slide of the default window as the command line takes
-    them, ("unbounded",), or () where none is needed. `changed` says how `text` differs from the publication.
+    `stream` is a kind of `rpq generate rdf`. `window` is the size and the slide of the default window as on the command
+    line, ("unbounded",), or () if the query needs none. `changed` lists the differences between `text` and the publication.
     """
 
     name: str
@@ -36,7 +36,7 @@ class NamedSparql:
 
 
 def sparql_names(stream: str | None = None) -> list[str]:
-    """Return the names of all queries, or of those over one kind of stream.
+    """Return the names of all queries, or of the queries over one kind of stream.
 
     >>> sparql_names("taxi")
     ['NY-Q1', 'NY-Q2', 'NY-Q3']
@@ -66,7 +66,7 @@ def named_text(name: str, stream: str) -> str:
     """
     query = named_sparql(name)
     if query.stream != stream:
-        raise UnknownQueryError(f"{name} cannot be asked of {stream}: it is about {query.stream}")
+        raise UnknownQueryError(f"{name} cannot run over {stream}: it is a query over {query.stream}")
     return query.text
 
 
@@ -80,25 +80,25 @@ def _queries() -> Mapping[str, NamedSparql]:
 
 def _read(text: str) -> NamedSparql:
     """Read a query file: its text, and the fields of its first comments."""
-    said: dict[str, list[str]] = {field: [] for field in _FIELDS}
+    header: dict[str, list[str]] = {field: [] for field in _FIELDS}
     first, *others = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
     name, about = first.split(": ", 1)
     for line in others:
         field, value = line.split(": ", 1)
-        said[field].append(value)
-    (source,), (stream,), (window,) = said["From"], said["Stream"], said["Window"]
+        header[field].append(value)
+    (source,), (stream,), (window,) = header["From"], header["Stream"], header["Window"]
     return NamedSparql(
         name=name,
         about=about,
         source=source,
         stream=stream,
         window=() if window == "none" else tuple(window.split()),
-        changed=tuple(said["Changed"]),
+        changed=tuple(header["Changed"]),
         text=text,
     )
 
 
 def _place(name: str) -> tuple[str, int, str]:
-    """So that Q10 comes after Q9."""
+    """Return a sort key that places Q10 after Q9."""
     letters = name.rstrip("0123456789")
     return letters, int(name[len(letters) :] or 0), name

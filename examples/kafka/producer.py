@@ -1,6 +1,6 @@
-"""Makes two topics and fills the first with edges of a stream that is made up: BROKER TOPIC TOPIC [EDGES].
+"""Create two topics and fill the first with edges of a generated stream: BROKER TOPIC TOPIC [EDGES].
 
-Needs the extra `kafka`.  The second topic is compacted: with `--upsert` it holds the current answer.
+Needs the extra `kafka`.  The second topic is compacted: with `--upsert` it contains the current answer.
 """
 
 import json
@@ -16,14 +16,14 @@ broker, edges, answers = sys.argv[1:4]
 count = int(sys.argv[4]) if len(sys.argv) > 4 else 20_000
 
 admin = AdminClient({"bootstrap.servers": broker})
-wanted = [NewTopic(edges, 1, 1), NewTopic(answers, 4, 1, config={"cleanup.policy": "compact"})]
-for name, made in admin.create_topics(wanted).items():
+topics = [NewTopic(edges, 1, 1), NewTopic(answers, 4, 1, config={"cleanup.policy": "compact"})]
+for name, creation in admin.create_topics(topics).items():
     try:
-        made.result()
+        creation.result()
     except KafkaException as error:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
             raise
-        print(f"{name} is there already")
+        print(f"{name} exists already")
 
 producer = Producer({"bootstrap.servers": broker, "linger.ms": 20, "enable.idempotence": True})
 for edge in generate_interactions(Interactions(edges=count, seed=1)).to_pylist():

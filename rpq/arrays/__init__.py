@@ -1,1 +1,1 @@
-"""Data structures in flat arrays, and the kernels over them. The package imports `compiled` only."""
+"""Data structures in flat arrays, and their kernels. The package imports only `compiled`."""

@@ -1,13 +1,13 @@
-"""Columns of plain objects of JSON, one a line, in a few nanoseconds a value.
+"""Columns of plain JSON objects, one per line, in a few nanoseconds per value.
 
-Plain is a line that is an object from its first byte to its last, whose values are text, numbers, true, false or null, and
-in which nothing is escaped.  Of such objects there can be no two opinions; of all others somebody else must have one:
-where a block holds a single line that is not plain, it is not read at all.
+A line is plain if it is an object from its first byte to its last, whose values are text, numbers, true, false or null,
+without escapes.  Plain objects have only one interpretation.  If any line of a block is not plain, the whole block is
+refused, and the caller must read it in another way.
 
     {"source": "a", "more": null, "timestamp": 3}
 
-The keys that are asked for are looked for in the order in which the line before had them.  Texts are found first, and
-copied side by side when it is known how long they are.
+Requested keys are expected in the order of the previous line.  The kernel first locates the texts, and copies them once
+their lengths are known.
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ from rpq.compiled.vector_copy import VECTOR, copy_vector
 _MOST_BYTES = np.iinfo(np.int32).max - VECTOR
 _FEWEST_BYTES = len(b'{"":1}\n')
 _MOST_DIGITS = 18
-"""The number of digits with which every integer fits 64 bits."""
+"""The number of digits up to which every integer fits 64 bits."""
 _MOST_KEYS = 32
 _KINDS = {"text": 0, "integer": 1, "boolean": 2}
 _TEXT, _INTEGER, _BOOLEAN = _KINDS.values()
-_ABSENT = -1  # in place of the length of a text
+_ABSENT = -1  # in place of the length of a missing text
 _UNREAD = -1
 
 _BLANK, _TAB, _LINE_END, _QUOTE, _COMMA, _COLON = (np.uint8(ord(one)) for one in ' \t\n",:')
 _BEGIN, _END, _ESCAPE, _MINUS, _PLUS, _POINT, _ZERO, _ONE, _NINE, _EXPONENT = (
     np.uint8(ord(one)) for one in "{}\\-+.019e"
 )
-_LOWER = np.uint8(ord("a") - ord("A"))  # the bit that makes a letter small
-_CONTROL = np.uint8(0x20)  # what is below must be escaped
+_LOWER = np.uint8(ord("a") - ord("A"))  # the bit that distinguishes lowercase from uppercase letters
+_CONTROL = np.uint8(0x20)  # smaller bytes must be escaped
 _TRUE, _FALSE, _NULL = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
 _WORD = 8
 _ONES, _HIGHEST, _QUOTES, _ESCAPES, _CONTROLS = (
     np.uint64(int.from_bytes(bytes([byte] * _WORD))) for byte in (1, 0x80, _QUOTE, _ESCAPE, _CONTROL)
 )
-"""A byte in all places of a word."""
+"""One byte repeated in a whole word."""
 
 
 class Key(NamedTuple):
-    """A key whose values are wanted: texts, integers, or booleans (true, false, or text that says so: "true", "false", "1",
-    "0"). Of those that are not `required` some may be missing, or null.
+    """A requested key, whose values are texts, integers, or booleans.
+
+    Booleans are true, false, or one of the texts "true", "false", "1", "0". Unless `required`, values may be missing or
+    null.
     """
 
     name: str
@@ -57,9 +59,9 @@ class Key(NamedTuple):
 
 
 def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None:
-    """Return the values of each key, as string, int64 or bool arrays with an entry a line; None where anything is not plain.
+    """Return the values of each key, as string, int64 or bool arrays with one entry per line; None if a line is not plain.
 
-    Whether texts are UTF-8 is not looked at.  O(bytes).
+    Does not check whether texts are UTF-8.  O(bytes).
 
     >>> found = read_flat_objects(b'{"x": "a", "y": 1}\\n{"y": -2, "x": "b"}\\n', [Key("x", "text"), Key("y", "integer")])
     >>> [column.to_pylist() for column in found]
@@ -70,7 +72,7 @@ def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None
     if not data or len(data) > _MOST_BYTES or len(keys) > _MOST_KEYS or len({key.name for key in keys}) < len(keys):
         return None
     names = [key.name.encode("utf-8", "surrogatepass") for key in keys]
-    if any(byte < _CONTROL or byte in b'"\\' for name in names for byte in name):  # it stands nowhere unescaped
+    if any(byte < _CONTROL or byte in b'"\\' for name in names for byte in name):  # such a key always contains an escape
         return None
     text = _readable(data)
     count = int(np.count_nonzero(text == _LINE_END)) + (not data.endswith(b"\n"))
@@ -79,8 +81,8 @@ def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None
     ends = np.cumsum([0, *map(len, names)])
     kinds = np.array([_KINDS[key.kind] for key in keys])
     required = np.array([key.required for key in keys], np.uint8)
-    values = np.empty((len(keys), count), np.int64)  # an integer, 0 or 1, or where a text begins
-    lengths = np.full((len(keys), count), _ABSENT, np.int32)  # of a text; 0 of any other value
+    values = np.empty((len(keys), count), np.int64)  # an integer, 0 or 1, or the start of a text
+    lengths = np.full((len(keys), count), _ABSENT, np.int32)  # the length of a text; 0 for any other value
     if not _read(text, len(data), _readable(b"".join(names) or b" "), ends, kinds, required, values, lengths):
         return None
     found = []
@@ -94,19 +96,19 @@ def read_flat_objects(data: bytes, keys: Sequence[Key]) -> list[pa.Array] | None
 
 
 def _readable(data: bytes) -> np.ndarray:
-    """Return bytes as a kernel takes them, read-only."""
+    """Return bytes as a read-only array for a kernel."""
     array: np.ndarray = np.frombuffer(data, np.uint8)
     return array
 
 
 def _booleans(data: np.ndarray, values: np.ndarray, lengths: np.ndarray) -> pa.Array:
-    """Return values of 0 and 1 as an array; nulls where their length says so."""
+    """Return values of 0 and 1 as a bool array; negative lengths mark nulls."""
     is_absent = lengths < 0
     return pa.nulls(len(values), pa.bool_()) if is_absent.all() else pa.array(values == 1, mask=is_absent)
 
 
 def _texts(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> pa.Array:
-    """Return texts that lie somewhere in data, as an array; nulls where their length says so."""
+    """Return texts at the given places of `data` as an array; negative lengths mark nulls."""
     is_there = lengths >= 0
     absent = len(lengths) - int(np.count_nonzero(is_there))
     if absent == len(lengths):
@@ -145,10 +147,10 @@ def _after_blanks(data, place, end):
 @wraps_around
 @njit(cache=True, nogil=True)
 def _text_end(data, place, end):
-    """Return where the text that begins at a place ends: at its quotation mark; -1 if it is not plain."""
+    """Return the place of the quotation mark that ends the text at `place`; -1 if the text is not plain."""
     while place + _WORD <= end:
         word = word_at(data, place)
-        # The highest bit of each byte that is one of these; a borrow may set more of them, but only above the first.
+        # The highest bit of each byte that matches; a borrow may set more bits, but only above the first match.
         mark = word ^ _QUOTES
         escape = word ^ _ESCAPES
         found = ((mark - _ONES) & ~mark) | ((escape - _ONES) & ~escape) | ((word - _CONTROLS) & ~word)
@@ -169,7 +171,7 @@ def _text_end(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _are_equal(data, place, other, length, end):
-    """Return whether so many bytes from two places on are the same; said only where there is room for whole words."""
+    """Return whether two ranges of bytes are equal; False if there is no room for whole words."""
     if place + length + _WORD > end:
         return False
     while length >= _WORD:
@@ -183,7 +185,7 @@ def _are_equal(data, place, other, length, end):
 
 @njit(cache=True, nogil=True)
 def _integer(data, place, end):
-    """Return the integer at a place, and where it ends: -1 if there is none, or one that may not fit 64 bits."""
+    """Return the integer at a place and the place after it: -1 if there is none, or it may not fit 64 bits."""
     is_negative = place < end and data[place] == _MINUS
     if is_negative:
         place += 1
@@ -201,7 +203,7 @@ def _integer(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _digits_end(data, place, end):
-    """Return where the digits at a place end: -1 if there are none."""
+    """Return the place after the digits at `place`; -1 if there are none."""
     first = place
     while place < end and _ZERO <= data[place] <= _NINE:
         place += 1
@@ -210,7 +212,7 @@ def _digits_end(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _number_end(data, place, end):
-    """Return where the number at a place ends: -1 if there is none, or a long one."""
+    """Return the place after the number at `place`; -1 if there is none, or a long one."""
     place = _integer(data, place, end)[1]
     if 0 <= place < end and data[place] == _POINT:
         place = _digits_end(data, place + 1, end)
@@ -234,7 +236,7 @@ def _is_word(data, place, end, word):
 
 @njit(cache=True, nogil=True)
 def _boolean(data, place, end):
-    """Return the 0 or 1 at a place, which is a word, or a text that says one, and where it ends: -1 if there is none."""
+    """Return the boolean at a place, a word or a text, as 0 or 1, and the place after it: -1 if there is none."""
     is_text = data[place] == _QUOTE
     if is_text:
         place += 1
@@ -254,7 +256,7 @@ def _boolean(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _unread_end(data, place, end):
-    """Return where a value ends that is not wanted: -1 if it is not plain."""
+    """Return the place after a value that was not requested; -1 if the value is not plain."""
     if place >= end:
         return np.int64(-1)
     if data[place] == _QUOTE:
@@ -269,7 +271,7 @@ def _unread_end(data, place, end):
 
 @njit(cache=True, nogil=True)
 def _is_key(data, start, end, names, ends, key):
-    """Return whether a key begins at a place, up to its quotation mark."""
+    """Return whether the text at `start` is a key, up to its quotation mark."""
     first, length = ends[key], ends[key + 1] - ends[key]
     if start + length >= end or data[start + length] != _QUOTE:
         return False
@@ -281,7 +283,7 @@ def _is_key(data, start, end, names, ends, key):
 
 @njit(cache=True, nogil=True)
 def _key(data, start, end, names, ends, expected):
-    """Return the number of the key that begins at a place, and where it ends: -1 if it is not plain."""
+    """Return the number of the key at `start`, and the place where it ends: -1 if it is not plain."""
     if expected != _UNREAD and _is_key(data, start, end, names, ends, expected):
         return expected, start + ends[expected + 1] - ends[expected]
     for key in range(len(ends) - 1):
@@ -292,7 +294,7 @@ def _key(data, start, end, names, ends, expected):
 
 @njit(cache=True, nogil=True)
 def _to_value(data, place, end, names, ends, expected):
-    """Go from before a key to its value; return the number of the key, -1 if it is not plain, and the place."""
+    """Advance from before a key to its value; return the number of the key (-1 if not requested), and the place."""
     place = _after_blanks(data, place, end)
     if place >= end or data[place] != _QUOTE:
         return np.int64(_UNREAD), np.int64(-1)
@@ -313,7 +315,7 @@ def _read(data, end, names, ends, kinds, required, values, lengths):
     needed = np.uint64(0)
     for key in range(keys):
         needed |= np.uint64(required[key]) << np.uint64(key)
-    # What stood between two values of a line before, with a key in it that is asked for: mostly it does so again.
+    # The bytes before each requested value in the previous line, including its key, which usually occur again.
     order = np.full(_MOST_KEYS, np.int64(_UNREAD))
     starts = np.zeros(_MOST_KEYS, np.int64)
     sizes = np.zeros(_MOST_KEYS, np.int64)
@@ -322,7 +324,7 @@ def _read(data, end, names, ends, kinds, required, values, lengths):
         if place >= end or data[place] != _BEGIN:
             return False
         number = 0
-        seen = np.uint64(0)
+        present = np.uint64(0)
         while True:
             is_known = number < _MOST_KEYS and sizes[number] > 0
             if is_known and _are_equal(data, place, starts[number], sizes[number], end):
@@ -341,9 +343,9 @@ def _read(data, end, names, ends, kinds, required, values, lengths):
             if key == _UNREAD:
                 place = _unread_end(data, place, end)
             else:
-                if seen & (np.uint64(1) << np.uint64(key)):  # it stands there twice
+                if present & (np.uint64(1) << np.uint64(key)):  # a duplicate key
                     return False
-                seen |= np.uint64(1) << np.uint64(key)
+                present |= np.uint64(1) << np.uint64(key)
                 if kinds[key] == _INTEGER:
                     values[key, row], place = _integer(data, place, end)
                     lengths[key, row] = 0
@@ -367,7 +369,7 @@ def _read(data, end, names, ends, kinds, required, values, lengths):
                     break
             if place >= end or data[place] != _COMMA:
                 return False
-        if seen & needed != needed:
+        if present & needed != needed:
             return False
         place += 1
         if place < end:

@@ -1,16 +1,16 @@
-"""The one hash table: from a hash to the id of something whose key the caller keeps.
+"""A hash table from hashes to ids, whose keys the caller stores.
 
-Open addressing over a power of two of int32 entries, at least twice as many as there are ids: `id + 1`, or 0 where an
-entry is empty. The table knows no keys. The caller walks over the *candidates*, the ids that the search for a hash comes
-by, and compares its own key with theirs:
+Open addressing over a power of two of int32 entries, at least twice as many as there are ids: `id + 1`, or 0 for an
+empty entry. The table does not store keys. The caller iterates over the *candidates*, the ids on the probe sequence of a
+hash, and compares its own key with their keys:
 
     place = first_candidate(table, entries, h)
     while place >= 0 and key[id_at(table, place)] != wanted:
         place = next_candidate(table, entries, place)
 
-ends at the id, or (`place < 0`) where it belongs: `put(table, place, id)`. Nothing is taken out one by one: who forgets
-keys builds the table anew with `clear` and `put_new`, or lets a key that is gone equal no other. What was tried is in
-`TUNING.md`.
+ends at the id, or (`place < 0`) at the entry for a new id: `put(table, place, id)`. Single ids cannot be removed: to forget
+keys, rebuild the table with `clear` and `put_new`, or ensure that no key equals a forgotten one. `TUNING.md` lists the
+alternatives that were measured.
 """
 
 import numpy as np
@@ -23,12 +23,12 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def new_table(ids: int) -> np.ndarray:
-    """Return an empty table for so many ids."""
+    """Return an empty table for `ids` ids."""
     return np.zeros(table_size(ids), np.int32)
 
 
 def table_size(ids: int) -> int:
-    """Return how many entries a table has for so many ids."""
+    """Return the number of entries of a table for `ids` ids."""
     return 1 << max(4, (2 * ids - 1).bit_length())
 
 
@@ -50,39 +50,39 @@ def mixed(h):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def home_of(entries, h):
-    """Return the place at which the search for a hash begins."""
+    """Return the first place on the probe sequence of a hash."""
     return np.int64(h & np.uint64(entries - 1))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def id_at(table, place):
-    """Return the id of an entry; -1 of an empty one."""
+    """Return the id of an entry, or -1 for an empty entry."""
     return np.int64(table[place]) - 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def first_candidate(table, entries, h):
-    """Return the first place whose id may have the key of a hash (uint64); -1 - the place for it, if there is none."""
+    """Return the first place whose id may have the key of a hash (uint64), or -1 - p if p is the free place for it."""
     place = home_of(entries, h)
     return place if table[place] != 0 else -1 - place
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def next_candidate(table, entries, place):
-    """Return the next place after one whose id has another key; as `first_candidate`."""
+    """Return the next place after a candidate with another key, in the encoding of `first_candidate`."""
     place = (place + 1) & (entries - 1)
     return place if table[place] != 0 else -1 - place
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def put(table, place, number):
-    """Enter an id at the negative place that the search for its hash ended with."""
+    """Insert an id at the negative place that the search for its hash returned."""
     table[-1 - place] = number + 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def put_new(table, entries, h, number):
-    """Enter an id whose key is not in the table."""
+    """Insert an id whose key is not in the table."""
     place = first_candidate(table, entries, h)
     while place >= 0:
         place = next_candidate(table, entries, place)
@@ -91,6 +91,6 @@ def put_new(table, entries, h, number):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def clear(table, entries):
-    """Take all ids out."""
+    """Remove all ids."""
     for place in range(entries):
         table[place] = 0

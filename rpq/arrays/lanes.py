@@ -1,15 +1,15 @@
-"""Operations on a block of 64 cells, one root a cell, as single vector instructions.
+"""Operations on a block of 64 cells, one root per cell, as single vector instructions.
 
-A block is 64 neighbouring entries of a flat array of cells (`values`, any integer type), named by its
-number: block `p` is `values[64 * p : 64 * p + 64]`. A cell holds the expiry slide up to which a root
-reaches a product node, relative to a moving base; a cell at or below `now` is dead, which is the same as
-absent. Beside it `hops` (uint8, the same shape) holds the hop count that makes supports well founded.
+A block is 64 neighbouring entries of a flat array of cells (`values`, any integer type), identified by its
+number: block `p` is `values[64 * p : 64 * p + 64]`. A cell contains the expiry slide up to which a root
+reaches a product node, relative to a moving base; a cell at or below `now` is dead, which is equivalent to
+absent. The array `hops` (uint8, the same shape) contains the hop counts that make supports well founded.
 
-numba vectorises loops over 64 bytes only when they happen to be written in the right way, and cannot turn
-a comparison of 64 lanes into a 64-bit mask at all. So the operations are written as vector IR in
-`@intrinsic`s: LLVM lowers a `<64 x i8>` to one register where there is AVX-512 and to a few elsewhere, and
-every result is a mask with one bit a lane. They take pointers, which is what arrays are in a view
-(`views.py`). Each has a twin in plain Python for `NUMBA_DISABLE_JIT=1`.
+numba vectorises loops over 64 bytes only if they are written in a suitable form, and cannot convert a comparison
+of 64 lanes to a 64-bit mask at all. The operations are therefore written as vector IR in `@intrinsic`s: LLVM lowers
+a `<64 x i8>` to one register with AVX-512 and to several elsewhere, and every result is a mask with one bit per
+lane. They take pointers, the form of arrays in a view (`views.py`). Each has a plain Python version for
+`NUMBA_DISABLE_JIT=1`.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 LANES = 64
 SATURATED = 255
-"""The hop count that no longer counts: it supports nothing."""
+"""The hop count at which counting stops; a cell with this count supports nothing."""
 
 _I8 = ir.IntType(8)
 _I64 = ir.IntType(64)
@@ -28,7 +28,7 @@ _MASK = ir.VectorType(ir.IntType(1), LANES)
 
 
 def _splat(builder, scalar, lanes):
-    """Return a vector all of whose lanes are `scalar`."""
+    """Return a vector with `scalar` in all lanes."""
     vector_type = ir.VectorType(scalar.type, lanes)
     one = builder.insert_element(ir.Constant(vector_type, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
@@ -36,7 +36,7 @@ def _splat(builder, scalar, lanes):
 
 
 class _Cells:
-    """A pointer argument of an intrinsic, read and written a block at a time."""
+    """A pointer argument of an intrinsic, loaded and stored in blocks."""
 
     def __init__(self, context, builder, pointer_type, array):
         self.builder = builder
@@ -59,7 +59,7 @@ class _Cells:
         self.builder.store(vector, self.pointer(block)).align = self.bytes
 
     def splat(self, scalar):
-        """Return a 64-bit scalar, cut to the width of a cell, in all lanes."""
+        """Return a 64-bit scalar, truncated to the width of a cell, in all lanes."""
         if self.element.width < 64:
             scalar = self.builder.trunc(scalar, self.element)
         return _splat(self.builder, scalar, LANES)
@@ -104,7 +104,7 @@ def _raise_block(typingctx, values, target, source, slide, now):
 
 @intrinsic
 def _raise_block_with_hops(typingctx, values, hops, target, source, slide, now):
-    """Raise a block as `_raise_block` does; the lanes that grew get their hop count."""
+    """Raise a block like `_raise_block`, and set the hop counts of the lanes that grew."""
     if not _is_cells(values, hops):
         return None
 
@@ -137,19 +137,19 @@ def _raise_block_with_hops(typingctx, values, hops, target, source, slide, now):
 
 @intrinsic
 def _supported(typingctx, values, hops, target, source, slide):
-    """Return the mask of the lanes of `target` that an edge of that slide out of `source` supports (dead lanes included)."""
+    """Return the mask of the lanes of `target` that an edge with that slide from `source` supports, including dead lanes."""
     if not _is_cells(values, hops):
         return None
 
     def codegen(context, builder, signature, args):
         cells = _Cells(context, builder, signature.args[0], args[0])
         counts = _Cells(context, builder, signature.args[1], args[1])
-        held = cells.load(args[2])
+        old = cells.load(args[2])
         carried = cells.load(args[3])
-        lasting = builder.icmp_unsigned(">=", cells.splat(args[4]), held)
-        larger = builder.icmp_unsigned(">", carried, held)
+        lasting = builder.icmp_unsigned(">=", cells.splat(args[4]), old)
+        larger = builder.icmp_unsigned(">", carried, old)
         fewer = builder.icmp_unsigned("<", counts.load(args[3]), counts.load(args[2]))
-        nearer = builder.and_(builder.icmp_unsigned("==", carried, held), fewer)
+        nearer = builder.and_(builder.icmp_unsigned("==", carried, old), fewer)
         return _mask(builder, builder.and_(lasting, builder.or_(larger, nearer)))
 
     return types.uint64(values, hops, types.int64, types.int64, types.int64), codegen
@@ -170,16 +170,16 @@ def _live(typingctx, values, block, now):
 
 @intrinsic
 def _reaching(typingctx, values, target, source, slide, now):
-    """Return the mask of the live lanes of `target` that hold no more than an edge of that slide out of `source` gives."""
+    """Return the mask of the live lanes of `target` whose value an edge with that slide from `source` reaches."""
     if not _is_cells(values):
         return None
 
     def codegen(context, builder, signature, args):
         cells = _Cells(context, builder, signature.args[0], args[0])
-        held = cells.load(args[1])
-        alive = builder.icmp_unsigned(">", held, cells.splat(args[4]))
-        lasting = builder.icmp_unsigned(">=", cells.splat(args[3]), held)
-        fed = builder.icmp_unsigned(">=", cells.load(args[2]), held)
+        old = cells.load(args[1])
+        alive = builder.icmp_unsigned(">", old, cells.splat(args[4]))
+        lasting = builder.icmp_unsigned(">=", cells.splat(args[3]), old)
+        fed = builder.icmp_unsigned(">=", cells.load(args[2]), old)
         return _mask(builder, builder.and_(alive, builder.and_(lasting, fed)))
 
     return types.uint64(values, types.int64, types.int64, types.int64, types.int64), codegen
@@ -187,22 +187,22 @@ def _reaching(typingctx, values, target, source, slide, now):
 
 @intrinsic
 def _lowest(typingctx, values, block, now):
-    """Return the smallest cell above `now`; the largest number of the cell's type where there is none."""
+    """Return the smallest cell above `now`, or the largest number of the cell's type if there is none."""
     if not _is_cells(values):
         return None
     unsigned = types.Integer.from_bitwidth(values.dtype.bitwidth, False)
 
     def codegen(context, builder, signature, args):
         cells = _Cells(context, builder, signature.args[0], args[0])
-        held = cells.load(args[1])
-        alive = builder.icmp_unsigned(">", held, cells.splat(args[2]))
-        kept = builder.select(alive, held, cells.constant(signature.args[0].dtype.maxval))
+        old = cells.load(args[1])
+        alive = builder.icmp_unsigned(">", old, cells.splat(args[2]))
+        candidates = builder.select(alive, old, cells.constant(signature.args[0].dtype.maxval))
         function = cgutils.get_or_insert_function(
             builder.module,
             ir.FunctionType(cells.element, [cells.vector_type]),
             f"llvm.vector.reduce.umin.v{LANES}i{cells.element.width}",
         )
-        return context.cast(builder, builder.call(function, [kept]), unsigned, types.int64)
+        return context.cast(builder, builder.call(function, [candidates]), unsigned, types.int64)
 
     return types.int64(values, types.int64, types.int64), codegen
 
@@ -224,7 +224,7 @@ def _clear(typingctx, values, block, mask):
 
 @intrinsic
 def _prefetch(typingctx, values, block):
-    """Ask for the first cache line of a block; changes nothing."""
+    """Prefetch the first cache line of a block; changes nothing."""
     if not _is_cells(values):
         return None
 
@@ -242,7 +242,7 @@ def _prefetch(typingctx, values, block):
     return types.void(values, types.int64), codegen
 
 
-# --- the same in plain Python, for NUMBA_DISABLE_JIT=1 ---------------------------------------------------
+# --- the same operations in plain Python, for NUMBA_DISABLE_JIT=1 ----------------------------------------
 
 def _block(array, number):
     return array[LANES * number : LANES * number + LANES]
@@ -276,9 +276,9 @@ def _python_raise_block_with_hops(values, hops, target, source, slide, now):
 
 
 def _python_supported(values, hops, target, source, slide):
-    held, carried = _block(values, target), _block(values, source)
-    nearer = (carried == held) & (_block(hops, source) < _block(hops, target))
-    return _bits((held <= slide) & ((carried > held) | nearer))
+    old, carried = _block(values, target), _block(values, source)
+    nearer = (carried == old) & (_block(hops, source) < _block(hops, target))
+    return _bits((old <= slide) & ((carried > old) | nearer))
 
 
 def _python_live(values, block, now):
@@ -286,13 +286,13 @@ def _python_live(values, block, now):
 
 
 def _python_reaching(values, target, source, slide, now):
-    held = _block(values, target)
-    return _bits((held > now) & (held <= slide) & (_block(values, source) >= held))
+    old = _block(values, target)
+    return _bits((old > now) & (old <= slide) & (_block(values, source) >= old))
 
 
 def _python_lowest(values, block, now):
-    held = _block(values, block)
-    return np.int64(np.min(held, where=held > now, initial=np.iinfo(values.dtype).max))
+    old = _block(values, block)
+    return np.int64(np.min(old, where=old > now, initial=np.iinfo(values.dtype).max))
 
 
 def _python_clear(values, block, mask):

@@ -1,12 +1,12 @@
 """Many short lists of 64-bit entries in one flat array.
 
 The out-edges of a vertex and the blocks of a row are lists that grow and shrink one entry at a time, and
-there are hundreds of thousands of them. Each lies in one piece in the pool `entries`, in a region whose size
-is a power of two; a list that outgrows its region moves to one twice as large, and its old region waits in a
-chain of free regions of that size. Appending is amortised O(1); walking a list is a walk over memory.
+there are hundreds of thousands of them. Each is contiguous in the pool `entries`, in a region whose size
+is a power of two; a list that outgrows its region moves to one twice as large, and its old region is added to
+the chain of free regions of that size. Appending is amortised O(1); iterating over a list is a scan of memory.
 
-Kernels never allocate: where the pool is full `reserve` answers False and leaves everything as it was, the
-kernel returns to Python, `grown` makes a larger pool (closing the gaps), and the kernel resumes.
+Kernels never allocate: if the pool is full, `reserve` returns False without a change, the kernel returns to
+Python, `grown` creates a larger pool (without gaps), and the kernel resumes.
 """
 
 from typing import NamedTuple
@@ -19,18 +19,18 @@ _NONE = -1
 _SIZE_CLASSES = 40
 
 # Fields of `Lists.fields`.
-_TOP = 0  # the pool is unused from here on
-_CAPACITY = 1  # entries of the pool
+_TOP = 0  # the first unused entry of the pool
+_CAPACITY = 1  # the number of entries of the pool
 
 
 class Lists(NamedTuple):
     """Lists over one pool; list `i` is `entries[start[i] : start[i] + length[i]]`."""
 
     entries: np.ndarray  # int64, the pool
-    start: np.ndarray  # int64 a list
-    length: np.ndarray  # int32 a list
-    size_class: np.ndarray  # int8 a list: its region holds 1 << size_class entries, -1 no region
-    free: np.ndarray  # int64 a size class: first free region, chained through its first entry
+    start: np.ndarray  # int64, one per list
+    length: np.ndarray  # int32, one per list
+    size_class: np.ndarray  # int8, one per list: its region has 1 << size_class entries; -1 for no region
+    free: np.ndarray  # int64, one per size class: the first free region, which links to the next in its first entry
     fields: np.ndarray  # int64[2]: _TOP, _CAPACITY
 
 
@@ -47,7 +47,7 @@ def new_lists(count: int, capacity: int) -> Lists:
 
 
 def with_count(lists: Lists, count: int) -> Lists:
-    """Return the same lists followed by new empty ones, `count` in all."""
+    """Return the same lists followed by new empty lists, `count` in all."""
     more = count - len(lists.start)
     return lists._replace(
         start=np.concatenate([lists.start, np.zeros(more, np.int64)]),
@@ -57,7 +57,7 @@ def with_count(lists: Lists, count: int) -> Lists:
 
 
 def grown(lists: Lists, room: int) -> Lists:
-    """Return the same lists, packed, in a pool with room for at least `room` entries more than they occupy."""
+    """Return the same lists, packed, in a pool with room for at least `room` more entries than they occupy."""
     regions = lists.size_class[lists.size_class >= 0].astype(np.int64)
     occupied = int((np.int64(1) << regions).sum())
     capacity = occupied + max(room, occupied // 2)
@@ -73,7 +73,7 @@ def grown(lists: Lists, room: int) -> Lists:
 
 
 def lists_bytes(lists: Lists) -> int:
-    """Return bytes held by the lists and their pool."""
+    """Return the size of the lists and their pool in bytes."""
     return sum(array.nbytes for array in lists)
 
 
@@ -98,7 +98,7 @@ def _release_region(lists, start, size_class):
 
 @njit(cache=True, nogil=True)
 def _take_region(lists, size_class):
-    """Return the start of a free region, or -1 where the pool is full."""
+    """Return the start of a free region, or -1 if the pool is full."""
     start = lists.free[size_class]
     if start >= 0:
         lists.free[size_class] = lists.entries[start]
@@ -112,37 +112,37 @@ def _take_region(lists, size_class):
 
 @njit(cache=True, nogil=True)
 def reserve(lists, i, extra):
-    """Make room for `extra` more entries in list `i`; return False, with nothing changed, where the pool is full."""
+    """Make room for `extra` more entries in list `i`; return False, without a change, if the pool is full."""
     needed = lists.length[i] + extra
-    held = np.int64(lists.size_class[i])
-    if held >= 0 and needed <= (1 << held):
+    old_class = np.int64(lists.size_class[i])
+    if old_class >= 0 and needed <= (1 << old_class):
         return True
-    wanted = held + 1
-    while (1 << wanted) < needed:
-        wanted += 1
-    region = _take_region(lists, wanted)
+    new_class = old_class + 1
+    while (1 << new_class) < needed:
+        new_class += 1
+    region = _take_region(lists, new_class)
     if region < 0:
         return False
     start = lists.start[i]
     for j in range(lists.length[i]):
         lists.entries[region + j] = lists.entries[start + j]
-    if held >= 0:
-        _release_region(lists, start, held)
+    if old_class >= 0:
+        _release_region(lists, start, old_class)
     lists.start[i] = region
-    lists.size_class[i] = wanted
+    lists.size_class[i] = new_class
     return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def append(lists, i, entry):
-    """Add an entry to list `i`, in which room was reserved."""
+    """Add an entry to list `i`, in which `reserve` has made room."""
     lists.entries[lists.start[i] + lists.length[i]] = entry
     lists.length[i] += 1
 
 
 @njit(cache=True, nogil=True)
 def truncate(lists, i, length):
-    """Keep the first `length` entries of list `i`; an empty list gives its region back."""
+    """Keep the first `length` entries of list `i`; an empty list releases its region."""
     lists.length[i] = length
     if length == 0 and lists.size_class[i] >= 0:
         _release_region(lists, lists.start[i], lists.size_class[i])

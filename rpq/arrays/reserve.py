@@ -1,9 +1,8 @@
-"""Memory for rows that is used again.
+"""Reused memory for rows.
 
-New memory costs more than writing to it: the system clears each page before it gives it out, 0.3 ns a byte and up to ten
-times that where pages are small, and the allocator gives large regions back as soon as they are free. So large regions are
-kept here, up to a bound, and given out again once nothing refers to them any more: a region is free
-where this list has the only reference to it.
+New memory costs more than writing to it: the system clears each page before it assigns it to a process, at 0.3 ns per byte
+and up to ten times as much for small pages, and the allocator returns large regions to the system as soon as they are free.
+Therefore this module keeps large regions, up to a limit, and reuses a region when nothing else refers to it.
 """
 
 from __future__ import annotations
@@ -14,52 +13,52 @@ from threading import Lock
 import numpy as np
 
 SMALLEST = 1 << 20
-"""Bytes of a region that is worth keeping; sizes are multiples of it."""
+"""The size in bytes from which regions are kept; sizes are multiples of it."""
 MOST = 1 << 26
-"""Bytes that are kept in all, in use or not."""
+"""The limit of kept regions in bytes, in use or free."""
 _TOO_LARGE = 4
-"""A region so many times larger than what is asked for stays free for others."""
-_REFERENCES = sys.getrefcount(object())  # of the call alone
+"""A free region is not used for a request that is more than this factor smaller."""
+_REFERENCES = sys.getrefcount(object())  # the reference of the call itself
 
 
 class Reserve:
-    """Regions of at most so many bytes in all that are used again. Threads may share one."""
+    """Reusable regions of at most `most` bytes in all. Threads can share one reserve."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
-        self._held: list[np.ndarray] = []
+        self._regions: list[np.ndarray] = []
         self._lock = Lock()
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the regions that are kept, in use or not."""
-        return sum(region.nbytes for region in self._held)
+        """The size of the kept regions in bytes, in use or free."""
+        return sum(region.nbytes for region in self._regions)
 
     def take(self, size: int) -> np.ndarray:
-        """Return a region of at least `size` bytes, of any content, for as long as someone refers to it or to a view of it.
+        """Return a region of at least `size` bytes with arbitrary content, reserved while a reference or a view exists.
 
         O(regions kept).
         """
         if size < SMALLEST:
             return np.empty(size, np.uint8)
         with self._lock:
-            free = [place for place in range(len(self._held)) if self._is_free(place)]
-            fitting = [place for place in free if size <= self._held[place].nbytes <= _TOO_LARGE * size]
+            free = [place for place in range(len(self._regions)) if self._is_free(place)]
+            fitting = [place for place in free if size <= self._regions[place].nbytes <= _TOO_LARGE * size]
             if fitting:
-                return self._held[min(fitting, key=lambda place: self._held[place].nbytes)]
+                return self._regions[min(fitting, key=lambda place: self._regions[place].nbytes)]
             region = np.empty(-(-size // SMALLEST) * SMALLEST, np.uint8)
             excess = self.nbytes + region.nbytes - self.most
             if region.nbytes <= self.most:
-                for place in reversed(free):  # of the free ones none fits
+                for place in reversed(free):  # no free region fits the request
                     if excess > 0:
-                        excess -= self._held.pop(place).nbytes
+                        excess -= self._regions.pop(place).nbytes
             if excess <= 0:
-                self._held.append(region)
+                self._regions.append(region)
             return region
 
     def _is_free(self, place: int) -> bool:
-        return sys.getrefcount(self._held[place]) == _REFERENCES + 1
+        return sys.getrefcount(self._regions[place]) == _REFERENCES + 1
 
 
 rows = Reserve()
-"""What rows are kept in, of all engines of the process."""
+"""The reserve for the rows of all engines in the process."""

@@ -1,19 +1,12 @@
-"""Checkpoints of runs over files: the engine's state, the positions of input and outputs, and the identity of the run.
+"""What a checkpoint of the command has besides the engine: the identity of the run, and the position of one over files.
 
-The identity is the set of options that must be the same for a run to resume from a checkpoint.  It is written with the
-checkpoint, so later releases read what this one writes.
-
-The file is replaced as a whole.  Everything it refers to is on disk before it: outputs are written first, then the
-checkpoint.  If a run is killed between the two, the outputs are longer than the checkpoint says, and the next run truncates
-them.
+The identity is the set of options that must be the same for a run to resume from a checkpoint.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -21,17 +14,15 @@ from typing import TYPE_CHECKING, Any
 from rpq.cli.inputs import digests
 from rpq.cli.options import NamedInput, output_key
 from rpq.cli.request import RunRequest, RunSettings
-from rpq.errors import RpqError
-from rpq.files.json_values import Damage, JsonValue
+from rpq.files.json_values import JsonValue
 from rpq.kafka.topic_names import is_topic, topics_in
 from rpq.queries.language import PATTERN_OPTIONS
-from rpq.queries.protocol import MOST_ROWS
 from rpq.queries.query import PatternQuery
+from rpq.run.checkpoint import Position, PositionFormat
 from rpq.stream.durations import length_text
 from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
     from rpq.queries.query import Query
 
 MAX_DIFFERENCES = 10
@@ -214,101 +205,33 @@ def _quoted(value: Any) -> str:
     return "not given" if value is None else repr(value)
 
 
-VERSION = 1
-_KEY = "rpq run"
+def _encoded(position: Position) -> dict[str, Any]:
+    return {
+        "position": {
+            **position.source,
+            **position.sink,
+            "rejected": position.rejected,
+            "total_seconds": position.total_seconds,
+        }
+    }
 
 
-class CheckpointError(RpqError):
-    """A checkpoint from which a run cannot resume."""
-
-
-class AnotherRunError(CheckpointError):
-    """A checkpoint of a run with other options, or over another input."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Position:
-    """The position of a run: the number of `tuples` consumed from the input, and the `last` of them.
-
-    `output` is the position of the output (see `rpq.cli.outputs.sinks`), by name where there are several outputs.
-    `late_bytes` is the length of the file of late tuples; None where there is no such file, or nothing in it yet.
-    `rejected` counts the tuples that the engine, not the reader, rejected.
-    """
-
-    tuples: int
-    last: list[Any] | None
-    output: Any
-    late_bytes: int | None
-    rejected: int
-    total_seconds: float
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The content of a checkpoint: the position of the run, and its engine."""
-
-    position: Position
-    engine: Engine
-
-
-def write_checkpoint(path: str, engine: Engine, identity: dict[str, Any], position: Position) -> None:
-    """Write the checkpoint.  It is on disk when this returns; until then the file has its previous content."""
-    content = {"version": VERSION, "identity": identity, "position": asdict(position)}
-    engine.save(path, extra={_KEY: json.dumps(content)})
-
-
-def read_checkpoint(
-    path: str,
-    identity: dict[str, Any],
-    *,
-    threads: int,
-    memory_limit: int | None,
-    witness: bool,
-    max_rows: int | None = MOST_ROWS,
-    unit: str | None = None,
-    max_ahead: int | str | None = None,
-) -> Checkpoint | None:
-    """Return the content of the file, or None if there is no file.
-
-    Raises `AnotherRunError` for the checkpoint of another run, and `StateFormatError` for a file that is damaged, truncated,
-    or no checkpoint.
-    """
-    import rpq
-
-    if not os.path.exists(path):
-        return None
-    try:
-        engine = rpq.Engine.restore(
-            path, threads=threads, memory_limit=memory_limit, max_rows=max_rows, witness=witness, max_ahead=max_ahead
-        )
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from error
-    try:
-        content = JsonValue.parsed(engine.extra.get(_KEY, "{}"), _KEY)
-        if "version" not in content or content["version"].whole() != VERSION:
-            raise CheckpointError(f"{path}: is no checkpoint of this version of `rpq run`; remove it to start anew")
-        before = {name: option.value for name, option in content["identity"].items()}
-        position = _position(content["position"])
-    except Damage as problem:
-        raise CheckpointError(f"{path}: is a damaged checkpoint: {problem}; remove it to start anew") from problem
-    found = differences(before, identity, unit=unit)
-    if found:
-        raise AnotherRunError(f"{path}: is the checkpoint of another run: {'; '.join(found)}.  Remove it to start anew.")
-    return Checkpoint(position, engine)
-
-
-def _position(content: JsonValue) -> Position:
+def _decoded(content: JsonValue) -> Position:
     def length(value: JsonValue) -> Any:
         if isinstance(value.value, dict):
             return {name: length(inside) for name, inside in value.items()}
         return None if value.is_none else value.whole(0)
 
-    last = content["last"]
+    fields = content["position"]
+    last, tuples = fields["last"], fields["tuples"].whole(0)
     return Position(
-        tuples=content["tuples"].whole(0),
-        last=None if last.is_none else [part.value for part in last],
-        output=length(content["output"]),
-        late_bytes=length(content["late_bytes"]),
-        rejected=content["rejected"].whole(0),
-        total_seconds=content["total_seconds"].number(),
+        source={"tuples": tuples, "last": None if last.is_none else [part.value for part in last]},
+        sink={name: length(fields[name]) for name in ("output", "late_bytes")},
+        tuples=tuples,
+        rejected=fields["rejected"].whole(0),
+        total_seconds=fields["total_seconds"].number(),
     )
+
+
+POSITION = PositionFormat(key="rpq run", encode=_encoded, decode=_decoded)
+"""The position of a run over files: the fields of `FileSource.position` and `FileOutputs.position`, and counts."""

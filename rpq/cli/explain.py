@@ -12,7 +12,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ from rpq.stream.window import kind_of_text
 if TYPE_CHECKING:
     from rpq import automata
     from rpq.patterns.explanation import Explanation
+    from rpq.queries.language import Paths
     from rpq.queries.query_file import QueryEntry
     from rpq.sparql.explanation import SparqlExplanation
 
@@ -47,6 +48,7 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
     """
     from rpq import automata
+    from rpq.paths.explanation import explain_expression
     from rpq.queries.language import language_of
 
     if queries is not None:
@@ -69,7 +71,7 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     except automata.ExpressionError as error:
         raise click.UsageError(f"the expression is not understood\n{error}") from error
     _output(
-        lambda: describe(tree, dfa),
+        lambda: explain_expression(tree, dfa),
         "automaton",
         dfa.to_dot(),
         lambda figure: _fill_automaton(figure, dfa),
@@ -110,7 +112,7 @@ def _output(
                 raise click.ClickException(str(error)) from error
 
 
-def _explain_sparql(text: str, paths: Literal["walk", "simple"] = "walk") -> SparqlExplanation:
+def _explain_sparql(text: str, paths: Paths = "walk") -> SparqlExplanation:
     """Explain a query in SPARQL; of its windows, list those that the text declares."""
     from dataclasses import replace
 
@@ -155,6 +157,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
     from rpq.cli.options import check_files
     from rpq.cli.reporting import printable
     from rpq.cli.request import read_query_entries
+    from rpq.paths.explanation import explain_expression
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
@@ -172,7 +175,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
             click.echo()
         click.echo(f"query        {printable(query.name)}")
         if query.dfa is not None:
-            click.echo(describe(automata.parse(query.expression), query.dfa, options=_options(query)))
+            click.echo(explain_expression(automata.parse(query.expression), query.dfa, options=_options(query)))
         else:
             click.echo("\n".join([*_options(query), str(one)]))
     if dot is not None:
@@ -205,78 +208,6 @@ def _explain_entry(entry: QueryEntry) -> Explanation | SparqlExplanation:
     options = {name: value for name in PATTERN_OPTIONS if (value := getattr(entry, name)) is not None}
     any_window = Window(size=1, slide=1)
     return explain(PatternQuery(entry.expression, window=any_window, paths=entry.paths, **options))
-
-
-def describe(tree: automata.Expression, dfa: automata.DFA, *, options: list[str] | None = None) -> str:
-    """Describe an expression and its automaton in lines of text; `options` are further lines about the query."""
-    states = len(dfa.accepting)
-    return "\n".join(
-        [
-            f"expression   {tree}",
-            "language     a path expression",
-            *(options or []),
-            "",
-            *outline(tree),
-            "",
-            f"minimal automaton: {states} state{'s' * (states != 1)}, → starts, * accepts",
-            "",
-            dfa.to_text(),
-            "",
-            *_remarks(dfa),
-        ]
-    )
-
-
-def outline(tree: automata.Expression, depth: int = 1) -> list[str]:
-    """Return the tree of an expression, one line for each node.
-
-    >>> from rpq import automata
-    >>> print("\\n".join(outline(automata.parse("a/b{2,}"))))
-      Concatenation
-        Label a
-        Repetition 2 to any number of times
-          Label b
-    """
-    from rpq import automata
-
-    kind, indent = type(tree).__name__, "  " * depth
-    parts = getattr(tree, "parts", None) or ((tree.inner,) if hasattr(tree, "inner") else ())
-    if not parts:
-        detail = f" {tree}"
-    elif isinstance(tree, automata.Repetition):
-        maximum = "any number of" if tree.maximum is None else tree.maximum
-        detail = f" {tree.minimum} to {maximum} times"
-    else:
-        detail = ""
-    return [f"{indent}{kind}{detail}", *(line for part in parts for line in outline(part, depth + 1))]
-
-
-def _remarks(dfa: automata.DFA) -> list[str]:
-    lines = []
-    if dfa.is_empty:
-        lines.append("no path matches: the language is empty")
-    if dfa.accepts_empty:
-        lines += [
-            "empty word       accepted, but the empty path is never an answer: (x, x) needs a cycle",
-        ]
-    else:
-        lines.append("empty word       not accepted")
-    if dfa.simple_equals_walk:
-        lines.append("simple = walk    yes, on every graph: simple paths give the pairs of walks without the pairs (x, x)")
-    else:
-        lines.append("simple = walk    no: on some graphs a pair is joined by a walk, but by no simple path")
-    if _has_conflicts(dfa):
-        in_doubt = "pairs that a conflict puts in doubt need a search each"
-        lines.append(f"conflicts        possible: with --paths simple, {in_doubt}")
-    else:
-        lines.append("conflicts        none on any graph: simple paths cost what walks cost")
-    return lines
-
-
-def _has_conflicts(dfa: automata.DFA) -> bool:
-    from rpq.paths.program import Compiled
-
-    return len(Compiled(dfa).program.later_state) > 0
 
 
 def _write(path: str, data: bytes) -> None:
@@ -326,7 +257,9 @@ def draw_graph(dot: str, fill: Callable[[Any], None], kind: str) -> bytes:
 
 def _fill_automaton(figure: Any, dfa: automata.DFA) -> None:
     """Draw an automaton into an empty figure."""
-    places = state_positions(dfa)
+    from rpq.automata.dfa import edge_labels, state_positions
+
+    places = state_positions(dfa.transitions)
     width = 1 + max(x for x, _ in places)
     height = 1 + max(abs(y) for _, y in places) * 2
     figure.set_size_inches(1.6 * width + 0.8, 1.4 * height + 0.4)
@@ -342,42 +275,14 @@ def _fill_automaton(figure: Any, dfa: automata.DFA) -> None:
         axes.text(*place, str(state), ha="center", va="center")
     x, y = places[0]
     draw_arrow(axes, (x - 3 * RADIUS, y), (x, y), "", bend=0.0, shrink=(0, 1))
-    for (state, target), label in edge_labels(dfa).items():
+    labels = edge_labels(dfa.symbols, dfa.transitions)
+    for (state, target), label in labels.items():
         if state == target:
             draw_loop(axes, places[state], label)
         else:
             (x, _), (u, _) = places[state], places[target]
-            bend = 0.25 if u - x != 1 or (target, state) in edge_labels(dfa) else 0.0
+            bend = 0.25 if u - x != 1 or (target, state) in labels else 0.0
             draw_arrow(axes, places[state], places[target], label, bend=bend)
-
-
-def state_positions(dfa: automata.DFA) -> list[tuple[float, float]]:
-    """Return (x, y) of each state: x is its distance from the start; states of one distance are stacked."""
-    distance = {0: 0}
-    queue = [0]
-    for state in queue:
-        for target in dfa.transitions[state]:
-            if target >= 0 and int(target) not in distance:
-                distance[int(target)] = distance[state] + 1
-                queue.append(int(target))
-    columns: dict[int, list[int]] = {}
-    for state in queue:
-        columns.setdefault(distance[state], []).append(state)
-    places = [(0.0, 0.0)] * len(dfa.accepting)
-    for x, states in columns.items():
-        for row, state in enumerate(states):
-            places[state] = (float(x), (len(states) - 1) / 2 - row)
-    return places
-
-
-def edge_labels(dfa: automata.DFA) -> dict[tuple[int, int], str]:
-    """Return the arrows of the drawing, each with all its labels."""
-    labels: dict[tuple[int, int], list[str]] = {}
-    for state, row in enumerate(dfa.transitions):
-        for column, target in enumerate(row):
-            if target >= 0:
-                labels.setdefault((state, int(target)), []).append(str(dfa.symbols[column]))
-    return {ends: "|".join(words) for ends, words in labels.items()}
 
 
 def draw_circle(axes: Any, place: tuple[float, float], radius: float) -> None:
@@ -452,7 +357,9 @@ def _fill_pattern(figure: Any, explanation: Explanation) -> None:
 
     Terms are in the order of the text.  Several arrows between the same two terms bend away from each other.
     """
-    places = circle_positions(explanation.nodes)
+    from rpq.patterns.explanation import node_positions
+
+    places = node_positions(explanation.nodes)
     reach = max(max(map(abs, place)) for place in places.values()) + 0.9
     figure.set_size_inches(1.6 * reach + 0.8, 1.6 * reach + 0.8)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -476,12 +383,3 @@ def _fill_pattern(figure: Any, explanation: Explanation) -> None:
         shape = "round" if node.startswith(("?", "_:")) else "square"
         box = {"boxstyle": f"{shape},pad=0.3", "facecolor": "white", "linestyle": ":" if node.startswith("_:") else "-"}
         axes.text(*place, node, ha="center", va="center", bbox=box, parse_math=False)
-
-
-def circle_positions(nodes: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    """Return positions on a circle that has room for all nodes, the first one on the left."""
-    if len(nodes) == 1:
-        return {nodes[0]: (0.0, 0.0)}
-    radius = max(1.0, len(nodes) * 6 * RADIUS / (2 * math.pi))
-    angles = [math.pi - 2 * math.pi * number / len(nodes) for number in range(len(nodes))]
-    return {node: (radius * math.cos(angle), radius * math.sin(angle)) for node, angle in zip(nodes, angles, strict=True)}

@@ -1,4 +1,4 @@
-"""The input of a run over files: opening it, static edges, labels that never occur, and signals that end reading.
+"""The input of a run over files: opening and slicing it, static edges, missing labels, and signals that end reading.
 
 SIGINT and SIGTERM are requests to end, which are checked between batches; they raise no exception in the middle of one.
 """
@@ -9,12 +9,12 @@ import hashlib
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from queue import Empty, Queue
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 import numpy as np
@@ -27,7 +27,10 @@ from rpq.queries.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
 from rpq.readers.column_names import did_you_mean
+from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
+from rpq.run.checkpoint import AnotherRunError
+from rpq.stream.event_grouping import end_of_event, first_of_events
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -349,3 +352,128 @@ def _peek(batches: Iterator[Batch]) -> tuple[Iterator[Batch], bool]:
 def _raise_later(error: Exception) -> Iterator[Batch]:
     raise error
     yield  # makes it a generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSlice:
+    """A slice of an input: the tuples `read`, and the `columns` to push, which have generated deletes besides."""
+
+    read: pa.RecordBatch
+    columns: pa.RecordBatch
+    bad: tuple[()] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of tuples that were read."""
+        return int(self.read.num_rows)
+
+    def where(self, row: int) -> str:
+        """Return the values of a tuple for a message."""
+        return f"at the tuple {' '.join(map(str, _values(self.columns, row)))}"
+
+    def rejected(self, row: int, reason: str) -> RejectedRow:
+        """Return a tuple that the engine rejects, with the reason."""
+        return RejectedRow(self.where(row), reason)
+
+
+class RejectedRow(NamedTuple):
+    """A tuple that the engine rejects: its values, and the reason."""
+
+    place: str
+    reason: str
+
+
+class FileSource:
+    """The source of a run over files.  Its position is the number of `tuples` consumed, and the last of them.
+
+    No event is divided between slices (`has_events`).  `deletions` adds deletes to the tuples.  `checkpoint` is named in
+    messages.
+    """
+
+    is_quiet = False
+
+    def __init__(
+        self,
+        started: StartedInput,
+        *,
+        queries: Sequence[Query],
+        has_events: bool,
+        deletions: Deletions | None,
+        checkpoint: str | None,
+    ) -> None:
+        self.tuples = self.bytes_read = 0
+        self._batches = started.batches
+        self._has_events = has_events
+        self._deletions = deletions
+        self._checkpoint = checkpoint
+        self._last: list[Any] | None = None
+        self._slide_length = min((query.window.slide for query in queries if query.window.kind == "time"), default=None)
+
+    def begin(self, position: Mapping[str, Any] | None) -> None:
+        """Skip the tuples before a position.  Raises `AnotherRunError` if the last one is not the same any more."""
+        if position is None:
+            return
+        count, expected = position["tuples"], position["last"]
+        left = count
+        last: list[Any] | None = None
+        while left:
+            batch = next(self._batches, None)
+            if batch is None:
+                raise AnotherRunError(
+                    f"{self._checkpoint}: has consumed {count:,} tuples, but the input has only {count - left:,}; it is "
+                    "another input, or --limit is smaller"
+                )
+            columns = batch.columns.slice(0, left)
+            left -= columns.num_rows
+            last = _values(columns, columns.num_rows - 1)
+            if self._deletions:
+                self._deletions.extend(columns)
+            if columns.num_rows < batch.columns.num_rows:
+                rest = replace(batch, columns=batch.columns.slice(columns.num_rows))
+                self._batches = chain([rest], self._batches)
+        if last != expected:
+            raise AnotherRunError(
+                f"{self._checkpoint}: the last tuple that it has consumed was {expected}, but tuple {count:,} of the input "
+                f"is {last}; it is another input"
+            )
+        self.tuples, self._last = count, last
+
+    def slices(self, most: Callable[[], int]) -> Iterator[FileSlice]:
+        """Yield slices of at most `most()` tuples, or of one event, to the end of the input."""
+        for batch in self._batches:
+            columns = batch.columns
+            self.bytes_read = batch.bytes_read
+            has_events = self._has_events and "event" in columns.schema.names
+            first = first_of_events(columns.column("event")) if has_events else None
+            start = 0
+            while start < columns.num_rows:
+                end = min(start + most(), columns.num_rows)
+                if first is not None:
+                    end = end_of_event(first, end - 1)
+                read = columns.slice(start, end - start)
+                yield FileSlice(read=read, columns=self._deletions.extend(read) if self._deletions else read)
+                start = end
+
+    def advance(self, part: FileSlice, until: int | None) -> bool:
+        """Move the position behind a slice; return False within one, whose rows may be generated deletes."""
+        if until is not None:
+            return False
+        self.tuples += part.size
+        self._last = _values(part.read, part.size - 1)
+        return True
+
+    def position(self) -> dict[str, Any]:
+        """Return the number of tuples consumed, and the last of them."""
+        return {"tuples": self.tuples, "last": self._last}
+
+    def milestone(self, engine: Engine | None) -> int | None:
+        """Return the number of the current slide; the number of tuples where no window slides with time."""
+        now = None if engine is None else engine.time
+        return None if now is None else self.tuples if self._slide_length is None else now // self._slide_length
+
+
+def _values(columns: pa.RecordBatch, row: int) -> list[Any]:
+    """Return a tuple as JSON values: source, target, label, timestamp, op."""
+    values = [columns.column(name)[row].as_py() for name in ("source", "target", "label", "timestamp")]
+    delete = "delete" in columns.schema.names and columns.column("delete")[row].as_py()
+    return [*values, "-" if delete else "+"]

@@ -20,6 +20,7 @@ import click
 from rpq.errors import RpqError
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
 from rpq.kafka.topic_names import is_topic, topics_in
+from rpq.queries.language import CHOICES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -217,7 +218,7 @@ def time_unit(when: str) -> Option:
 
 
 paths = click.option(
-    "--paths", type=click.Choice(["walk", "simple"]), default="walk", show_default=True, help="Which paths count."
+    "--paths", type=click.Choice(CHOICES["paths"]), default="walk", show_default=True, help="Which paths count."
 )
 simple_budget_options = combine_options(
     click.option(
@@ -230,7 +231,7 @@ simple_budget_options = combine_options(
     ),
     click.option(
         "--on-budget",
-        type=click.Choice(["error", "set_aside"]),
+        type=click.Choice(CHOICES["on_budget"]),
         default="error",
         show_default=True,
         help="What to do where a root needs more: end, or go on without that root until its conflicts have left the window.",
@@ -238,7 +239,7 @@ simple_budget_options = combine_options(
 )
 semantics = click.option(
     "--semantics",
-    type=click.Choice(["implicit", "explicit"]),
+    type=click.Choice(CHOICES["semantics"]),
     help="Whether answers leave silently, or with a - row, when they expire.  [default: implicit]",
 )
 sources_and_targets = combine_options(
@@ -249,7 +250,7 @@ sources_and_targets = combine_options(
 
 language = click.option(
     "--language",
-    type=click.Choice(["path", "pattern", "sparql"]),
+    type=click.Choice(CHOICES["language"]),
     help="What EXPRESSION is: a path expression, a graph pattern, SPARQL.  [default: what it looks like]",
 )
 pattern_options = combine_options(
@@ -257,12 +258,12 @@ pattern_options = combine_options(
     click.option("--distinct", is_flag=True, help="Of a pattern: an answer that comes of several bindings is one."),
     click.option(
         "--matching",
-        type=click.Choice(["homomorphism", "isomorphism"]),
+        type=click.Choice(CHOICES["matching"]),
         help="Of a pattern: whether two variables may stand for one vertex, or not.  [default: homomorphism]",
     ),
     click.option(
         "--report",
-        type=click.Choice(["change", "slide", "time"]),
+        type=click.Choice(CHOICES["report"]),
         help="Of a pattern: rows at every change, or the net change of every slide or moment.  [default: change]",
     ),
 )

@@ -1,4 +1,4 @@
-"""What a run reports: progress, the notice that kernels are compiled, and at its end figures, a summary and warnings.
+"""Reports of a run: progress, the notice that kernels are compiled, and at its end figures, a summary and warnings.
 
 People read stderr; programs read the JSON file of `--stats`.
 """
@@ -127,24 +127,12 @@ def compile_kernels(
 ) -> float:
     """Compile or load the kernels of queries over integers or texts as vertices, and return the seconds taken."""
     with notice_after(1.0, compiling_notice, shown=not quiet):
+        from rpq.queries.kinds import one_query_of_each_kind
+
         return sum(
             rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state)
             for query in one_query_of_each_kind(queries)
         )
-
-
-def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
-    """Return one query for each set of kernels."""
-    return list({kernels_of(query): query for query in reversed(queries)}.values())
-
-
-def kernels_of(query: Query) -> tuple[object, ...]:
-    """Return a key of the kernels that a query needs: notation and window; for paths also semantics and restrictions."""
-    window = query.window
-    slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
-    if isinstance(query, PatternQuery):
-        return ("pattern", window.kind)
-    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)
 
 
 _IN_COMMON = frozenset({"vertices_live", "engine_seconds"})
@@ -187,16 +175,6 @@ def pattern_explanations(engine: Engine) -> list[dict[str, Any]]:
         return [{"name": query.name, **engine.explain(query.name).to_dict()} for query in patterns]
     except RpqError:  # its counts are neither those before the tuple nor those after it
         return []
-
-
-def peak_memory_bytes() -> int:
-    """Return the peak of the resident memory of this process in bytes; 0 if the system does not report it."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 MAX_QUERIES = 10
@@ -304,7 +282,9 @@ class RunOutcome(Protocol):
     """The outcome of a run: the `error` that ended it, and the first messages about rejected tuples and roots set aside."""
 
     error: str | None
-    set_aside: list[str]
+
+    @property
+    def set_aside(self) -> list[str]: ...
 
     @property
     def rejections(self) -> list[str]: ...

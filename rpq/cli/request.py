@@ -18,7 +18,7 @@ from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
 
 if TYPE_CHECKING:
-    from rpq.queries.language import Language
+    from rpq.queries.language import Language, Matching, OnBudget, Paths, Report, Semantics
     from rpq.queries.query import Query
     from rpq.queries.query_file import QueryEntry
     from rpq.stream.window import AnyWindow, WindowTextError
@@ -35,17 +35,17 @@ class QueryOptions:
 
     window: str | None = None
     slide: str | None = None
-    paths: Literal["walk", "simple"] = "walk"
+    paths: Paths = "walk"
     simple_budget: int = 10_000_000
-    on_budget: Literal["error", "set_aside"] = "error"
-    semantics: Literal["implicit", "explicit"] | None = None
+    on_budget: OnBudget = "error"
+    semantics: Semantics | None = None
     sources: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     language: Language | None = None
     select: tuple[str, ...] | None = None
     distinct: bool = False
-    matching: Literal["homomorphism", "isomorphism"] | None = None
-    report: Literal["change", "slide", "time"] | None = None
+    matching: Matching | None = None
+    report: Report | None = None
 
     @property
     def language_options(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,8 @@ from rpq.queries.query_file import QueryEntry
 from rpq.results.typed_columns import without_terms
 
 if TYPE_CHECKING:
-    from rpq.cli.checkpoint import Position
     from rpq.queries.query import Query
+    from rpq.results.changes import Changes
 
 
 class QueryOutputs:
@@ -61,24 +60,70 @@ class QueryOutputs:
         return {key: sink.commit() for key, sink in self._sinks.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outputs:
-    """The outputs of rows and of late tuples, each None if it was not requested."""
+class FileOutputs:
+    """The sink of a run that writes rows and late tuples to files, each only if it was requested; `begin` opens them.
 
-    rows: Sink | QueryOutputs | None = None
-    late: LateFile | None = None
+    Those that grow (`grows`) are written in place, as `open_sink` describes.
+    """
+
+    is_transactional = False
+
+    def __init__(self, request: RunRequest, queries: Sequence[Query], *, grows: bool) -> None:
+        self._request, self._queries, self._grows = request, queries, grows
+        self._rows: Sink | QueryOutputs | None = None
+        self._late: LateFile | None = None
+
+    def begin(self, position: Mapping[str, Any] | None, source: object) -> None:
+        """Open all outputs, resumed at a position."""
+        before = position or {"output": None, "late_bytes": None}
+        if (late := self._request.settings.late) is not None:
+            self._late = LateFile(late, grows=self._grows, position=before["late_bytes"])
+        self._rows = _open_rows(self._request, self._queries, before["output"], grows=self._grows)
 
     @property
-    def sinks(self) -> list[Sink]:
-        """All sinks, each of which must be closed or discarded."""
-        late = [self.late.sink] if self.late else []
-        rows = [] if self.rows is None else self.rows.sinks if isinstance(self.rows, QueryOutputs) else [self.rows]
-        return [*late, *rows]
+    def has_destination(self) -> bool:
+        """Whether there is an output of rows."""
+        return self._rows is not None
 
-    @property
-    def wants_terms(self) -> bool:
-        """Whether computed values must come as terms."""
-        return self.rows is not None and self.rows.wants_terms
+    def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
+        """Write the rows of pushed tuples, and those of them that were late."""
+        if self._late is not None:
+            self._late.write(tuples, np.asarray(changes.late_rows))
+        if self._rows is not None and len(changes):
+            for rows in changes.tables(witness=self._request.settings.witness, terms=self._rows.wants_terms):
+                self._rows.write(rows)
+
+    def is_due(self, *, quiet: bool) -> bool:
+        """Return True: rows are final when they are written."""
+        return True
+
+    def commit(self) -> None:
+        """Do nothing: rows are final when they are written."""
+
+    def position(self) -> dict[str, Any]:
+        """Put everything on disk, and return the positions: of rows by name where there are several, and of late tuples."""
+        return {
+            "output": self._rows.commit() if self._rows else None,
+            "late_bytes": self._late.sink.commit() if self._late else None,
+        }
+
+    def close(self, *, keeps_empty: bool) -> list[OSError]:
+        """Complete every output with the rows so far, or discard one without rows unless it `keeps_empty` ones.
+
+        Returns the errors of outputs that could not be completed.
+        """
+        errors: list[OSError] = []
+        rows = [] if self._rows is None else self._rows.sinks if isinstance(self._rows, QueryOutputs) else [self._rows]
+        for output in [*([self._late.sink] if self._late else []), *rows]:
+            try:
+                if output.rows or keeps_empty:
+                    output.close()
+                else:
+                    output.discard()
+            except OSError as error:
+                errors.append(error)
+                keeps_empty = keeps_empty and isinstance(error, BrokenPipeError)
+        return errors
 
 
 def output_names(request: RunRequest) -> set[str]:
@@ -95,21 +140,6 @@ def output_options(request: RunRequest) -> list[tuple[str, str | None]]:
         (f"{entry.places['output']}, field output:" if "output" in entry.places else "--output", entry.output)
         for entry in _first_by_output(request).values()
     ]
-
-
-def open_outputs(request: RunRequest, queries: Sequence[Query], position: Position | None, *, grows: bool) -> Outputs:
-    """Open all outputs, resumed at a `position`; those that grow are written in place, as `open_sink` describes."""
-    settings = request.settings
-    late = None
-    if settings.late is not None:
-        late = LateFile(settings.late, grows=grows, position=position.late_bytes if position else None)
-    try:
-        rows = _open_rows(request, queries, position.output if position else None, grows=grows)
-    except BaseException:
-        if late is not None:
-            late.sink.discard()
-        raise
-    return Outputs(rows=rows, late=late)
 
 
 def _open_rows(request: RunRequest, queries: Sequence[Query], position: Any, *, grows: bool) -> Sink | QueryOutputs | None:

@@ -1,1 +1,1 @@
-"""What lies between Python and compiled kernels: their cache, views of arrays, intrinsics, what compiling costs."""
+"""The layer between Python and compiled kernels: kernel cache, views of arrays, intrinsics, compile times."""

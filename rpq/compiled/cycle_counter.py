@@ -1,4 +1,4 @@
-"""The processor's cycle counter, with which kernels time single tuples: how long they took, and its rate."""
+"""The processor's cycle counter, which kernels use to measure the latency of single tuples, and its rate."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 
 LATENCY_BUCKETS = 1024
-"""The buckets of a histogram of ticks a tuple, 16 an octave: see `rpq.running.statistics.latency_quantile`."""
+"""The number of buckets in a histogram of ticks per tuple, 16 per octave; see `rpq.running.statistics.latency_quantile`."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def count_ticks(histogram, spent):
-    """Count a tuple that took so many ticks: 16 buckets an octave."""
+    """Count a tuple that took `spent` ticks in its bucket, 16 buckets per octave."""
     octave = 0
     scaled = max(spent, 1)
     while scaled >= 32:
@@ -30,7 +30,7 @@ def _read():
 
 @cache
 def ticks_per_second() -> float:
-    """Return ticks of `cycles` a second, measured once over a fiftieth of a second; 0 where the processor has no counter."""
+    """Return ticks of `cycles` per second, measured once over a fiftieth of a second; 0 if there is no cycle counter."""
     _read()
     started, ticks = time.perf_counter(), _read()
     while (elapsed := time.perf_counter() - started) < 0.02:

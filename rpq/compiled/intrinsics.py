@@ -1,4 +1,4 @@
-"""Single instructions that numba has no name for; each has a twin in plain Python for `NUMBA_DISABLE_JIT=1`."""
+"""Single instructions that numba does not expose; each has a plain Python version for `NUMBA_DISABLE_JIT=1`."""
 
 import time
 
@@ -9,12 +9,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 wraps_around = np.errstate(over="ignore") if config.DISABLE_JIT else lambda function: function
-"""Decorates a hash function, whose products are meant to overflow; numpy would warn."""
+"""Decorates a hash function, whose products overflow on purpose; numpy would emit a warning."""
 
 
 @intrinsic
 def _trailing_zeros(typingctx, word):
-    """Return the number of the lowest set bit of a word that is not zero."""
+    """Return the position of the lowest set bit of a nonzero word."""
 
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], cgutils.true_bit)
@@ -24,7 +24,7 @@ def _trailing_zeros(typingctx, word):
 
 @intrinsic
 def _population(typingctx, word):
-    """Return the number of set bits."""
+    """Return the number of set bits of a word."""
 
     def codegen(context, builder, signature, args):
         return builder.ctpop(args[0])
@@ -34,7 +34,7 @@ def _population(typingctx, word):
 
 @intrinsic
 def _cycles(typingctx):
-    """Return the processor's cycle counter (0 where it has none)."""
+    """Return the processor's cycle counter, or 0 if there is none."""
 
     def codegen(context, builder, signature, args):
         function = cgutils.get_or_insert_function(
@@ -46,16 +46,16 @@ def _cycles(typingctx):
 
 
 def _load(context, builder, signature, args, width):
-    held, at = args
+    data, at = args
     kind = signature.args[0]
-    first = context.make_array(kind)(context, builder, held).data if isinstance(kind, types.Buffer) else held
+    first = context.make_array(kind)(context, builder, data).data if isinstance(kind, types.Buffer) else data
     address = builder.bitcast(builder.gep(first, [at]), ir.IntType(width).as_pointer())
     return builder.zext(builder.load(address, align=1), ir.IntType(64))
 
 
 @intrinsic
 def _word_at(typingctx, values, place):
-    """Return eight bytes of an array of bytes from a place on, as a number."""
+    """Return eight bytes of a byte array, from `place` on, as a number."""
 
     def codegen(context, builder, signature, args):
         return _load(context, builder, signature, args, 64)
@@ -65,7 +65,7 @@ def _word_at(typingctx, values, place):
 
 @intrinsic
 def _half_word_at(typingctx, values, place):
-    """Return four bytes of an array of bytes from a place on, as a number."""
+    """Return four bytes of a byte array, from `place` on, as a number."""
 
     def codegen(context, builder, signature, args):
         return _load(context, builder, signature, args, 32)

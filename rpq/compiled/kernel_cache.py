@@ -1,21 +1,21 @@
-"""The cache of compiled kernels between runs: this module's `njit(cache=True)` is that of numba with another cache.
+"""The cache of compiled kernels between runs; this module's `njit(cache=True)` is numba's with another cache.
 
-numba chooses a single cache directory when a kernel is defined, and raises an error if it can write none; it does not
-notice when a kernel that is called by another one changes in another file; and two processes that compile two variants of
-one kernel at the same time can each mistake the other's file for their own. In this cache
+numba chooses a single cache directory when a kernel is defined, and raises an error if none is writable; it does not
+notice a change in another file of a kernel that the kernel calls; and two processes that compile two variants of
+one kernel at the same time can each read the other's file as their own. In this cache
 
 * there are several *places*, in this order: NUMBA_CACHE_DIR if it is set, `__pycache__` beside the package, the user's
   cache directory, and a private directory of the user among the temporary files. All are read up to the first writable
-  one, and that one is written. So the cache of an installation that only root may write serves all users, and missing
-  kernels are added elsewhere. If no place is writable, kernels are compiled and not kept, without an error;
+  one, which is written. The cache of an installation that only root can write thus serves all users, and missing
+  kernels are added elsewhere. If no place is writable, kernels are compiled but not stored, without an error;
 * a file contains one variant of one kernel for one processor, and its name identifies it: there is no index that two
   writers could corrupt, and a file appears complete or not at all;
-* the first line of a file says what it was made from: numba's version, the processor, and a digest of the kernel's module
-  and of all modules of this package that it imports;
-* a process whose package was replaced by an upgrade compiles for itself, since its code is no longer that of the files;
-* a kernel for generic processors (`processors.py`) is used if there is none for this one;
+* the first line of a file is its key: numba's version, the processor, and a digest of the kernel's module and of all
+  modules of this package that it imports;
+* a process whose package was replaced by an upgrade compiles without the cache, because its code differs from the files;
+* a kernel for generic processors (`processors.py`) is used if there is none for this processor;
 * if several processes need a kernel at the same time, one compiles it, and the others wait for the file;
-* if a kernel must be compiled nevertheless, `why_compiled` gives the reason: the engine logs it, the command shows it.
+* if a kernel must be compiled, `why_compiled` returns the reason, which the engine logs and the command shows.
 
 numba itself is not changed: kernels of other packages are cached as usual.
 """
@@ -62,7 +62,7 @@ REPLACED = "the package was replaced while this process was running, which neith
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return numba's `njit(**options)`; with `cache=True`, compiled kernels are kept in the cache of this module."""
+    """Return numba's `njit(**options)`; with `cache=True`, compiled kernels are stored in the cache of this module."""
     is_cached = options.pop("cache", False)
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -75,14 +75,14 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class Place(NamedTuple):
-    """A directory for the kernels of one folder of the package, and the directory that messages name for it."""
+    """A directory for the kernels of one folder of the package, and its parent directory for messages."""
 
     directory: Path
     known_as: Path
 
 
 class Key(NamedTuple):
-    """What a compiled kernel was made from and for; all fields must match."""
+    """The sources and the target of a compiled kernel; all fields must match."""
 
     numba: str
     sources: str
@@ -100,11 +100,11 @@ class KernelCache(_Cache):
         self._format = _Format(function)
         self._is_enabled = True
 
-    # --- what numba calls ------------------------------------------------------------------------------------
+    # --- the interface that numba calls ----------------------------------------------------------------------
 
     @property
     def cache_path(self) -> str | None:
-        """The directory to which the next variant is written; None if no place is writable."""
+        """The directory for the next variant; None if no place is writable."""
         place = writable_place(self._file)
         return None if place is None else str(place.directory)
 
@@ -115,7 +115,7 @@ class KernelCache(_Cache):
             return None
         key = self._key(sig, target_context.codegen())
         if key is None:
-            _tell(REPLACED, self._function)
+            _record_reason(REPLACED, self._function)
             return None
         content = self._find(key)
         if content is None:
@@ -126,7 +126,7 @@ class KernelCache(_Cache):
                     _turns.end(place.directory / self._name(key))
         if content is not None:
             return self._format.rebuild(target_context, content)
-        _tell(self._reason(key), self._function)
+        _record_reason(self._reason(key), self._function)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -160,18 +160,18 @@ class KernelCache(_Cache):
     def flush(self) -> None:
         """Delete the files of this kernel's variants, as far as possible."""
         for place in places(self._file):
-            for path in self._kept(place):
+            for path in self._kernel_files(place):
                 try:
                     path.unlink()
                 except OSError:
                     continue
 
-    # --- whether it will be compiled -------------------------------------------------------------------------
+    # --- whether a call will compile -------------------------------------------------------------------------
 
     def reason_to_compile(self, sig: Any, target_context: Any) -> str | None:
-        """Return why the variant for these argument types is not cached; None if it is. Reads the first lines of files."""
+        """Return why the variant for these argument types is not cached, or None if it is. Reads first lines of files."""
         if not places(self._file):
-            return "a function that is in no file of this package is kept nowhere"
+            return "a function that is in no file of this package is not cached"
         target_context.refresh()
         key = self._key(sig, target_context.codegen())
         if key is None:
@@ -197,7 +197,7 @@ class KernelCache(_Cache):
         return f"{Path(self._file).stem}.{self._function.__qualname__}.{version}".replace("<", "").replace(">", "")
 
     def _key(self, sig: Any, codegen: Any) -> Key | None:
-        """Return the key of a variant; None if the sources are no longer those of this process."""
+        """Return the key of a variant; None if the sources have changed since this process started."""
         arguments, _ = sigutils.normalize_signature(sig)
         triple, processor, features = codegen.magic_tuple()
         sources = digest(self._function.__module__)
@@ -206,12 +206,12 @@ class KernelCache(_Cache):
         return Key(numba.__version__, sources, ", ".join(map(str, arguments)), triple, processor, features)
 
     def _name(self, key: Key) -> str:
-        # Outdated files are overwritten: the name contains neither versions nor sources.
+        # The name contains neither versions nor sources, so that outdated files are overwritten.
         variant = sha256(json.dumps(key[2:]).encode()).hexdigest()[:20]
         return f"{self._stem}.{variant}.nbc"
 
     def _find(self, key: Key) -> Any:
-        """Return the cached content for a key from any place; None if there is none."""
+        """Return the cached content for a key from any place, or None."""
         for fitting in _fitting(key):
             for place in places(self._file):
                 content = self._read(place, fitting)
@@ -220,27 +220,27 @@ class KernelCache(_Cache):
         return None
 
     def _read(self, place: Place, key: Key) -> Any:
-        """Return the content for a key in one place; None if there is none, or its file is damaged."""
+        """Return the content for a key in one place; None if there is no file or the file is damaged."""
         try:
             with open(place.directory / self._name(key), "rb") as file:
                 if _parsed(file.readline()) != key:
                     return None
                 return pickle.loads(file.read())
-        except Exception:  # a damaged pickle may raise anything
+        except Exception:  # a damaged pickle can raise any exception
             return None
 
-    def _kept(self, place: Place) -> list[Path]:
+    def _kernel_files(self, place: Place) -> list[Path]:
         try:
             return sorted(place.directory.glob(f"{self._stem}.*.nbc"))
         except OSError:
             return []
 
-    def _reason(self, wanted: Key) -> str:
-        """Return why no cached variant fits, judged by the closest one of all files of this kernel."""
+    def _reason(self, current: Key) -> str:
+        """Return why no cached variant matches, for the most similar file of this kernel."""
         found: list[tuple[int, str]] = []
         for place in places(self._file):
             where = f"the cache in {place.known_as}"
-            for path in self._kept(place):
+            for path in self._kernel_files(place):
                 try:
                     key = _key_of(path)
                 except OSError as error:
@@ -248,15 +248,15 @@ class KernelCache(_Cache):
                     continue
                 if key is None:
                     found.append((0, f"{where} is damaged"))
-                elif key.numba != wanted.numba:
-                    found.append((1, f"{where} was made by numba {key.numba}, this is {wanted.numba}"))
-                elif key.sources != wanted.sources:
+                elif key.numba != current.numba:
+                    found.append((1, f"{where} was made by numba {key.numba}, this is {current.numba}"))
+                elif key.sources != current.sources:
                     found.append((2, f"{where} was made from another version of the kernels"))
-                elif key.triple != wanted.triple:
-                    found.append((3, f"{where} was made for {key.triple}, this is {wanted.triple}"))
-                elif key[4:] != wanted[4:]:
-                    found.append((3, f"{where} was {difference(key[4:], wanted[4:])}"))
-                elif key.signature != wanted.signature:
+                elif key.triple != current.triple:
+                    found.append((3, f"{where} was made for {key.triple}, this is {current.triple}"))
+                elif key[4:] != current[4:]:
+                    found.append((3, f"{where} was {difference(key[4:], current[4:])}"))
+                elif key.signature != current.signature:
                     found.append((5, f"{where} has no kernels for such a query yet"))
                 else:
                     found.append((0, f"{where} is damaged"))
@@ -270,7 +270,7 @@ class _Format(CompileResultCacheImpl):
 
     def __init__(self, function: Any) -> None:
         self._lineno = function.__code__.co_firstlineno
-        self._locator = SimpleNamespace(_py_file=function.__code__.co_filename)  # for the text of a warning
+        self._locator = SimpleNamespace(_py_file=function.__code__.co_filename)  # for the text of numba's warning
 
 
 def _parsed(line: bytes) -> Key | None:
@@ -281,7 +281,7 @@ def _parsed(line: bytes) -> Key | None:
 
 
 def _key_of(path: Path) -> Key | None:
-    """Return the key in the first line of a file; None if there is no such file, or no key in it."""
+    """Return the key in the first line of a file; None if there is no such file, or no valid key."""
     try:
         with open(path, "rb") as file:
             return _parsed(file.readline())
@@ -290,7 +290,7 @@ def _key_of(path: Path) -> Key | None:
 
 
 def _fitting(key: Key) -> Iterator[Key]:
-    """Yield a key, then the keys of code for generic processors that runs on this one."""
+    """Yield a key, then the keys of code for generic processors that runs on this processor."""
     yield key
     if config.CPU_NAME is None and config.CPU_FEATURES is None:
         for name in common_names_here():
@@ -312,24 +312,24 @@ def _write(path: Path, content: bytes) -> None:
 
 
 class _Turns:
-    """The kernels that this process is compiling, announced to other processes by a lock on one byte of a file for each.
+    """The kernels that this process is compiling, announced to other processes by a lock on one byte of a file per kernel.
 
     A kernel only calls kernels that do not call it, so no two processes wait for each other. The system releases the locks
-    of a process that ends; on a system without such locks nobody waits, and a kernel may be compiled twice.
+    of a process that ends; on a system without such locks no process waits, and a kernel may be compiled twice.
     """
 
     PATIENCE = 300.0
-    """Seconds after which a kernel is compiled here although another process seems to be compiling it."""
+    """Seconds after which a kernel is compiled here although another process seems to be compiling the same kernel."""
 
     def __init__(self) -> None:
         self._files: dict[Path, int] = {}
-        self._taken: set[Path] = set()
+        self._locked: set[Path] = set()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._taken.clear)
+            os.register_at_fork(after_in_child=self._locked.clear)
 
     def take(self, path: Path) -> bool:
-        """Announce that the file of a kernel will be made; return whether this had to wait for another process."""
-        if fcntl is None or path in self._taken:
+        """Announce that this process will create a kernel's file; return whether it had to wait for another process."""
+        if fcntl is None or path in self._locked:
             return False
         try:
             file = self._file(path.parent)
@@ -339,7 +339,7 @@ class _Turns:
         while time.monotonic() < end:
             try:
                 fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte(path))
-                self._taken.add(path)
+                self._locked.add(path)
                 break
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
@@ -349,14 +349,14 @@ class _Turns:
         return has_waited
 
     def end(self, path: Path) -> None:
-        """Release the lock: the file exists, or will not be made."""
-        if path in self._taken:
-            self._taken.remove(path)
+        """Release the lock: the file exists, or will not be created."""
+        if path in self._locked:
+            self._locked.remove(path)
             with contextlib.suppress(OSError):
                 fcntl.lockf(self._file(path.parent), fcntl.LOCK_UN, 1, self._byte(path))
 
     def _file(self, directory: Path) -> int:
-        # It stays open: closing it would release all locks of this process.
+        # The file stays open, because closing it would release all locks of this process.
         if directory not in self._files:
             directory.mkdir(parents=True, exist_ok=True)
             self._files[directory] = os.open(directory / ".turns", os.O_RDWR | os.O_CREAT, 0o666)
@@ -372,12 +372,12 @@ _turns = _Turns()
 # --- places ----------------------------------------------------------------------------------------------------------
 
 _refused: set[Path] = set()
-"""Directories that seemed writable and were not, for instance because the disk is full."""
+"""Directories that seemed writable but are not, for instance because the disk is full."""
 
 
 @cache
 def places(file: str) -> tuple[Place, ...]:
-    """Return the places of compiled kernels of a source file, up to the first writable one (or all, if none is)."""
+    """Return the places of compiled kernels of a source file, up to the first writable one (or all, if there is none)."""
     found = []
     for place in _all_places(file):
         found.append(place)
@@ -387,7 +387,7 @@ def places(file: str) -> tuple[Place, ...]:
 
 
 def writable_place(file: str) -> Place | None:
-    """Return the place to which compiled kernels of a source file are written; None if no place is writable."""
+    """Return the place for new compiled kernels of a source file; None if no place is writable."""
     return next((place for place in places(file) if _is_writable(place)), None)
 
 
@@ -397,12 +397,12 @@ def _all_places(file: str) -> Iterator[Place]:
         return
     # Beside the package, not in it: an uninstall would leave a folder `rpq` of kernels, which could still be imported.
     roots = [PACKAGE.parent / "__pycache__" / PACKAGE.name]
-    # Elsewhere each installation has its own.
+    # The other places have a folder for each installation.
     installation = _installation()
     if config.CACHE_DIR:
         roots.insert(0, Path(config.CACHE_DIR) / installation)
     user = Path(AppDirs(appname="streaming-rpq", appauthor=False).user_cache_dir)
-    if user.is_absolute():  # it is "~/.cache" if the home directory is unknown
+    if user.is_absolute():  # "~/.cache" if the home directory is unknown
         roots.append(user / installation)
     for root in roots:
         yield Place(root / folder, root)
@@ -420,9 +420,9 @@ def _folder_in_package(file: str) -> Path | None:
 
 
 def _installation() -> str:
-    """Return a name that distinguishes this installation from others of the same user."""
+    """Return a name that distinguishes this installation from other installations of the same user."""
     if PACKAGE.parent.is_file():
-        # A wheel shipped by Spark, for instance, which uses another folder each time: its name contains the version.
+        # A wheel that Spark distributes, for instance, to a different folder each time: its name contains the version.
         return f"shipped-{PACKAGE.parent.stem}"
     return str(_CacheLocator.get_suitable_cache_subpath(str(PACKAGE / "__init__.py")))
 
@@ -450,17 +450,17 @@ def _is_writable(place: Place) -> bool:
 
 # --- reasons ---------------------------------------------------------------------------------------------------------
 
-_told: list[str] = []
-"""The reason for compiling the first kernel of this process, as a list of one item; later ones follow from it."""
+_reasons: list[str] = []
+"""The reason for compiling the first kernel of this process, in a list of at most one item; later ones follow from it."""
 
 
-def _tell(reason: str, function: FunctionType) -> None:
-    if not _told:
-        _told.append(reason)
+def _record_reason(reason: str, function: FunctionType) -> None:
+    if not _reasons:
+        _reasons.append(reason)
     _log.debug("compiling %s.%s: %s", function.__module__, function.__qualname__, reason)
 
 
-def _where_kept(file: str) -> str:
+def _location_text(file: str) -> str:
     place = writable_place(file)
     if place is not None:
         return f"kept in {place.known_as}"
@@ -469,16 +469,16 @@ def _where_kept(file: str) -> str:
 
 
 def why_compiled() -> str | None:
-    """Return why kernels were compiled in this process, and where they are kept; None if all came from the cache."""
-    if not _told or _told[0] == REPLACED:
-        return _told[0] if _told else None
-    return f"{_told[0]}; {_where_kept(__file__)}"
+    """Return why kernels were compiled in this process, and where they are stored; None if all came from the cache."""
+    if not _reasons or _reasons[0] == REPLACED:
+        return _reasons[0] if _reasons else None
+    return f"{_reasons[0]}; {_location_text(__file__)}"
 
 
 def reason_to_compile(kernel: Any, *arguments: Any) -> str | None:
-    """Return why calling a kernel with these arguments will compile it; None if it is loaded, or can be.
+    """Return why calling a kernel with these arguments will compile it; None if it is loaded, or in the cache.
 
-    This compiles nothing and loads no code: it takes well under a millisecond, once numba is initialised.
+    Nothing is compiled and no code is loaded: this takes well under a millisecond, once numba is initialised.
     """
     if config.DISABLE_JIT:
         return None

@@ -1,4 +1,4 @@
-"""What a kernel is made from: the text of its module, and of every module of this package that it imports.
+"""The sources of a kernel: the text of its module, and of every module of this package that it imports.
 
 A compiled kernel contains the kernels that it calls and the constants that it reads, whichever module they are in.
 """
@@ -14,9 +14,9 @@ from hashlib import sha256
 from importlib.util import find_spec
 
 VIEWS = "rpq.compiled.views"
-"""How kernels get at their arguments: part of each, though they import nothing of it."""
+"""The module of views, a source of every kernel, although kernels do not import it."""
 NOT_COMPILED = {"rpq", "rpq.compiled.kernel_cache"}
-"""What kernels import and is no part of them."""
+"""Modules that kernels import without compiling code from them."""
 _STARTED = time.time()
 _IMPORT = re.compile(r"^from\s+(rpq[\w.]*)\s+import\s+(\([^)]*\)|.*)|^import\s+(rpq[\w.]*)", re.MULTILINE)
 _NAME = re.compile(r"\w+")
@@ -24,18 +24,18 @@ _NAME = re.compile(r"\w+")
 
 @cache
 def digest(module: str) -> str | None:
-    """Return a digest of the sources of a module and of those that it imports, directly or not. Milliseconds, once.
+    """Return a digest of the sources of a module and its direct and indirect imports. Takes milliseconds, once.
 
-    None where one of them was replaced since this process began, by an upgrade beside a service, say: what would be
-    compiled here is the code as it was, and what others keep from now on is of the code as it is.
+    Return None if one of the sources was replaced after this process started, for example by an upgrade while a service is
+    running: this process would compile the old code, but cached kernels must match the new code.
     """
     known: dict[str, bytes] = {}
-    waiting = [module, VIEWS]
-    while waiting:
-        name = waiting.pop()
+    pending = [module, VIEWS]
+    while pending:
+        name = pending.pop()
         if name not in known:
             known[name] = _source(name)
-            waiting += imported(known[name].decode("utf-8", "replace"))
+            pending += imported(known[name].decode("utf-8", "replace"))
     if any(map(_is_replaced, known)):
         return None
     whole = sha256()
@@ -46,7 +46,7 @@ def digest(module: str) -> str | None:
 
 
 def imported(source: str) -> set[str]:
-    """Return the modules of this package that a module imports at its top, by their full names.
+    """Return the modules of this package that a module imports at the top level, by their full names.
 
     >>> source = "import numpy\\nfrom rpq.paths.index import apply, layout\\nfrom rpq.paths.index.layout import DONE\\n"
     >>> sorted(imported(source))
@@ -57,7 +57,7 @@ def imported(source: str) -> set[str]:
         if plain:
             found.add(plain)
             continue
-        # A name is a module, or something out of one.
+        # A name is a module, or an attribute of one.
         inside = {f"{origin}.{name}" for name in _NAME.findall(names)}
         modules = {name for name in inside if _is_module(name)}
         found |= modules
@@ -79,15 +79,15 @@ def _is_module(name: str) -> bool:
 def _is_replaced(module: str) -> bool:
     spec = find_spec(module)
     try:
-        # Not the time of its content, which an archive brings along.
+        # Not the modification time, which an archive preserves.
         return spec is not None and spec.origin is not None and os.stat(spec.origin).st_ctime > _STARTED
     except OSError:
-        return False  # in a wheel that was shipped
+        return False  # in a wheel that Spark distributes
 
 
 @cache
 def _source(module: str) -> bytes:
-    """Return the text of a module; where only its code is there, the code."""
+    """Return the text of a module, or its bytecode if there is no text."""
     spec = find_spec(module)
     if spec is None or spec.loader is None:
         return b""

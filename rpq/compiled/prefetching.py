@@ -1,4 +1,4 @@
-"""Asking for memory before it is needed."""
+"""Prefetching of memory."""
 
 from llvmlite import ir
 from numba import config, types
@@ -8,7 +8,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def _prefetch_at(typingctx, values, place):
-    """Ask for the cache line of one entry of an array; changes nothing."""
+    """Prefetch the cache line of one entry of an array; changes nothing."""
 
     def codegen(context, builder, signature, args):
         byte_pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)

@@ -1,8 +1,8 @@
-"""The processors for which machine code was made, and which of it runs on this one.
+"""The processors that machine code was compiled for, and whether the code runs on this processor.
 
-numba compiles for the very processor that it runs on: its name and each of its features are part of the key of a
-compiled kernel, so a cache that was made on one machine says nothing on most others. The names below stand for what
-many processors have in common: what was compiled for one of them, with no features beyond it, runs on all of those.
+numba compiles for the exact processor that it runs on: its name and each of its features are part of the key of a
+compiled kernel, so a cache from one machine is useless on most others. The names below stand for common feature sets:
+code compiled for one of them, without further features, runs on every processor with that feature set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
 _V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
 
 NEEDS = {"x86-64-v4": _V4, "x86-64-v3": _V3, "x86-64-v2": _V2, "x86-64": frozenset[str](), "generic": frozenset[str]()}
-"""What a processor must have for code made for each common name; those that ask for most come first."""
+"""The features that a processor needs to run code for each common name, the most demanding name first."""
 
 _ASK_LLVM = """
 import sys, llvmlite.binding as llvm
@@ -28,14 +28,14 @@ llvm.Target.from_default_triple().create_target_machine(cpu=sys.argv[1])
 
 @cache
 def features_here() -> frozenset[str]:
-    """Return what this processor can do, in LLVM's words, as far as numba uses it."""
+    """Return the features of this processor that numba uses, in LLVM's notation."""
     from numba.core.codegen import get_host_cpu_features
 
     return enabled(get_host_cpu_features())
 
 
 def enabled(features: str) -> frozenset[str]:
-    """Return the features that are on in LLVM's list.
+    """Return the enabled features in LLVM's list.
 
     >>> sorted(enabled("+avx,-avx512f,+fma"))
     ['avx', 'fma']
@@ -45,19 +45,19 @@ def enabled(features: str) -> frozenset[str]:
 
 @cache
 def common_names_here() -> tuple[str, ...]:
-    """Return the common names whose code runs on this processor; those that ask for most come first."""
+    """Return the common names whose code runs on this processor, the most demanding name first."""
     return tuple(name for name, needed in NEEDS.items() if needed <= features_here())
 
 
 def is_known(name: str) -> bool:
-    """Return whether LLVM knows a processor of that name for this kind of machine. Takes a tenth of a second."""
-    # LLVM only complains on stderr, and compiles for something else.
-    asked = subprocess.run([sys.executable, "-c", _ASK_LLVM, name], capture_output=True, text=True, check=False)
-    return asked.returncode == 0 and "not a recognized processor" not in asked.stderr
+    """Return whether LLVM has a processor of that name for this architecture. Takes a tenth of a second."""
+    # For an unknown name, LLVM only prints a warning on stderr, and compiles for another processor.
+    result = subprocess.run([sys.executable, "-c", _ASK_LLVM, name], capture_output=True, text=True, check=False)
+    return result.returncode == 0 and "not a recognized processor" not in result.stderr
 
 
 def difference(made_for: tuple[str, str], here: tuple[str, str]) -> str:
-    """Return in words how the processor that kernels are for (name, features) differs from this one.
+    """Return the difference between the processor (name, features) of compiled kernels and this one, in words.
 
     >>> difference(("skylake", "+avx"), ("znver3", "+avx"))
     'made for processor skylake, this is znver3'

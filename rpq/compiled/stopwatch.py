@@ -1,7 +1,7 @@
-"""Time inside an engine, without the time that numba takes to compile kernels or to load them; and saying that it compiles.
+"""Time inside an engine, without the time in which numba compiles or loads kernels, and a log message when it compiles.
 
-Kernels are compiled when they are first called, in the middle of a push: seconds to a minute on a machine that has never
-run this version, none of it the engine's work.
+Kernels are compiled at their first call, in the middle of a push: seconds to a minute on a machine that has never
+run this version, which is not the engine's work.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _LOGGER = logging.getLogger("rpq")
 
 
 class _Compiling(event.Listener):
-    """Sums up how long numba holds its lock, compiling or loading, whichever threads it is in."""
+    """The total time for which numba holds its lock, compiling or loading, in all threads."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.engine: Stopwatch | None = None  # the last that was started
+        self.engine: Stopwatch | None = None  # the stopwatch that was started last
         self._lock = threading.Lock()
         self._depth = 0
         self._since = 0.0
@@ -52,31 +52,31 @@ event.register("numba:compiler_lock", _COMPILING)
 
 
 def compiling_seconds() -> float:
-    """Return the seconds that numba has taken in this process so far."""
+    """Return the seconds that numba has compiled or loaded in this process so far."""
     return _COMPILING.seconds
 
 
 class Stopwatch:
-    """The `seconds` of one engine; of a process in which several compile at once, none is charged for it."""
+    """The `seconds` of one engine; if several compile at once in a process, none of them includes compile time."""
 
     def __init__(self, seconds: float = 0.0) -> None:
         self.seconds = seconds
-        self._has_said = False
+        self._has_logged = False
         _COMPILING.engine = self
 
     def start(self) -> float:
-        """Begin, and return what `stop` needs."""
+        """Start, and return the argument for `stop`."""
         _COMPILING.engine = self
         return time.perf_counter() - _COMPILING.seconds
 
     def stop(self, started: float) -> None:
-        """Add what has passed since `started`, compiling left out."""
+        """Add the time since `started`, except compile time."""
         self.seconds += max(0.0, time.perf_counter() - _COMPILING.seconds - started)
-        _COMPILING.engine = None  # what is compiled outside of it is not the engine's
+        _COMPILING.engine = None  # compiling outside this interval is not the engine's
 
     def say_once(self) -> None:
-        """Log that kernels are being compiled, the first time."""
-        if not self._has_said:
-            self._has_said = True
-            why = why_compiled() or "they are not this package's"
+        """Log once that kernels are being compiled."""
+        if not self._has_logged:
+            self._has_logged = True
+            why = why_compiled() or "they do not belong to this package"
             _LOGGER.warning("compiling kernels, which takes up to a minute: %s", why)

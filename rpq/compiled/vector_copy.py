@@ -1,16 +1,16 @@
-"""Sixteen bytes copied at once, what is too much of them being overwritten by what comes next."""
+"""Copies of sixteen bytes at once; the next copy overwrites superfluous bytes."""
 
 from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
 VECTOR = 16
-"""Bytes that are copied at once; as many must follow the last one to copy, in both arrays."""
+"""The number of bytes per copy; in both arrays, at least as many bytes must follow the last one to copy."""
 
 
 @intrinsic
 def _vector_copy(typingctx, target, at, source, start):
-    """Copy the bytes of a vector."""
+    """Copy one vector of bytes."""
 
     def codegen(context, builder, signature, args):
         to, origin = (context.make_array(signature.args[i])(context, builder, args[i]).data for i in (0, 2))
@@ -24,7 +24,7 @@ def _vector_copy(typingctx, target, at, source, start):
 
 
 def _python_copy(target, at, source, start):
-    # As plain Python, places computed from signed and unsigned integers are floats with numpy 1.
+    # In plain Python with numpy 1, places computed from signed and unsigned integers are floats.
     at, start = int(at), int(start)
     target[at : at + VECTOR] = source[start : start + VECTOR]
 

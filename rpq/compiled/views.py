@@ -1,13 +1,12 @@
-"""Handing a group of arrays to kernels as one pointer.
+"""Groups of arrays as a single pointer argument of kernels.
 
-A kernel works on some eighty arrays. As arguments they would be unpacked at every call from Python, counted at
-every call between kernels, and copied through every function that LLVM is given. A `View` of a NamedTuple of arrays
-(and of further such NamedTuples) is the address of a table of their addresses: one pointer, which is passed on for
-nothing. In a kernel it is used like the NamedTuple: `index.table.low` is a pointer, which is indexed like
-the array, without wraparound, bounds or length. The table does not change during a call, so loads from it are marked
-invariant.
+A kernel works on some eighty arrays. As arguments they would be unpacked at every call from Python, reference-counted at
+every call between kernels, and copied through every function that LLVM compiles. A `View` of a NamedTuple of arrays
+(and of nested NamedTuples) is the address of a table of their addresses: one pointer, which costs nothing to pass on.
+A kernel uses a view like the NamedTuple: `index.table.low` is a pointer, which is indexed like the array, without
+wraparound, bounds or length. The table does not change during a call, so loads from it are marked invariant.
 
-The view keeps the arrays alive; make a new one after replacing an array. With `NUMBA_DISABLE_JIT=1` the view of a
+The view keeps the arrays alive; create a new view after replacing an array. With `NUMBA_DISABLE_JIT=1` the view of a
 NamedTuple is the NamedTuple.
 """
 
@@ -40,14 +39,14 @@ class ViewType(types.Type):
 
     @property
     def width(self) -> int:
-        """The number of entries of the table that it takes."""
+        """The number of table entries of the view."""
         return sum(kind.width if isinstance(kind, ViewType) else 1 for _, kind in self.fields)
 
     def field(self, name: str) -> tuple[int, types.Type]:
         """Return the place of a field in the table and its type."""
         place = 0
-        for held, kind in self.fields:
-            if held == name:
+        for field_name, kind in self.fields:
+            if field_name == name:
                 return place, kind
             place += kind.width if isinstance(kind, ViewType) else 1
         raise AttributeError(name)
@@ -66,15 +65,15 @@ class View:
 
 
 def view(arrays: Any) -> Any:
-    """Return what to pass to a kernel for a NamedTuple of arrays."""
+    """Return the argument for a kernel for a NamedTuple of arrays."""
     return arrays if config.DISABLE_JIT else View(arrays)
 
 
 def bound(kernel: Any, *arguments: Any) -> Any:
-    """Return a kernel compiled for the types of these arguments, to be called with arguments of just the same types.
+    """Return a kernel compiled for the types of these arguments, to be called with arguments of exactly the same types.
 
-    A dispatcher asks for the type of each argument at every call. Of a view that takes two microseconds: more than
-    a kernel needs for a tuple. A plain function, which a kernel is with `NUMBA_DISABLE_JIT=1`, is returned as it is.
+    A dispatcher determines the type of each argument at every call. For a view, this takes two microseconds: more than
+    a kernel needs for a tuple. A plain function, as every kernel is with `NUMBA_DISABLE_JIT=1`, is returned unchanged.
     """
     compile_for = getattr(kernel, "compile", None)
     return kernel if compile_for is None else compile_for(tuple(typeof(argument) for argument in arguments))
@@ -101,15 +100,15 @@ def _scalar(array: np.ndarray) -> types.Type:
 
 
 def _addresses(arrays: Any) -> list[int]:
-    found: list[int] = []
+    all_addresses: list[int] = []
     for array in arrays:
         if isinstance(array, tuple):
-            found += _addresses(array)
+            all_addresses += _addresses(array)
         else:
             if not array.flags.c_contiguous:
-                raise ValueError("a view is of contiguous arrays")
-            found.append(array.__array_interface__["data"][0])
-    return found
+                raise ValueError("a view requires contiguous arrays")
+            all_addresses.append(array.__array_interface__["data"][0])
+    return all_addresses
 
 
 @typeof_impl.register(View)
@@ -126,7 +125,7 @@ class _ViewModel(models.PrimitiveModel):
 @unbox(ViewType)
 def _unbox_view(view_type, value, c):
     number = c.pyapi.object_getattr_string(value, "pointer")
-    # Borrowed: the view, an argument of the call, keeps the table alive.
+    # A borrowed address: the view, an argument of the call, keeps the table alive.
     address = c.pyapi.long_as_ulonglong(number)
     c.pyapi.decref(number)
     return NativeValue(c.builder.inttoptr(address, ir.IntType(64).as_pointer()), is_error=c.pyapi.c_api_error())

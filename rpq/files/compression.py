@@ -1,7 +1,7 @@
-"""Compressed text as gzip members and Zstandard frames, several of which may follow each other in a file.
+"""Compressed text as gzip members and Zstandard frames, of which a file can contain several.
 
-Every reader of these formats (`gzip -d`, `zstd -d`, Python, Arrow) reads several frames like one.  So a file can be cut
-after any frame, and extended there.
+Every reader of these formats (`gzip -d`, `zstd -d`, Python, Arrow) reads several frames like one.  A file can therefore be
+truncated after any frame, and extended there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 
 class ArrowFile:
-    """A base class of write-only files that Arrow accepts, for classes with a method `write`."""
+    """A base class of write-only files for Arrow; subclasses implement `write`."""
 
     closed = False
 
@@ -77,7 +77,7 @@ class ZstandardFrame:
 
 
 FRAMES: dict[str, type[GzipFrame | ZstandardFrame]] = {".gz": GzipFrame, ".zst": ZstandardFrame}
-"""The classes of frames by the endings of files' names."""
+"""The classes of frames by file suffix."""
 
 
 class _MemoryFile(ArrowFile):
@@ -91,5 +91,5 @@ class _MemoryFile(ArrowFile):
         return len(data)
 
     def take(self) -> bytes:
-        taken, self._parts = b"".join(self._parts), []
-        return taken
+        data, self._parts = b"".join(self._parts), []
+        return data

@@ -1,17 +1,17 @@
-"""Output files: all files that are written for users are opened here.
+"""Output files: all files for users are opened here.
 
 =====================================================  ==============================================================
-at the path there is                                   it is written
+existing file at the path                              destination of the output
 =====================================================  ==============================================================
-nothing, or a regular file                             to a new file, which replaces it as a whole (`replacing`)
-a symbolic link                                        like the file that it points to; the link stays
+none, or a regular file                                a new file, which replaces the old one as a whole (`replacing`)
+a symbolic link                                        as for the target of the link; the link remains
 a device, a FIFO, a descriptor such as `/dev/stdout`   in place
 =====================================================  ==============================================================
 
 The new file has no name if the system supports that (Linux), so that it vanishes however a process ends; otherwise it is a
-hidden file in the same folder.  A file that is replaced keeps its mode, and a new one follows the umask.  If a folder
-accepts no new file, or the file cannot be replaced by renaming (since it is mounted on its own), its content is overwritten
-at the end instead.
+hidden file in the same folder.  A replaced file passes on its mode, and a new file follows the umask.  If a folder accepts
+no new file, or the file cannot be replaced by renaming (because it is a mount point), its content is overwritten at the end
+instead.
 
 Outputs that readers may follow (`tail -f`, of a stream without end), or that continue the output of an earlier run, are
 `GrowingFile`: written in place from their first byte on.  A command calls `check_writable` and `check_distinct` for all its
@@ -38,12 +38,12 @@ STANDARD_STREAM = "-"
 """The path of standard input or standard output in the arguments of commands that accept it."""
 
 STANDARD_OUTPUT = "/dev/stdout"
-"""A path that is standard output in this module, on every system."""
+"""A path that stands for standard output in this module, on every system."""
 
 BUFFER_BYTES = 1 << 17
 
 PRIVATE = 0o600
-"""The mode of new files that have data of a stream and are no outputs, such as states and journals."""
+"""The mode of new files that contain stream data but are not outputs, such as states and journals."""
 
 _DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
@@ -53,7 +53,7 @@ _UNNAMED = getattr(os, "O_TMPFILE", 0)
 
 
 class WriteError(RpqError, OSError):
-    """A file that cannot or may not be written; the message has its name."""
+    """A file that cannot or must not be written; the message contains its name."""
 
     def __init__(self, message: str, *, number: int | None = None) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class WriteError(RpqError, OSError):
 def replacing(path: str | os.PathLike[str], *, is_private: bool = False) -> Iterator[IO[bytes]]:
     """Yield a binary file that replaces the file at `path` when the block ends, but not after an exception.
 
-    A new file has the mode given by the umask, a private one 0600; a file that is replaced passes on its mode.
+    A new file has the mode of the umask, a private file 0600; a replaced file passes on its mode.
 
     Raises `WriteError` if the file cannot be opened, written or put in place.
 
@@ -83,9 +83,9 @@ def replacing(path: str | os.PathLike[str], *, is_private: bool = False) -> Iter
 
 
 class Destination(Protocol):
-    """The destination of a writer: `file`, until `put_in_place` or `discard` ends it.  `path` is its name in messages.
+    """The destination of a writer: `file`, until `put_in_place` or `discard` ends it.  Messages use `path`.
 
-    `begins_at_once` tells whether `file` may be used before there is anything to write, because no content is lost by that.
+    `begins_at_once` is true if opening `file` before there is anything to write loses no content.
     """
 
     path: str
@@ -138,7 +138,7 @@ class Replacement:
         self.file.close()
 
     def discard(self, *, whole: int = 0) -> None:
-        """Discard what was written; has no effect after `put_in_place`."""
+        """Discard the written data; has no effect after `put_in_place`."""
         _close_unwritten(self.file)
         if self._temporary is not None:
             with suppress(OSError):
@@ -193,10 +193,10 @@ class Replacement:
 
 
 class GrowingFile:
-    """A file that is written in place: its previous content is removed at the first use of `file`, not before.
+    """A file that is written in place; its previous content is removed at the first use of `file`, not before.
 
-    With a `position` it is cut after that many bytes at once, and continued there.  Raises `WriteError` if it cannot be
-    written, or if there is a position and the file is missing or shorter.
+    With a `position` the file is truncated after that many bytes at once, and continued there.  Raises `WriteError` if it
+    cannot be written, or if there is a position and the file is missing or shorter.
     """
 
     begins_at_once = False
@@ -223,7 +223,7 @@ class GrowingFile:
         self.file.close()
 
     def discard(self, *, whole: int = 0) -> None:
-        """Close the file, and cut it after its first `whole` bytes; if that is 0, remove it.  Never raises."""
+        """Close the file, and truncate it after its first `whole` bytes; if that is 0, remove it.  Never raises."""
         if self._file is None or self._file.closed:
             return
         _close_unwritten(self._file)
@@ -237,13 +237,13 @@ class GrowingFile:
         try:
             descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
         except FileNotFoundError as error:
-            raise WriteError(f"{self.path}: is missing, but the checkpoint goes on from what was written to it") from error
+            raise WriteError(f"{self.path}: is missing, but the checkpoint continues its content") from error
         file = _buffered(descriptor, self.path)
         size = file.seek(0, os.SEEK_END)
         if size < position:
             file.close()
             raise WriteError(
-                f"{self.path}: has {size:,} bytes, but the checkpoint goes on behind byte {position:,}; it was changed"
+                f"{self.path}: has {size:,} bytes, but the checkpoint continues after byte {position:,}; it was changed"
             )
         file.truncate(position)
         file.seek(position)
@@ -269,7 +269,7 @@ class BorrowedFile:
         self._file.flush()
 
     def discard(self, *, whole: int = 0) -> None:
-        """Do nothing: what was written cannot be taken back."""
+        """Do nothing: written data cannot be withdrawn."""
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -300,18 +300,18 @@ def check_folder_writable(path: str | os.PathLike[str]) -> None:
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
-        raise WriteError(f"{name}: cannot be made: {folder} is no folder")
+        raise WriteError(f"{name}: cannot be created: {folder} is not a folder")
     if not _has_access(folder, os.W_OK | os.X_OK):
-        raise WriteError(f"{name}: cannot be made: the folder {folder} is write-protected")
+        raise WriteError(f"{name}: cannot be created: the folder {folder} is write-protected")
 
 
 def is_regular(path: str | os.PathLike[str]) -> bool:
-    """Whether writing to a path makes a regular file: there is one, or nothing yet."""
+    """Return whether writing to a path creates or replaces a regular file."""
     return not _is_written_in_place(os.fspath(path))
 
 
 def synchronise(file: IO[bytes]) -> None:
-    """Put the data of a file on disk; a pipe, which is not on a disk, is flushed."""
+    """Put the data of a file on disk; a pipe is only flushed."""
     file.flush()
     try:
         descriptor = file.fileno()
@@ -335,7 +335,7 @@ def synchronise_folder(folder: str) -> None:
 
 @contextmanager
 def write_errors(path: str) -> Iterator[None]:
-    """Turn errors of the system into a `WriteError` that names the file, except `BrokenPipeError`."""
+    """Convert errors of the system to a `WriteError` with the name of the file, except `BrokenPipeError`."""
     try:
         yield
     except (WriteError, BrokenPipeError):
@@ -345,7 +345,7 @@ def write_errors(path: str) -> Iterator[None]:
 
 
 class _NamedFile(io.FileIO):
-    """An open file whose errors have its name."""
+    """An open file whose errors contain its name."""
 
     def __init__(self, descriptor: int, path: str) -> None:
         super().__init__(descriptor, "wb")
@@ -375,7 +375,7 @@ def _close_unwritten(file: IO[bytes]) -> None:
 
 
 def _copy_owner(descriptor: int, before: os.stat_result) -> None:
-    """Copy the mode, and if permitted the owner, of the file that is replaced."""
+    """Copy the mode, and if permitted the owner, of the file that will be replaced."""
     if hasattr(os, "fchown"):
         for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
             with suppress(OSError):
@@ -399,7 +399,7 @@ def _unused_name(folder: str) -> str:
 
 
 def descriptor_of(path: str) -> int | None:
-    """Return the descriptor that a name such as `/dev/stdout` or `/dev/fd/3` stands for; None for other names."""
+    """Return the descriptor for a name such as `/dev/stdout` or `/dev/fd/3`, or None for other names."""
     for _ in range(_MOST_LINKS):
         path = os.path.abspath(path)
         if path in _STANDARD:
@@ -418,7 +418,7 @@ def _is_written_in_place(path: str) -> bool:
         return True
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)
-    except OSError:  # nothing is there, or it cannot be reached
+    except OSError:  # there is no file, or it cannot be accessed
         return False
 
 
@@ -434,14 +434,14 @@ def _check_folder(path: str) -> None:
     if path.endswith(os.sep):
         raise WriteError(f"{path}: is the name of a folder; expected the name of a file")
     if os.path.islink(target):
-        raise WriteError(f"{path}: cannot be written: the symbolic links lead in a circle")
+        raise WriteError(f"{path}: cannot be written: the symbolic links form a cycle")
     if not os.path.exists(folder):
         raise WriteError(f"{path}: cannot be written: there is no folder {folder}")
     if not os.path.isdir(folder):
-        raise WriteError(f"{path}: cannot be written: {folder} is no folder")
+        raise WriteError(f"{path}: cannot be written: {folder} is not a folder")
     if not _has_access(folder, os.W_OK | os.X_OK):
         raise WriteError(f"{path}: cannot be written: the folder {folder} is write-protected")
-    descriptor, name = _open_new(folder, 0o600)  # permissions alone do not tell whether a folder accepts files
+    descriptor, name = _open_new(folder, 0o600)  # permissions alone do not show whether a folder accepts files
     os.close(descriptor)
     if name is not None:
         os.unlink(name)
@@ -460,10 +460,10 @@ def check_distinct(
 ) -> None:
     """Raise `SameFileError` if an output is also an input, or another output; arguments are pairs of option and path.
 
-    Names are compared by the file that they lead to, with any spelling, hard link or symbolic link, and by folder and name
-    if there is no file yet.  `-` is the file to which standard input or output was redirected.  Devices such as `/dev/null`
-    may be shared, and so may files that are only read.  A Parquet output in a folder that is read counts as one of the
-    folder's files.
+    Paths are compared by the file that they refer to, with any spelling, hard link or symbolic link, and by folder and name
+    if there is no file yet.  `-` is the file to which standard input or output is redirected.  Devices such as `/dev/null`
+    may be shared, and so may files that are only read.  A Parquet output in an input folder counts as one of the folder's
+    files.
     """
     outputs = [(option, os.fspath(path)) for option, path in written]
     inputs = [(option, os.fspath(path)) for option, path in read]
@@ -472,26 +472,26 @@ def check_distinct(
         for key in _identities(path, is_written=True):
             if key in known:
                 raise SameFileError(
-                    f"{_pair(*known[key])} and {_pair(option, path)} are one file; each needs a file of its own"
+                    f"{_pair(*known[key])} and {_pair(option, path)} are the same file; each needs a file of its own"
                 )
             known[key] = option, path
     for option, path in inputs:
         for key in _identities(path, is_written=False):
             if key in known:
                 raise SameFileError(
-                    f"{_pair(*known[key])} and {_pair(option, path)} are one file: "
-                    "it would be overwritten by what is made of it"
+                    f"{_pair(*known[key])} and {_pair(option, path)} are the same file: "
+                    "the output would overwrite the input"
                 )
         for other, output in outputs:
             if output.endswith(".parquet") and os.path.isdir(path) and is_read_with(output, path):
                 raise SameFileError(
-                    f"{_pair(other, output)} lies in {_pair(option, path)}, whose Parquet files are all read; "
-                    "expected a place outside"
+                    f"{_pair(other, output)} is inside {_pair(option, path)}, whose Parquet files are all read; "
+                    "expected a path outside"
                 )
 
 
 def is_read_with(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> bool:
-    """Whether a path, which need not exist, is a folder, or is below it in a place where the folder's files are read.
+    """Return whether a path, which need not exist, is a folder, or is below the folder where its files are read.
 
     Files below a name that begins with `_` or `.` are not read, as in Spark and Hive.
     """

@@ -1,4 +1,4 @@
-"""Values of JSON whose types and ranges are checked when they are read."""
+"""JSON values with checks of their types and ranges."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Damage(ValueError):
-    """An error in content that was read.  A caller that knows the file turns it into an error that names the file."""
+    """An error in content that was read.  A caller converts it to an error with the name of the file."""
 
 
 class JsonValue:
-    """A value, and its place in the whole content.
+    """A value, and its path in the whole content.
 
     >>> content = JsonValue.parsed(b'{"queries": [{"size": 30}]}')
     >>> content["queries"][0]["size"].whole(1)
@@ -62,14 +62,14 @@ class JsonValue:
         return (JsonValue(value, f"{self._place}[{i}]") for i, value in enumerate(self._list()))
 
     def items(self) -> Iterator[tuple[str, JsonValue]]:
-        """Return names and values of an object."""
+        """Return the names and values of an object."""
         if not isinstance(self._value, dict):
             raise self._wrong("fields with names")
         return ((name, JsonValue(value, self._named(name))) for name, value in self._value.items())
 
     @property
     def is_none(self) -> bool:
-        """Whether it is null."""
+        """Whether the value is null."""
         return self._value is None
 
     def tuple_of(self, count: int) -> list[JsonValue]:

@@ -1,11 +1,11 @@
-"""A file of appended records in which any damage but one can be detected.
+"""A file of appended records in which all damage but one kind can be detected.
 
     bytes   field
     8       magic: the kind of file
     4       version of its content
-    …       groups of records, one after the other; the first one has the head, a JSON object
+    …       groups of records, one after the other; the first group contains the head, a JSON object
 
-A group has the records that were put on disk at once:
+A group contains the records that were put on disk at once:
 
     4       mark
     8       number of the group, from 0 on
@@ -15,10 +15,10 @@ A group has the records that were put on disk at once:
     16      BLAKE2b of the group's bytes so far and of this checksum of the group before
     4       mark of the end
 
-Numbers are little-endian.  Since every checksum includes the previous one, a group that is changed, missing, duplicated,
-moved, or from another file is detected.  A crash leaves the last group incomplete: the file ends inside of it, or the rest
-of it is zeros (after a loss of power).  Such a group was never completely on disk, so its writer was never told that it
-was.  Only this is treated as a crash.  A file that was cut exactly after a group looks like one that was never longer: this
+Numbers are little-endian.  Every checksum includes the previous one, so a group that is changed, missing, duplicated, moved,
+or from another file is detected.  A crash leaves the last group incomplete: the file ends inside the group, or the rest of
+the group is zeros (after a loss of power).  Such a group was never completely on disk, so `synchronise` never returned for
+it.  Only this counts as a crash.  A file that was truncated exactly after a group looks like one that was never longer: this
 is the only damage that cannot be detected.
 """
 
@@ -40,7 +40,7 @@ _VERSION = struct.Struct("<I")
 _HEAD = struct.Struct("<4sQQ")
 _CHECK = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
-_MARK, _END = b"\xf5\xd1\xfc\xa7", b"\xd1\xfa\xf9\x96"  # not in any text of UTF-8; the last byte is not zero
+_MARK, _END = b"\xf5\xd1\xfc\xa7", b"\xd1\xfa\xf9\x96"  # not valid in UTF-8 text; the last byte is not zero
 _HEAD_BYTES = _HEAD.size + _CHECK.size
 _DIGEST_BYTES = 16
 _AROUND_BYTES = _HEAD_BYTES + _DIGEST_BYTES + len(_END)
@@ -61,7 +61,7 @@ class LogKind:
 
 
 class LogError(RpqError):
-    """A file of records that cannot be extended; `offset` is the first byte that is not as it was written."""
+    """A file of records that cannot be extended; `offset` is the first byte that differs from what was written."""
 
     def __init__(
         self, message: str, *, reason: Literal["missing", "foreign", "version", "damaged"], offset: int = 0
@@ -73,7 +73,7 @@ class LogError(RpqError):
 
 @dataclass(frozen=True, kw_only=True)
 class LogEnd:
-    """The end of a file: the offset and the number of the next group, and the checksum that it is chained to."""
+    """The end of a file: the offset and the number of the next group, and the checksum of the previous group."""
 
     offset: int
     number: int
@@ -85,7 +85,7 @@ class LogEnd:
 class LogContent:
     """The head, and the records of all complete groups, each with its offset.
 
-    `dropped` counts the bytes after the end, left by a crash; `damage` is the error if they have another cause.
+    `dropped` counts the bytes after the end, which a crash left; `damage` is the error if they have another cause.
     """
 
     head: dict[str, Any]
@@ -96,9 +96,9 @@ class LogContent:
 
 
 class RecordLog:
-    """A writer of records, which are on disk, in one group, when `synchronise` returns.
+    """A writer of records. When `synchronise` returns, they are on disk, in one group.
 
-    If that fails, the file is unchanged and the records are still pending: `synchronise` can be called again, or `discard`.
+    If `synchronise` fails, the file is unchanged and the records are still pending: call `synchronise` again, or `discard`.
     """
 
     def __init__(self, path: str, end: LogEnd) -> None:
@@ -200,14 +200,14 @@ def read_log(path: str, kind: LogKind, *, until: int | None = None) -> LogConten
 
 
 def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
-    """Parse the content of a file; `path` is its name in messages.  O(bytes).
+    """Parse the content of a file; messages use `path`.  O(bytes).
 
-    Raises `LogError` for other content, or content without a head; other damage is in the result.
+    Raises `LogError` for other content, or content without a head; other damage is reported in the result.
     """
     start = data[: len(kind.magic)]
     if start != kind.magic:
         what = f"it begins with {start!r}" if start else "it is empty"
-        raise LogError(f"{path}: is no {kind.noun}, or a damaged one (byte 0: {what})", reason="foreign")
+        raise LogError(f"{path}: is not a {kind.noun}, or a damaged one (byte 0: {what})", reason="foreign")
     if data[: len(kind.beginning)] != kind.beginning:
         version = _VERSION.unpack_from(data.ljust(len(kind.beginning), b"\0"), len(kind.magic))[0]
         message = f"{path}: is a {kind.noun} of version {version}, or damaged at byte {len(kind.magic)}; this release reads"
@@ -224,7 +224,7 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
             end = following if end.number else replace(following, salt=zlib.crc32(following.digest))
     if end.number == 0:
         place = len(kind.beginning)
-        message = f"{path}: is a damaged {kind.noun}: its head, at byte {place}, is not whole"
+        message = f"{path}: is a damaged {kind.noun}: its head, at byte {place}, is incomplete"
         raise LogError(message, reason="damaged", offset=place)
     damage = None
     if problem is not None and not _is_torn(data, end):
@@ -243,7 +243,7 @@ def parse_log(data: bytes, kind: LogKind, *, path: str) -> LogContent:
 
 
 def begins_with(path: str, start: bytes) -> bool:
-    """Whether a file can be read, and begins with these bytes."""
+    """Return whether a file is readable, and begins with these bytes."""
     try:
         with open(path, "rb") as file:
             return file.read(len(start)) == start
@@ -260,7 +260,7 @@ def _first_digest(kind: LogKind) -> bytes:
 
 
 def _group(end: LogEnd, records: list[bytes], *, has_lengths: bool = False) -> tuple[bytes, LogEnd]:
-    """Return a group that follows an end, and the end after it."""
+    """Return the group after `end`, and the end after that group."""
     if not has_lengths:
         records = [_LENGTH.pack(len(record)) + record for record in records]
     length = sum(map(len, records))
@@ -274,7 +274,7 @@ def _group(end: LogEnd, records: list[bytes], *, has_lengths: bool = False) -> t
 
 
 def _length_at(data: bytes | memoryview, place: int, salt: int) -> tuple[int, int] | None:
-    """Return number and length of the group whose head is at a place, or None if there is no head."""
+    """Return the number and length of the group whose head is at `place`, or None if there is no head."""
     if place + _HEAD_BYTES > len(data):
         return None
     mark, number, length = _HEAD.unpack_from(data, place)
@@ -285,14 +285,14 @@ def _length_at(data: bytes | memoryview, place: int, salt: int) -> tuple[int, in
 
 
 def _group_at(data: memoryview, end: LogEnd) -> tuple[LogEnd, str | None]:
-    """Return the end after the group at an end, and what is wrong with that group, if anything."""
+    """Return the end after the group at `end`, and the problem with that group, or None."""
     place = end.offset
     found = _length_at(data, place, end.salt)
     if found is None:
         return end, "no record begins"
     number, length = found
     if number != end.number:
-        return end, f"record {number} stands in the place of record {end.number}"
+        return end, f"record {number} is in the place of record {end.number}"
     behind = place + _AROUND_BYTES + length
     if behind > len(data):
         return end, f"record {number} is incomplete"
@@ -313,7 +313,7 @@ def _records(data: memoryview, first: int, last: int) -> Iterator[tuple[int, mem
 
 
 def _is_torn(data: bytes, end: LogEnd) -> bool:
-    """Whether the bytes after the end are what a crash leaves: a group that breaks off, or ends in zeros."""
+    """Return whether the bytes after the end result from a crash: a group that breaks off, or ends in zeros."""
     rest = len(data[end.offset :].rstrip(b"\0"))
     found = _length_at(data, end.offset, end.salt)
     if found is None:
@@ -324,6 +324,6 @@ def _is_torn(data: bytes, end: LogEnd) -> bool:
         return False
     place = end.offset
     while (place := data.find(_MARK, place + 1)) >= 0:
-        if _length_at(data, place, end.salt) is not None:  # bytes between them are missing
+        if _length_at(data, place, end.salt) is not None:  # bytes before this group are missing
             return False
     return True

@@ -1,6 +1,6 @@
-"""Sealed content: bytes behind a header with their kind, their version, their length and their checksum.
+"""Sealed content: bytes after a header with their kind, version, length and checksum.
 
-So a reader knows before it uses the content whether it is complete and unchanged, and can report what is wrong otherwise.
+A reader can check that the content is complete and unchanged before using it, and can report the problem otherwise.
 The header is the same in every version of the content:
 
     bytes   field
@@ -32,15 +32,15 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of sealed content: its `magic` (8 bytes), its name in messages, and the version that is written."""
+    """A kind of sealed content: its `magic` (8 bytes), its name in messages, and the version for writing."""
 
     magic: bytes
     noun: str
     version: int
     read: tuple[int, ...] = ()
-    """Further versions that can be read, which are not sealed."""
+    """Other readable versions, which are not sealed."""
     sealed: tuple[int, ...] = ()
-    """Older versions that can be read, which are sealed."""
+    """Older readable versions, which are sealed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class Header:
 
 
 def seal(kind: Kind, parts: Iterable[bytes | memoryview]) -> bytes:
-    """Return the header for content that consists of these parts, one after the other.  O(bytes)."""
+    """Return the header for content that consists of these parts.  O(bytes)."""
     digest, length = hashlib.blake2b(digest_size=_DIGEST_BYTES), 0
     for part in parts:
         digest.update(part)
@@ -63,10 +63,10 @@ def seal(kind: Kind, parts: Iterable[bytes | memoryview]) -> bytes:
 
 
 def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
-    """Return the header at the beginning of `data`, of which there are `size` bytes in all.  O(1).
+    """Return the header at the beginning of `data`, where the whole content has `size` bytes with its header.  O(1).
 
-    Raises `StateFormatError` for other content, incomplete content, or a version that this release cannot read; `name` is
-    the name of the content in messages.
+    Raises `StateFormatError` for other content, incomplete content, or a version that this release cannot read; messages
+    use `name`.
     """
     start = data[: len(kind.magic)]
     if start != kind.magic:
@@ -75,7 +75,7 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
         if _is_whole(kind.magic + data[len(kind.magic) :]):
             raise damaged(kind, name, f"it begins with {start!r}")
         problem = f"it begins with {start!r}" if start else "it is empty"
-        raise StateFormatError(f"{name} is no {kind.noun}: {problem}", reason="foreign")
+        raise StateFormatError(f"{name} is not a {kind.noun}: {problem}", reason="foreign")
     if len(data) < HEADER_BYTES:
         raise _truncated(kind, name, size, None)
     if not _is_whole(data):
@@ -103,7 +103,7 @@ def verify(kind: Kind, header: Header, content: bytes | memoryview, *, name: str
 
 
 def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
-    """Return the content behind a header.  Raises `StateFormatError` like `header_of` and `verify`.  O(bytes)."""
+    """Return the content after a header.  Raises `StateFormatError` like `header_of` and `verify`.  O(bytes)."""
     header = header_of(kind, data[:HEADER_BYTES], len(data), name=name)
     content = memoryview(data)[HEADER_BYTES:]
     verify(kind, header, content, name=name)
@@ -123,4 +123,4 @@ def _is_whole(data: bytes) -> bool:
 
 def _truncated(kind: Kind, name: str, size: int, whole: int | None) -> StateFormatError:
     of = "" if whole is None else f" of {whole:,}"
-    return StateFormatError(f"{name} is a truncated {kind.noun}: {size:,} bytes{of} are there", reason="truncated")
+    return StateFormatError(f"{name} is a truncated {kind.noun}: only {size:,} bytes{of}", reason="truncated")

@@ -1,4 +1,4 @@
-"""Tables as files: lines of CSV (RFC 4180), of JSON objects and of JSON arrays, and Parquet."""
+"""Tables as files: CSV lines (RFC 4180), lines of JSON objects and JSON arrays, and Parquet."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _FIRST_PRINTED = 0x20  # smaller bytes must be escaped in JSON
 _TEXT = {text: pa.scalar(text, pa.large_string()) for text in (",", "")}
 
 Cells: TypeAlias = tuple[str, pa.Array]
-"""The quotes around each value of a column, and the values as texts."""
+"""The quotes around each value of a column, and the texts of the values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineFormat:
-    """A text format of tables: `header` returns the first line (or nothing), `encode` the lines of a table.
+    """A text format of tables: `header` returns the first line or nothing, `encode` the lines of a table.
 
-    Parts that are written one after the other are separated by `between`, and followed by `footer`.
+    `between` separates parts that are written one after the other; `footer` follows the last part.
     """
 
     header: Callable[[Sequence[str]], bytes]
@@ -35,7 +35,7 @@ class LineFormat:
 
 
 def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
-    """Yield the lines of a table as RFC 4180 CSV without header; values are quoted only if necessary.
+    """Yield the lines of a table as RFC 4180 CSV without a header; values are quoted only if necessary.
 
     >>> rows = pa.table({"source": ["a", "b,c"], "timestamp": [1, 2]})
     >>> b"".join(buffer.to_pybytes() for buffer in csv_lines(rows))
@@ -46,7 +46,7 @@ def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
         if any(_has_special(column, _CSV_SPECIAL) for column in texts):
             yield _quoted_lines(texts)
             continue
-        # Arrow's "needed" quotes every string; "none" is as fast, and correct where no value needs quotes.
+        # Arrow's "needed" quotes every string; "none" is as fast, and correct if no value needs quotes.
         out = pa.BufferOutputStream()
         options = pa.csv.WriteOptions(include_header=False, quoting_style="none", batch_size=1 << 14)
         pa.csv.write_csv(pa.RecordBatch.from_arrays(texts, names=batch.schema.names), out, options)
@@ -62,7 +62,7 @@ def _is_text(column: pa.Array) -> bool:
 
 
 def _has_special(column: pa.Array, special: bytes) -> bool:
-    """Whether a text column contains one of these bytes."""
+    """Return whether a text column contains one of these bytes."""
     if not _is_text(column) or not len(column):
         return False
     data = np.frombuffer(_content(column), dtype=np.uint8)
@@ -84,7 +84,7 @@ def _quoted_lines(columns: Sequence[pa.Array]) -> pa.Buffer:
 
 
 def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
-    """Yield the rows of a table as JSON objects, one on each line, with numbers, texts and nulls.
+    """Yield the rows of a table as JSON objects, one per line, with numbers, texts and nulls.
 
     >>> rows = pa.table({"source": ["a", 'say "b"'], "timestamp": [1, 2]})
     >>> print(b"".join(buffer.to_pybytes() for buffer in json_lines(rows)).decode(), end="")
@@ -97,7 +97,7 @@ def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
 
 
 def json_arrays(rows: pa.Table) -> Iterator[pa.Buffer]:
-    """Yield the rows of a table as JSON arrays without blanks, one on each line.
+    """Yield the rows of a table as JSON arrays without blanks, one per line.
 
     >>> rows = pa.table({"query": ["a+"], "source": [1], "target": ["y"]})
     >>> b"".join(buffer.to_pybytes() for buffer in json_arrays(rows))
@@ -109,7 +109,7 @@ def json_arrays(rows: pa.Table) -> Iterator[pa.Buffer]:
 
 
 def object_pieces(names: Iterable[str], columns: Iterable[Cells]) -> list[str | pa.Array]:
-    """Return the pieces of lines of JSON objects with these keys: constants, and columns of texts."""
+    """Return the pieces of lines of JSON objects with these keys: constants, and text columns."""
     pieces: list[str | pa.Array] = []
     constant = "{"
     for number, (name, (quote, texts)) in enumerate(zip(names, columns, strict=True)):
@@ -119,7 +119,7 @@ def object_pieces(names: Iterable[str], columns: Iterable[Cells]) -> list[str | 
 
 
 def array_pieces(columns: Iterable[Cells]) -> list[str | pa.Array]:
-    """Return the pieces of lines of JSON arrays: constants, and columns of texts."""
+    """Return the pieces of lines of JSON arrays: constants, and text columns."""
     pieces: list[str | pa.Array] = []
     constant = "["
     for number, (quote, texts) in enumerate(columns):
@@ -129,11 +129,11 @@ def array_pieces(columns: Iterable[Cells]) -> list[str | pa.Array]:
 
 
 def json_cells(column: pa.Array) -> Cells:
-    """Return the values of a column in JSON: the quotes around each, and the texts (large_string, without nulls)."""
+    """Return the values of a column in JSON: the quotes around each value, and the texts (large_string, without nulls)."""
     column = _decoded(column)
     if not _is_text(column):
         return "", pc.fill_null(column.cast(pa.large_string()), "null")
-    data = np.frombuffer(_content(column), dtype=np.uint8)  # of all texts at once, which is much faster than one by one
+    data = np.frombuffer(_content(column), dtype=np.uint8)  # all texts at once, which is much faster than one by one
     if column.null_count or (len(data) and data.min() < _FIRST_PRINTED):
         return "", pa.array([json.dumps(value, ensure_ascii=False) for value in column.to_pylist()], pa.large_string())
     text = column.cast(pa.large_string())
@@ -152,7 +152,7 @@ def _joined(pieces: Sequence[str | pa.Array]) -> pa.Array:
 
 
 def _content(texts: pa.Array) -> pa.Buffer:
-    """Return the bytes of all texts of an array, one after the other."""
+    """Return the bytes of all texts of an array."""
     if not len(texts) or texts.buffers()[2] is None:
         return pa.py_buffer(b"")
     width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
@@ -168,7 +168,7 @@ JSON_LINES = LineFormat(header=lambda columns: b"", encode=json_lines)
 def parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
     """Return a writer of tables of answer changes to a file (a path, or a file object for Arrow).
 
-    Text columns get no statistics: these take a third of the time, and vertices are in no order that makes them useful.
+    Text columns have no statistics: these would take a third of the time, and the order of vertices makes them useless.
 
     >>> changes = pa.table({"source": ["x"], "timestamp": [3]})
     >>> out = pa.BufferOutputStream()

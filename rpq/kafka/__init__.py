@@ -2,12 +2,12 @@
 
 `run_topics` is the way in.  A stream goes through
 
-    messages (topic_reader, message_reader) → one order (partition_merge) → the engine (rounds) → rows as messages in a
-    transaction that carries the offsets (row_outputs)
+    messages (topic_reader, message_reader) → one order (partition_merge, topic_source) → the engine (rpq.run) → rows as
+    messages in a transaction that carries the offsets (row_outputs)
 
 Three things record the position of a run: a checkpoint with the engine's state, written rarely; a journal of the order since
-then (both in checkpoint); and the offsets of the last committed transaction.  After a crash the engine replays the journal
-from the checkpoint up to those offsets, without sending rows, and continues.
+then; and the offsets of the last committed transaction.  After a crash the engine replays the journal from the checkpoint up
+to those offsets, without sending rows, and continues.
 
 The package may import everything but `rpq.cli`, `rpq.serve`, `rpq.workloads` and `rpq.spark`.  `topic_names` is imported for
 the help of commands, and so imports nothing heavy.

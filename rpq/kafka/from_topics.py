@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, client, read_settings
 from rpq.kafka.message_reader import MessageColumns
-from rpq.kafka.row_outputs import Destination, RowMessages
+from rpq.kafka.row_outputs import Destination, RowMessages, TopicOutputs
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_run import CHECKPOINT_SECONDS, TopicRun
@@ -97,6 +97,7 @@ def run_topics(
         "witness": witness,
         "max_ahead": max_ahead,
     }
+    clients = ClientSettings(cluster.brokers, given)
     run = TopicRun(
         TopicInput(
             brokers=cluster.brokers,
@@ -105,15 +106,19 @@ def run_topics(
             where=parse_where(where) if where is not None else None,
             max_delay=max_delay,
             on_error="skip" if letters else on_error,
-            dead_letters=one_topic(on_error) if letters else None,
             until_end=until_end,
             limit=limit,
         ),
-        settings=ClientSettings(cluster.brokers, given),
+        TopicOutputs(
+            RowMessages(destinations=destinations, upsert=upsert),
+            settings=clients,
+            witness=witness,
+            dead_letters=one_topic(on_error) if letters else None,
+            check=check,
+        ),
+        settings=clients,
         make_engine=lambda integers: Engine(*queries, **of_engine),
         restore=lambda path: Engine.restore(path, **of_engine),
-        rows=RowMessages(destinations=destinations, upsert=upsert),
-        witness=witness,
         checkpoint=None if checkpoint is None else os.fspath(checkpoint),
         checkpoint_seconds=checkpoint_seconds,
         identity={
@@ -125,7 +130,7 @@ def run_topics(
         differences=_differences,
         check=check,
     )
-    return run.figures(run.run())
+    return run.figures(run.execute())
 
 
 def _differences(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:

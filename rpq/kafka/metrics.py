@@ -56,7 +56,7 @@ class RunMetrics:
     def update(self, run: TopicRun) -> None:
         """Collect the figures if they were requested since the last time."""
         now = time.monotonic()
-        if not self._wanted or now - self._taken_at < FRESH_SECONDS or run.reader is None:
+        if not self._wanted or now - self._taken_at < FRESH_SECONDS:
             return
         counted = run.figures("")
         figures: dict[str, Any] = {

@@ -12,6 +12,7 @@ brings later come out of order, or late, depending on the window.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -128,6 +129,48 @@ class MergedTuples:
         for number in np.unique(self.lines[row:]).tolist():
             ends[self.places[number]] = int(self.offsets[row:][self.lines[row:] == number].min())
         return ends
+
+    @property
+    def size(self) -> int:
+        """The number of tuples."""
+        return len(self.lines)
+
+    def where(self, row: int) -> str:
+        """Return the place of a row's message for a message to people."""
+        return f"at offset {self.offsets[row]} of {self.places[int(self.lines[row])]}"
+
+    def rejected(self, row: int, reason: str) -> BadMessage:
+        """Return the message of a row that the engine rejects."""
+        return BadMessage(RejectedTuple(self, row), reason)
+
+
+class RejectedTuple:
+    """A tuple that the engine rejects, with the interface of the message that it came from; its value is the tuple."""
+
+    def __init__(self, released: MergedTuples, row: int) -> None:
+        self._place = released.places[int(released.lines[row])]
+        self._offset = int(released.offsets[row])
+        assert released.columns is not None
+        values = {name: released.columns.column(name)[row].as_py() for name in released.columns.schema.names}
+        self._value = json.dumps(values, ensure_ascii=False).encode()
+
+    def topic(self) -> str:
+        return self._place.topic
+
+    def partition(self) -> int:
+        return self._place.partition
+
+    def offset(self) -> int:
+        return self._offset
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return self._value
+
+    def headers(self) -> None:
+        return None
 
 
 class PartitionMerge:

@@ -1,4 +1,4 @@
-"""Outputs of a run over topics: rows as messages, in transactions that carry offsets, or to a sink of files.
+"""The sink of a run over topics: rows as messages, in transactions that carry the offsets of the source.
 
 The key of a message is the query and its binding, the value is the row as a JSON object:
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rpq.kafka.message_reader import BadMessage
+    from rpq.kafka.topic_source import TopicSource
     from rpq.results.changes import Changes
 
 
@@ -318,78 +319,100 @@ class Transactions:
             return found
 
 
-MAX_MESSAGES = 10
+COMMIT_SECONDS = 0.1
+"""The longest duration of a transaction while messages keep arriving."""
+
+QUIET_COMMIT_SECONDS = 1.0
+"""The longest time for which offsets without rows wait to be committed."""
 
 
-class RowSink(Protocol):
-    """An output of rows that is no topic; computed values come as terms if it `wants_terms`."""
+class TopicOutputs:
+    """The sink of a run whose rows are messages, committed in transactions together with the offsets of the source."""
 
-    @property
-    def wants_terms(self) -> bool: ...
+    is_transactional = True
+    has_destination = True
 
-    def write(self, rows: pa.Table) -> None: ...
-
-    def commit(self) -> Any: ...
-
-
-class RowOutputs:
-    """The output of a run: messages in `transactions` if there are any, otherwise rows to the `sink`.
-
-    `has_sent` is set when rows are sent; `set_aside` has messages about the first roots that were set aside.
-    """
-
-    def __init__(self, rows: RowMessages | None, *, witness: bool, dead_letters: str | None) -> None:
+    def __init__(
+        self,
+        rows: RowMessages,
+        *,
+        settings: ClientSettings,
+        witness: bool = False,
+        dead_letters: str | None = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self.rows = rows
         self.transactions: Transactions | None = None
-        self.sink: RowSink | None = None
-        self.has_sent = False
-        self.set_aside: list[str] = []
+        self._settings = settings
         self._witness = witness
         self._dead_letters = dead_letters
+        self._check = check
+        self._source: TopicSource | None = None
+        self._committed: dict[Place, int] = {}
+        self._committed_at = 0.0
+
+    def begin(self, position: None, source: TopicSource) -> None:
+        """Become the only producer of the run, and check the topics.  Waits for the broker."""
+        self._source = source
+        self.transactions = Transactions(
+            self._settings,
+            name=self._settings.named("transactional.id") or source.group,
+            run=source.run,
+            group=source.reader.group_metadata,
+            committed_round=source.committed_round,
+            check=self._check,
+        )
+        self.transactions.begin()
+        self.transactions.check_topics(self.topics)
+        self.note_committed()
+
+    def note_committed(self) -> None:
+        """Note that the position of the source is committed."""
+        assert self._source is not None
+        self._committed, self._committed_at = dict(self._source.ends), time.monotonic()
 
     @property
     def topics(self) -> list[str]:
         """The topics to which messages are sent."""
-        found = set() if self.rows is None else {destination.topic for destination in self.rows.destinations.values()}
+        found = {destination.topic for destination in self.rows.destinations.values()}
         return [*sorted(found), *([self._dead_letters] if self._dead_letters else ())]
 
-    @property
-    def has_destination(self) -> bool:
-        """Whether rows are sent anywhere."""
-        return self.rows is not None or self.sink is not None
+    def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
+        """Send the rows of changes."""
+        assert self.transactions is not None
+        for rows in changes.tables(witness=self._witness) if len(changes) else ():
+            for topic, messages in self.rows.convert(rows):
+                self.transactions.send(topic, messages)
 
-    @property
-    def has_uncommitted(self) -> bool:
-        """Whether messages wait to be committed."""
-        return self.transactions is not None and self.transactions.messages > 0
+    def is_due(self, *, quiet: bool) -> bool:
+        """Whether messages waited for `COMMIT_SECONDS` or nothing arrives, or offsets waited for `QUIET_COMMIT_SECONDS`."""
+        assert self.transactions is not None and self._source is not None
+        if self.transactions.age >= COMMIT_SECONDS or (quiet and self.transactions.messages):
+            return True
+        return time.monotonic() - self._committed_at > QUIET_COMMIT_SECONDS and self._source.ends != self._committed
 
-    @property
-    def age(self) -> float:
-        """Seconds since the first of these messages was sent."""
-        return 0.0 if self.transactions is None else self.transactions.age
+    def commit(self) -> None:
+        """Commit all messages, and the offsets that have changed since the last commit."""
+        assert self.transactions is not None and self._source is not None
+        moved = {place: end for place, end in self._source.ends.items() if end != self._committed.get(place, 0)}
+        if moved:
+            self._source.synchronise()
+            self.transactions.commit(moved, self._source.round)
+        self.note_committed()
 
-    def send(self, changes: Changes) -> int:
-        """Send the rows of changes, and return their number."""
-        for report in changes.set_aside:
-            message = f"{report.query}: root {report.root} set aside: its search took {report.size:,} nodes"
-            log_warning(message, time=report.timestamp)
-            if len(self.set_aside) < MAX_MESSAGES:
-                self.set_aside.append(message)
-        if not len(changes):
-            return 0
-        self.has_sent = True
-        for rows in changes.tables(witness=self._witness, terms=self.sink is not None and self.sink.wants_terms):
-            if self.rows is not None and self.transactions is not None:
-                for topic, messages in self.rows.convert(rows):
-                    self.transactions.send(topic, messages)
-            elif self.sink is not None:
-                self.sink.write(rows)
-        return len(changes)
+    def position(self) -> None:
+        """Return None: the broker has the position."""
+
+    def close(self) -> None:
+        """Abort the open transaction."""
+        if self.transactions is not None:
+            self.transactions.close()
 
     def send_dead_letter(self, bad: BadMessage) -> None:
         """Send a message that is no tuple to the topic of dead letters, with the reason and its place as headers."""
-        if self._dead_letters is None or self.transactions is None:
+        if self._dead_letters is None:
             return
+        assert self.transactions is not None
         about = {
             "rpq.reason": bad.reason,
             "rpq.topic": bad.message.topic(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import pyarrow as pa
 from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, log_event, log_warning
 from rpq.kafka.message_reader import MessageColumns, MessageReader
-from rpq.kafka.partition_merge import MergedTuples, PartitionMerge, Place
+from rpq.kafka.partition_merge import PartitionMerge, Place
 from rpq.readers.column_names import ColumnNames, did_you_mean
 from rpq.readers.gc_pause import gc_paused
 from rpq.readers.where import Where
@@ -55,37 +54,8 @@ class TopicInput:
     only_json: bool = False
     max_delay: float = 1.0
     on_error: str = "stop"
-    dead_letters: str | None = None
     until_end: bool = False
     limit: int | None = None
-
-
-class RejectedTuple:
-    """A tuple that the engine rejects, with the interface of the message that it came from; its value is the tuple."""
-
-    def __init__(self, released: MergedTuples, row: int, tuples: pa.RecordBatch, number: int) -> None:
-        self._place = released.places[int(released.lines[row])]
-        self._offset = int(released.offsets[row])
-        values = {name: tuples.column(name)[number].as_py() for name in tuples.schema.names}
-        self._value = json.dumps(values, ensure_ascii=False).encode()
-
-    def topic(self) -> str:
-        return self._place.topic
-
-    def partition(self) -> int:
-        return self._place.partition
-
-    def offset(self) -> int:
-        return self._offset
-
-    def key(self) -> None:
-        return None
-
-    def value(self) -> bytes:
-        return self._value
-
-    def headers(self) -> None:
-        return None
 
 
 ALERT = "SSL alert number"

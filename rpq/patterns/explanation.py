@@ -6,6 +6,7 @@ relations and the other queries that read them, and whether support lists are ke
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -19,6 +20,9 @@ from rpq.patterns.relations.path_relations import PathContent
 from rpq.patterns.relations.shared_relations import Content
 from rpq.queries.pattern import Blank, Constant, Pattern, Term, Variable
 from rpq.queries.query import PatternQuery, Query
+
+NODE_DISTANCE = 1.32
+"""The distance of nodes in a drawing, along their circle."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +92,7 @@ class ExplainedMeaning:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """How a pattern is understood and evaluated. Its text is for people; `to_dict` has the same for programs.
+    """The meaning of a pattern and the plan of its evaluation. Its text is for people; `to_dict` has the same for programs.
 
     >>> from rpq import Query, Window
     >>> print(explain(Query("?x a ?y . ?y b ann", window=Window(size=10, slide=1), select=["x"])))
@@ -381,6 +385,15 @@ def _shape(node: str) -> str:
 def _quote(text: str) -> str:
     """Return a DOT string: backslashes begin escapes there, and & begins an HTML entity."""
     return '"' + text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def node_positions(nodes: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return the positions of nodes in a drawing: a circle that has room for all of them, the first one on the left."""
+    if len(nodes) == 1:
+        return {nodes[0]: (0.0, 0.0)}
+    radius = max(1.0, len(nodes) * NODE_DISTANCE / (2 * math.pi))
+    angles = [math.pi - 2 * math.pi * number / len(nodes) for number in range(len(nodes))]
+    return {node: (radius * math.cos(angle), radius * math.sin(angle)) for node, angle in zip(nodes, angles, strict=True)}
 
 
 def _plain(value: Any) -> Any:

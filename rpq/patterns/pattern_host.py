@@ -19,7 +19,8 @@ from rpq.patterns.relations.constants import Constants
 from rpq.patterns.relations.path_relations import PathContent, PathRelations
 from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.relations.shared_relations import Content, SharedRelations
-from rpq.patterns.rows.delivered import DeliveredRows, PartRows, Place
+from rpq.patterns.rows.delivered import DeliveredRows
+from rpq.patterns.rows.solutions import Place
 from rpq.patterns.tables import Changes
 from rpq.queries.protocol import Division, Resources
 from rpq.queries.readings import Reading
@@ -51,7 +52,7 @@ class Member(Protocol):
     def resolve(self, *, fresh: Container[str] = ()) -> None:
         """Link plans whose constants have ids now, and unlink others. Constants that are `fresh` have no edges yet."""
 
-    def delta(self, found: dict[Place, PartRows]) -> Delta:
+    def delta(self, parts: dict[Place, Delta]) -> Delta:
         """Return the rows that changes of its parts make."""
 
     def _check(self) -> None:
@@ -267,15 +268,15 @@ class PatternHost:
         self._result_parts.discard(number)
         self._other_parts.discard(number)
 
-    def rows_of_part(self, number: int, *, most: int | None = None) -> PartRows:
-        """Return all current rows of a part; where they are more than `most`, only somewhat more than `most`.
+    def rows_of_part(self, number: int, columns: int, *, most: int | None = None) -> np.ndarray:
+        """Return all current rows of a part with so many columns, int32 (row, column).
 
-        O(edges, and the cost of joining them).
+        Where they are more than `most`, only somewhat more than `most` are returned. O(edges, and the cost of joining them).
         """
-        if self.tables.has_no_solution(number):
-            return PartRows.empty()
-        rows = self._collect_separately(lambda: self._live.answers(number), most=most).by_part()
-        return rows.get(number, PartRows.empty())
+        rows = None
+        if not self.tables.has_no_solution(number):
+            rows = self._collect_separately(lambda: self._live.answers(number), most=most).by_part().get(number)
+        return np.zeros((0, columns), np.int32) if rows is None else rows.ids.values
 
     def _collect_separately(self, call: Callable[[], None], *, most: int | None = None) -> DeliveredRows:
         """Collect what a call delivers, apart from the rows of the stream, and without asking the guard."""
@@ -284,8 +285,8 @@ class PatternHost:
         try:
             with suppress(_EnoughError):
                 call()
-            found: DeliveredRows = self._sink
-            return found
+            rows: DeliveredRows = self._sink
+            return rows
         finally:
             self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
 
@@ -302,8 +303,7 @@ class PatternHost:
         try:
             if first:
                 state[tables.VALUE_ROOM] = len(part.columns)
-            found = self.rows_of_part(number, most=0 if first else None)
-            return list(map(tuple, found.values.reshape(found.row_count, len(part.columns)).tolist()))
+            return list(map(tuple, self.rows_of_part(number, len(part.columns), most=0 if first else None).tolist()))
         finally:
             state[tables.VALUE_ROOM] = room
             self.tables.remove(number)
@@ -420,14 +420,26 @@ class PatternHost:
         self._delivered.clear()
         return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
 
+    def is_silent(self, orders: np.ndarray) -> np.ndarray:
+        """Return whether answers leave silently with implicit semantics, for each event of the last chunk.
+
+        They do at boundaries, and in events without a delete. `orders` are the places of the events.
+        """
+        silent = np.ones(len(orders), bool)
+        if len(self.is_delete):
+            is_tuple = orders % 2 == 1
+            deletes = self.is_delete if self.first is None else np.bincount(self.first, self.is_delete, len(self.first))
+            silent[is_tuple] = deletes[orders[is_tuple] // 2] == 0
+        return silent
+
     def _deltas_of(self, delivered: DeliveredRows, *, before: int | None = None) -> list[tuple[str, Delta]]:
-        found: dict[str, dict[Place, PartRows]] = {}
+        parts_of: dict[str, dict[Place, Delta]] = {}
         for number, rows in delivered.by_part().items():
             selected = rows if before is None else rows.before(2 * before)
             for name, place in self._parts[number]:
-                found.setdefault(name, {})[place] = selected
+                parts_of.setdefault(name, {})[place] = selected
         deltas = []
-        for name, parts in found.items():
+        for name, parts in parts_of.items():
             member = self.members[name]
             with self._weighed(member):
                 deltas.append((name, member.delta(parts)))
@@ -479,9 +491,9 @@ class PatternHost:
         delivered, piece = self._delivered.nbytes, self._live.nbytes
         if need == tables.NEED_OUTPUT and delivered + piece <= self._granted:
             return  # adding up the bytes held takes as long as some thousand rows
-        held = self.nbytes
-        more = max(held // 4, _PIECES * piece)
-        self._guard(held + more, int(self.tables.plans.state[tables.TUPLE]))
+        size = self.nbytes
+        more = max(size // 4, _PIECES * piece)
+        self._guard(size + more, int(self.tables.plans.state[tables.TUPLE]))
         self._granted = delivered + more
 
     def _check(self) -> None:

@@ -16,7 +16,6 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.paths.path_query import read_aside_roots, set_aside_error
-from rpq.patterns import tables
 from rpq.patterns.chains import chains_to_evaluate, single_atom_chains
 from rpq.patterns.explanation import Explanation, explain_running
 from rpq.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
@@ -25,14 +24,14 @@ from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import ReadRelations
 from rpq.patterns.relations.path_relations import PathContent
 from rpq.patterns.relations.shared_relations import Content
-from rpq.patterns.rows.delivered import PartRows, Place, events_of
-from rpq.patterns.rows.solutions import Solutions
+from rpq.patterns.rows.solutions import Place, Solutions
 from rpq.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.queries.protocol import Figures, Overrun, Resources, RunningQuery
 from rpq.queries.query import PatternQuery
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, IdRows, ends_after_filter, net_rows, net_rows_of_events
+from rpq.results.delta import Delta, IdRows, ids_of_columns
+from rpq.results.weighted_rows import WeightedRows, weighted
 from rpq.stream.chunk import Chunk
 from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
@@ -90,7 +89,6 @@ class RunningPattern(RunningQuery):
         self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" else None
         self._rows = np.zeros(2, np.int64)
-        self._order = tuple(range(len(question.columns)))
         centre = None if self._host.division.is_whole else question.centre
         self._share_column = 0 if centre is None else centre.column  # the column that tells which share has a row
         origin = self._host.new_origin() if resources.is_late else 0
@@ -200,7 +198,7 @@ class RunningPattern(RunningQuery):
         explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
         is_reported = self._is_direct and not self._is_netted and self.question.report == "change"
         numbers = [self._host.constants.number_of(name) for name in self._names]
-        held = self._parts[number] = []
+        parts = self._parts[number] = []
         for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
             constants = None if ranks is None else tuple([numbers[rank] for rank in ranks])
             known = self._host.add_part(
@@ -210,17 +208,17 @@ class RunningPattern(RunningQuery):
                 share_column=self._share_column if is_reported else 0,
                 constants=constants,
             )
-            held.append(MeaningPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
+            parts.append(MeaningPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
 
     def _release(self, number: int) -> None:
-        for held in self._parts.pop(number, []):
-            self._host.release_part(held.number)
+        for part in self._parts.pop(number, []):
+            self._host.release_part(part.number)
 
     def _put_in(self, number: int, most: int | None, fresh: Container[str]) -> None:
         if number not in self._parts:
             self._prepare(number)
-        for place, held in enumerate(self._parts[number]):
-            self._host.join_part(held.number, self.question.name, Place(number, place))
+        for place, part in enumerate(self._parts[number]):
+            self._host.join_part(part.number, self.question.name, Place(number, place))
         self._joined_meanings.add(number)
         self._count_solutions(number, most=most, fresh=fresh)
 
@@ -228,7 +226,7 @@ class RunningPattern(RunningQuery):
         """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
         plan = self._plan(self._meanings[number], self._relations.numbers().__getitem__, self._id_of(number))
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
-        return [(held.number, part) for held, part in zip(self._parts[number], parts, strict=True)]
+        return [(linked.number, part) for linked, part in zip(self._parts[number], parts, strict=True)]
 
     def _id_of(self, number: int) -> Callable[[str], int]:
         ids = self._ids[number]
@@ -244,8 +242,8 @@ class RunningPattern(RunningQuery):
         if number not in self._joined_meanings:
             return
         self._joined_meanings.remove(number)
-        for place, held in enumerate(self._parts[number]):
-            self._host.leave_part(held.number, self.question.name, Place(number, place))
+        for place, part in enumerate(self._parts[number]):
+            self._host.leave_part(part.number, self.question.name, Place(number, place))
         if self._is_isomorphism:
             self._release(number)
         self._solutions.drop(number)
@@ -257,17 +255,17 @@ class RunningPattern(RunningQuery):
         self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, fresh), most=most)
 
     def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
-        return [held.columns for held in self._parts[meaning]]
+        return [part.columns for part in self._parts[meaning]]
 
     def _rows_of_parts(self, meaning: int, fresh: Container[str] = ()) -> list[np.ndarray]:
         """Return the current rows of each part of a meaning: (row, column). O(edges, and the cost of joining them)."""
-        found = []
-        for held in self._parts[meaning]:
+        rows = []
+        for part in self._parts[meaning]:
             # With paths a vertex without edges may have rows: those of paths without steps.
-            is_bare = not self._has_paths and any(name in fresh for name in held.constants)
-            rows = PartRows.empty() if is_bare else self._host.rows_of_part(held.number)
-            found.append(rows.values.reshape(rows.row_count, len(held.columns)))
-        return found
+            is_bare = not self._has_paths and any(name in fresh for name in part.constants)
+            columns = len(part.columns)
+            rows.append(np.zeros((0, columns), np.int32) if is_bare else self._host.rows_of_part(part.number, columns))
+        return rows
 
     # --- labels and edges ------------------------------------------------------------------------------------
 
@@ -306,79 +304,48 @@ class RunningPattern(RunningQuery):
             self._count_solutions(number, most=most)
         if quiet or chunk is None:
             return []
-        ids = self._own_rows(self._ids_of_answers(most=most))
-        return [self._report(ids, np.array([time]), np.array([len(ids)]), np.array([1], np.int8), np.array([1]))]
+        answers = WeightedRows.inserted(self._own_rows(self._ids_of_answers(most=most)))
+        return [self._count_rows(answers.delta(np.array([1]), np.array([time])))]
 
     # --- results ---------------------------------------------------------------------------------------------
 
-    def delta(self, found: dict[Place, PartRows]) -> Delta:
+    def delta(self, parts: dict[Place, Delta]) -> Delta:
         """Return the rows that changes of its parts make."""
         if not self._is_direct:
-            return self._delta_of_solutions(found)
-        ((runs, values),) = found.values()
-        last, ends = events_of(runs)
-        if not len(values):
-            return self._report_counts(last, ends)
-        ids = values.reshape(-1, len(self.question.columns))
-        if not self._host.division.is_whole:
-            ids, ends, some = self._own_rows_of_events(ids, ends)
-            last = last[some]
-        kinds = last[:, tables.RUN_SIGN].astype(np.int8)
-        rows = ids, last[:, tables.RUN_TIME], ends, kinds, last[:, tables.RUN_ORDER]
-        return self._report(*(self._net(*rows) if self._is_netted else rows))
+            return self._delta_of_solutions(parts)
+        (delta,) = parts.values()
+        if not delta.ids.order:  # rows were only counted
+            return self._count_rows(delta.without_ids())
+        if self._is_netted:
+            events, (changes,) = weighted([delta], first=self._host.first)
+            return self._net_delta(changes, events)
+        return self._count_rows(self._own_rows_of_delta(delta))
 
-    def _net(
-        self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the net rows of events, without those that an eviction takes silently."""
-        first = self._host.first
-        is_delete: np.ndarray = self._host.is_delete
-        if first is None:
-            kept = net_rows(ids, ends, kinds, orders)
-        else:
-            plain = Delta(ids=IdRows(ids, self._order), times=times, ends=ends, kinds=kinds, orders=orders)
-            net = net_rows_of_events(plain, first)
-            ids, times, ends, kinds, orders = net.ids.values, net.times, net.ends, net.kinds, net.orders
-            kept = np.ones(len(ids), bool)
-            is_delete = np.bincount(first, is_delete, len(first))  # whether an event has a delete
-        if self.question.semantics == "implicit" and len(ends):
-            is_insert = (orders % 2 == 1) & (kinds < 0)
-            is_insert[is_insert] = is_delete[orders[is_insert] // 2] == 0
-            kept &= ~np.repeat(is_insert, np.diff(ends, prepend=0))
-        ends = ends_after_filter(kept, ends)
-        some = np.diff(ends, prepend=0) > 0
-        return ids[kept], times[some], ends[some], kinds[some], orders[some]
-
-    def _delta_of_solutions(self, found: dict[Place, PartRows]) -> Delta:
+    def _delta_of_solutions(self, parts: dict[Place, Delta]) -> Delta:
         # Where the row guard would refuse them, not all are formed; the rows of a share are selected first.
         is_partial = self._is_netted or self._host.first is not None or not self._host.division.is_whole
         most = None if is_partial else self._most_rows
-        ids, events = self._solutions.change(found, explicit=self.question.semantics == "explicit", most=most)
-        if not len(events):
+        events, changes = weighted(parts.values(), first=self._host.first)
+        is_boundary = None if self.question.semantics == "explicit" else events[:, 0] % 2 == 0
+        solutions = self._solutions.change(dict(zip(parts, changes, strict=True)), silent=is_boundary, most=most)
+        if not len(solutions):
             return _NO_CHANGE
-        orders, times, signs, ends = np.ascontiguousarray(events.T)
-        if not self._host.division.is_whole:
-            ids, ends, some = self._own_rows_of_events(ids, ends)
-            orders, times, signs = orders[some], times[some], signs[some]
-        rows = ids, times, ends, signs.astype(np.int8), orders
-        return self._report(*(self._net(*rows) if self._is_netted else rows))
+        if self._is_netted:
+            return self._net_delta(solutions, events)
+        return self._count_rows(self._own_rows_of_delta(solutions.delta(events[:, 0], events[:, 1])))
 
-    def _own_rows_of_events(self, ids: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (rows, ends, events): the rows of this share, where those of events end, and which events have any."""
-        own = self._host.is_own[ids[:, self._share_column]]
-        ends = np.append(0, np.cumsum(own))[ends]
-        some = np.diff(ends, prepend=0) > 0
-        return ids[own], ends[some], some
+    def _net_delta(self, changes: WeightedRows, events: np.ndarray) -> Delta:
+        """Return the net rows of events, without those that an eviction takes silently."""
+        changes = changes.net()
+        if self.question.semantics == "implicit":
+            changes = changes.where((changes.weights > 0) | ~self._host.is_silent(events[:, 0])[changes.events])
+        return self._count_rows(self._own_rows_of_delta(changes.delta(events[:, 0], events[:, 1])))
 
-    def _report(self, ids: np.ndarray, times: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> Delta:
-        rows = self._id_rows(ids)
-        return self._count_rows(Delta(ids=rows, times=times, ends=ends, kinds=kinds, orders=orders, is_lasting=True))
-
-    def _report_counts(self, last: np.ndarray, ends: np.ndarray) -> Delta:
-        """Return a delta with counts but no rows; `last` is the last run of each event."""
-        kinds = last[:, tables.RUN_SIGN].astype(np.int8)
-        orders = last[:, tables.RUN_ORDER]
-        return self._count_rows(Delta(ids=None, times=last[:, tables.RUN_TIME], ends=ends, kinds=kinds, orders=orders))
+    def _own_rows_of_delta(self, delta: Delta) -> Delta:
+        """Return the rows of this share."""
+        if self._host.division.is_whole:
+            return delta
+        return delta.where(self._host.is_own[delta.ids.values[:, self._share_column]])
 
     def _count_rows(self, delta: Delta) -> Delta:
         """Add a reported delta to the counts of rows, and return it."""
@@ -387,9 +354,6 @@ class RunningPattern(RunningQuery):
         else:
             self._rows += delta.counts()
         return delta
-
-    def _id_rows(self, ids: np.ndarray) -> IdRows:
-        return IdRows(ids, self._order)
 
     def _is_own(self, row: tuple[int, ...]) -> bool:
         return self._host.division.is_whole or bool(self._host.is_own[row[self._share_column]])
@@ -404,14 +368,14 @@ class RunningPattern(RunningQuery):
         if not self._joined_meanings:
             return np.zeros((0, len(self.question.columns)), np.int32)
         ((number, _, _),) = self._parts[0]
-        return self._host.rows_of_part(number, most=most).values.reshape(-1, len(self.question.columns))
+        return self._host.rows_of_part(number, len(self.question.columns), most=most)
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
         return [self._relations.slides(edges, self._graph.edges)]
 
     def answers(self) -> list[IdRows]:
-        return [self._id_rows(self._own_rows(self._ids_of_answers()))]
+        return [ids_of_columns(self._own_rows(self._ids_of_answers()))]
 
     def explain(self) -> Explanation:
         meanings = [
@@ -450,8 +414,8 @@ class RunningPattern(RunningQuery):
         is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
         texts = []
         for row, added in zip(delta.as_lists(), is_added, strict=True):
-            found = self.witness(row, edges, vertices, labels) if added else None
-            texts.append("" if found is None else found.to_json())
+            witness = self.witness(row, edges, vertices, labels) if added else None
+            texts.append("" if witness is None else witness.to_json())
         return pa.array(texts, pa.string())
 
     def rows(self) -> np.ndarray:

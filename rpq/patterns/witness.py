@@ -72,7 +72,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class AtomWitness:
-    """What makes an atom hold: one edge, or the edges of a path from its subject to its object.
+    """The edges that make an atom hold: one edge, or those of a path from its subject to its object.
 
     >>> step = Step(source="b", label="knows", target="a", timestamp=7, against=True)
     >>> print(AtomWitness(atom="?x ^knows ?y", steps=(step,)))

@@ -6,7 +6,7 @@ written as JSON in saved states, in checkpoints of the command, and on the way t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,3 +177,19 @@ def read_pattern_query(content: JsonValue) -> PatternQuery:
         return PatternQuery(content["pattern"].unicode(), window=window, **options)
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem
+
+
+# --- the kernels of queries ---------------------------------------------------------------------------------
+
+def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
+    """Return one query for each set of kernels."""
+    return list({kernels_of(query): query for query in reversed(queries)}.values())
+
+
+def kernels_of(query: Query) -> tuple[object, ...]:
+    """Return a key of the kernels that a query needs: notation and window; for paths also semantics and restrictions."""
+    window = query.window
+    slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
+    if isinstance(query, PatternQuery):
+        return ("pattern", window.kind)
+    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)

@@ -1,6 +1,6 @@
-"""Graph patterns: their notation, the columns of their rows, and the variable around which shares divide them.
+"""Graph patterns: their notation, the columns of their rows, and the variable by which shares divide them.
 
-A pattern is atoms with a dot between them, as in `?x a2q/c2a* ?y . ?y c2q ?z`:
+A pattern consists of atoms separated by dots, as in `?x a2q/c2a* ?y . ?y c2q ?z`:
 
     pattern   atom ('.' atom)* '.'?        a dot is followed by a blank, or by the end
     atom      term path term               a path as in `rpq.automata.parser`; blanks around it
@@ -8,7 +8,7 @@ A pattern is atoms with a dot between them, as in `?x a2q/c2a* ?y . ?y c2q ?z`:
             | '_:' name                    a blank node: a variable that cannot be selected
             | name | '<…>' | '"…"'         a constant, the vertex with that name
 
-In an expression a `?` before a letter begins a variable; the quantifier stands before a blank or an operator.
+In an expression, a `?` before a letter begins a variable; a `?` before a blank or an operator is a quantifier.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Blank:
 
 @dataclass(frozen=True)
 class Constant:
-    """The vertex with a name; of one that begins with `"` also the vertex that its lexical form names."""
+    """The vertex with a name. A name that begins with `"` also denotes the vertex named by its lexical form."""
 
     name: str
 
@@ -77,7 +77,7 @@ class Atom:
 
     @cached_property
     def edge(self) -> tuple[Term, str, Term] | None:
-        """The ends of an edge atom in the direction of its edges, and its label; None for a path atom."""
+        """The ends and the label of an edge atom, in the direction of the edge; None for a path atom."""
         if isinstance(self.expression, Label):
             return self.subject, self.expression.name, self.object
         if isinstance(self.expression, Inverse) and isinstance(self.expression.inner, Label):
@@ -92,17 +92,17 @@ def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
     """Return a warning for each atom that joins a term with itself, which no simple path does.
 
     >>> never_simple(parse_pattern("?x transfer{3,4} ?x"))
-    ('?x transfer{3,4} ?x never matches: no simple path leads from a vertex to itself; ask for walks (paths="walk")',)
+    ('?x transfer{3,4} ?x never matches: no simple path leads from a vertex to itself; use walks (paths="walk")',)
     """
     return tuple(
-        f'{atom} never matches: no simple path leads from a vertex to itself; ask for walks (paths="walk")'
+        f'{atom} never matches: no simple path leads from a vertex to itself; use walks (paths="walk")'
         for atom in dict.fromkeys(atoms)
         if atom.subject == atom.object
     )
 
 
 def parse_pattern(text: str) -> tuple[Atom, ...]:
-    """Return the atoms of a pattern. Raises `ExpressionError`, which points to the column. O(length).
+    """Parse a pattern to its atoms. Raises `ExpressionError`, which points to the column. O(length).
 
     >>> [str(atom) for atom in parse_pattern("?x a2q / c2a* ?y . ?y knows bob")]
     ['?x a2q/c2a* ?y', '?y knows bob']
@@ -159,7 +159,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL
 
 
 def lexical_form(literal: str) -> str:
-    r"""Return what stands between the quotes of a literal in N-Triples form; a text that is none stays as it is.
+    r"""Return the text between the quotes of a literal in N-Triples form; return any other text unchanged.
 
     >>> lexical_form('"30"^^<http://www.w3.org/2001/XMLSchema#integer>'), lexical_form('"say \\"hello\\""@en')
     ('30', 'say "hello"')
@@ -176,14 +176,14 @@ def _character(escape: re.Match[str]) -> str:
     return chr(number) if number < 0x110000 else escape[0]
 
 
-# --- centres: the variable around which all edges of an answer lie, by which shares divide a query ----------
+# --- centres: the variable by which shares divide a query ---------------------------------------------------
 #
-# Where a variable stands in every atom, each an edge, an answer in which it has a vertex is made of edges at this vertex.
-# Whoever has the vertex answers for it, and need not see other edges.
+# If a variable occurs in every atom, and each atom is an edge, then an answer that binds the variable to a vertex consists
+# of edges at this vertex. The share that contains the vertex produces the answer, and needs no other edges.
 
 @dataclass(frozen=True, kw_only=True)
 class Centre:
-    """A variable that is a column, and the labels of the edges of which it is the source or the target.
+    """A variable that is a column, with the labels of the edges of which it is the source or the target.
 
     >>> from rpq.queries.pattern import parse_pattern
     >>> centre_of(parse_pattern("?x a ?y . ?y b ?z"), ("x", "y", "z")).variable
@@ -197,7 +197,7 @@ class Centre:
 
 
 def centre_of(atoms: Sequence[Atom], columns: Sequence[str]) -> Centre | None:
-    """Return the first of some columns that stands in all atoms, each an edge; None where none does. O(atoms · columns)."""
+    """Return the first column that occurs in all atoms, each an edge, or None. O(atoms · columns)."""
     for column, name in enumerate(columns):
         if stands_in_all(atoms, name):
             return centre_at(atoms, name, column)
@@ -205,7 +205,7 @@ def centre_of(atoms: Sequence[Atom], columns: Sequence[str]) -> Centre | None:
 
 
 def centre_at(atoms: Iterable[Atom], name: str, column: int) -> Centre:
-    """Return a variable as the centre of atoms in all of which it stands."""
+    """Return a variable that occurs in all atoms as their centre."""
     edges = [atom.edge for atom in atoms]
     ends = {
         place: frozenset(edge[1] for edge in edges if edge is not None and edge[place] == Variable(name)) for place in (0, 2)
@@ -214,7 +214,7 @@ def centre_at(atoms: Iterable[Atom], name: str, column: int) -> Centre:
 
 
 def stands_in_all(atoms: Sequence[Atom], name: str) -> bool:
-    """Return whether there are atoms, all of them are edges, and a variable stands in each.
+    """Return whether there are atoms, all of them are edges, and a variable occurs in each.
 
     >>> from rpq.queries.pattern import parse_pattern
     >>> [stands_in_all(parse_pattern(text), "x") for text in ("?x a ?y . ?z ^b ?x", "?x a ?y . ?y b ?z", "?x a+ ?y")]
@@ -227,8 +227,8 @@ def stands_in_all(atoms: Sequence[Atom], name: str) -> bool:
 # --- patterns: atoms and columns ----------------------------------------------------------------------------
 
 _SIGN = re.compile(r"\?[\w:]|_:|\.\s")
-_TAKEN = ("query", "timestamp", "op")
-"""Columns that all rows have."""
+_RESERVED = ("query", "timestamp", "op")
+"""Columns that every result has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,9 +244,9 @@ class Pattern:
 
     @classmethod
     def read(cls, text: str, select: Sequence[str] | None) -> Pattern:
-        """Read a pattern from a text. Raises `QueryError`, with a pointer to the column for the text.
+        """Parse a pattern. Raises `QueryError`, for the text with a pointer to the column.
 
-        O(length); as long as somebody has the pattern of a text, reading it again is looking it up.
+        O(length), or O(1) while a pattern with the same text exists.
         """
         is_plain = select is None or (isinstance(select, (tuple, list)) and all(isinstance(name, str) for name in select))
         key = (text, None if select is None else tuple(select)) if is_plain else None
@@ -261,7 +261,7 @@ class Pattern:
             raise QueryError(f"the pattern {text} has no variable, so its rows have no columns; ASK says whether it holds")
         pattern = cls(atoms=atoms, columns=variables if select is None else _selected(select, variables, atoms))
         for name in pattern.columns:
-            if name in _TAKEN:
+            if name in _RESERVED:
                 raise QueryError(f"all rows have a column called {name}: rename the variable ?{name}, or select others")
         if key is not None:
             _known[key] = pattern
@@ -274,7 +274,7 @@ class Pattern:
 
     @cached_property
     def centres(self) -> tuple[str, ...]:
-        """The variables that stand in all atoms, each an edge, whether or not they are columns.
+        """The variables that occur in all atoms, each an edge, whether or not they are columns.
 
         >>> Pattern.read("?x a ?y . ?y b ?z", ("x", "z")).centres
         ('y',)
@@ -284,12 +284,12 @@ class Pattern:
 
     @cached_property
     def path_expressions(self) -> tuple[str, ...]:
-        """The expressions of the path atoms, each once."""
+        """The distinct expressions of the path atoms."""
         return tuple(dict.fromkeys(str(atom.expression) for atom in self.atoms if atom.edge is None))
 
     @cached_property
     def constants(self) -> tuple[Constant, ...]:
-        """The constants, as often as they stand in the pattern."""
+        """The constants, with repetitions."""
         return tuple(term for term in _terms(self.atoms) if isinstance(term, Constant))
 
 
@@ -297,7 +297,7 @@ _known: WeakValueDictionary[tuple[str, tuple[str, ...] | None], Pattern] = WeakV
 
 
 def looks_like_a_pattern(text: str) -> bool:
-    """Return whether there is a `?` before a letter, `_:`, or a dot before a blank in a text.
+    """Return whether a text contains a `?` before a letter, `_:`, or a dot before a blank.
 
     >>> [looks_like_a_pattern(text) for text in ("a?/b*", "?x a ?y", "a b . c d e")]
     [False, True, True]

@@ -1,6 +1,7 @@
-"""Queries as users make them: a path expression or a graph pattern, a window, and the meaning of paths and answers.
+"""Queries as users create them: a path expression or a graph pattern, a window, and the meaning of paths and answers.
 
-`Query(text)` makes the one that the text is, as `rpq.queries.language` tells: a path query, or a `PatternQuery`.
+`Query(text)` detects the notation of the text (`rpq.queries.language`), and creates a path query, a `PatternQuery` or a
+`SparqlQuery`.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from rpq.queries.readings import LabelSet
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
-_SHOWN = 5  # vertices of `sources` and `targets` in a repr
+_SHOWN = 5  # the number of vertices of `sources` and `targets` in a repr
 
 PAIR = ("source", "target")
 """The columns of path queries."""
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
-"""The automata of the queries that there are: thousands of queries often ask for a few expressions."""
+"""The automata of all existing queries: thousands of queries often share a few expressions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
     """The keyword-only part of a query."""
 
-    window: Any = None  # an `AnyWindow`, or refused: who asks for its size knows of which kind it is
+    window: Any = None  # an `AnyWindow`; not annotated, because code that reads its size knows the kind of window
     name: str = ""
     paths: Literal["walk", "simple"] = "walk"
-    semantics: Literal["implicit", "explicit"] = None  # type: ignore[assignment]  # which one follows from the report
+    semantics: Literal["implicit", "explicit"] = None  # type: ignore[assignment]  # the default depends on the report
     sources: Collection[Vertex] | None = None
     targets: Collection[Vertex] | None = None
     simple_budget: int = 10_000_000
@@ -48,15 +49,16 @@ class Query(_Options):
     """A persistent regular path query: `expression` over a sliding `window`.
 
     - `window`: a `Window` of time, a `CountWindow`, or `UnboundedWindow()`
-    - `name` tells its rows from those of other queries: any text; by default the text of the expression
+    - `name` identifies its rows among those of other queries: any text; by default the text of the expression
     - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
     - `semantics`: "implicit" (pairs that expire leave silently; the default) or "explicit" (they leave with a `-`)
-    - `simple_budget`: with simple paths, how many nodes may be expanded for one root and one tuple or slide
-    - `on_budget`: a root that needs more is set aside, its answers leave; "error" raises `ConflictBudgetError` as well
-    - `sources`, `targets`: only pairs from and to these vertices (kept as a frozenset); on dense graphs the way to a usable
-      cost, since walks are followed from the fewer of the two
+    - `simple_budget`: with simple paths, the maximum number of expanded nodes for one root and one tuple or slide
+    - `on_budget`: a root that exceeds the budget is set aside and its answers leave; "error" also raises
+      `ConflictBudgetError`
+    - `sources`, `targets`: only pairs from and to these vertices (stored as a frozenset); on dense graphs they make the cost
+      acceptable, because walks are followed from the smaller of the two sets
 
-    Raises `QueryError`, and for the expression `ExpressionError`, which is one too and points to the column.
+    Raises `QueryError`, or its subclass `ExpressionError` for the expression, which points to the column.
 
     >>> query = Query("a2q/c2a*", window=Window(size=30, slide=1))
     >>> query.name, query.dfa.accepts_empty
@@ -66,7 +68,7 @@ class Query(_Options):
     expression: str = field(kw_only=False)
 
     if TYPE_CHECKING:
-        # What `Query(…)` takes, with the options of the patterns that it makes too; the dataclass makes its own.
+        # The parameters of `Query(…)`, including the options of the patterns that it creates; the dataclass defines its own.
         def __init__(
             self,
             expression: str,
@@ -98,28 +100,28 @@ class Query(_Options):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        self._see_that_there_is_text()
+        self._check_expression()
         dfa = compiled(self.expression)
-        self._see_that_options_fit()
+        self._check_options()
         object.__setattr__(self, "_dfa", dfa)
-        self._have_name()
+        self._set_default_name()
 
-    def _see_that_there_is_text(self) -> None:
+    def _check_expression(self) -> None:
         if not isinstance(self.expression, str):
             raise QueryError(f"the expression of a query is text, not {self.expression!r}")
 
-    def _see_that_options_fit(self) -> None:
+    def _check_options(self) -> None:
         if not isinstance(self.name, str):
             raise QueryError(f"the name of a query is text, not {self.name!r}")
         windows = "rpq.Window(size=…, slide=…), rpq.CountWindow(size=…, step=…) or rpq.UnboundedWindow()"
         if self.window is None:
-            raise QueryError(f"the query has no window: give it one, as window={windows}")
+            raise QueryError(f"the query has no window: pass one, as window={windows}")
         if not isinstance(self.window, Window | CountWindow | UnboundedWindow):
             raise QueryError(f"the window of a query is a {windows}, not {self.window!r}")
         if self.paths not in ("walk", "simple"):
             raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
-        asked: str | None = self.semantics
-        if asked is None:
+        semantics: str | None = self.semantics
+        if semantics is None:
             object.__setattr__(self, "semantics", self._usual_semantics)
         if self.semantics not in ("implicit", "explicit"):
             raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
@@ -136,11 +138,11 @@ class Query(_Options):
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
         return "implicit"
 
-    def _have_name(self) -> None:
+    def _set_default_name(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.expression)
         for option in ("expression", "name"):
-            _see_that_it_is_text(f"the {option} of a query", getattr(self, option))
+            _check_text(f"the {option} of a query", getattr(self, option))
 
     def __repr__(self) -> str:
         shown = [repr(self.expression)]
@@ -169,7 +171,7 @@ class Query(_Options):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of its rows, beside query, timestamp and op.
+        """The columns of its rows besides query, timestamp and op.
 
         >>> Query("a", window=Window(size=1, slide=1)).columns
         ('source', 'target')
@@ -178,7 +180,7 @@ class Query(_Options):
 
     @property
     def labels(self) -> frozenset[str] | None:
-        """The labels that steps can have; None where there may be others than those that the expression names.
+        """The labels of edges in answers, or None if edges with other labels than those in the expression can occur.
 
         >>> sorted(Query("a/^b*", window=Window(size=1, slide=1)).labels)
         ['a', 'b']
@@ -189,7 +191,7 @@ class Query(_Options):
 
     @property
     def named_labels(self) -> frozenset[str]:
-        """The labels that its text names, whether it reads their edges or those of all others.
+        """The labels that the text names, whether the query reads edges with these labels or with all others.
 
         >>> sorted(Query("a/!(b)", window=Window(size=1, slide=1)).named_labels)
         ['a', 'b']
@@ -198,7 +200,7 @@ class Query(_Options):
 
     @property
     def centre(self) -> Centre | None:
-        """The column around which lies all that it reads, by which shares divide it; None of every path query.
+        """The column by which shares divide the query; None for every path query.
 
         >>> Query("a", window=Window(size=1, slide=1)).centre is None
         True
@@ -206,7 +208,7 @@ class Query(_Options):
         return None
 
     def reads(self, label: str) -> bool:
-        """Return whether edges of a label can be steps of an answer's path.
+        """Return whether edges with a label can be steps of an answer's path.
 
         >>> [Query("!(a)", window=Window(size=1, slide=1)).reads(label) for label in "ab"]
         [False, True]
@@ -215,7 +217,7 @@ class Query(_Options):
 
     @property
     def label_set(self) -> LabelSet:
-        """The labels that it reads, as a set: a count window numbers their inserts.
+        """The labels that the query reads, as a set: a count window numbers inserts with these labels.
 
         >>> sorted(Query("a/^b*", window=CountWindow(size=9)).label_set.named)
         ['a', 'b']
@@ -223,7 +225,7 @@ class Query(_Options):
         return LabelSet.of(self.dfa.labels, self.reads)
 
     def over(self, window: AnyWindow) -> Self:
-        """Return the same query over another window; its expression is not compiled again.
+        """Return the same query over another window, without compiling its expression again.
 
         >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
         Query('a', window=Window(size='30d', slide='1d'))
@@ -235,16 +237,17 @@ class Query(_Options):
 
 @dataclass(frozen=True, repr=False)
 class PatternQuery(Query):
-    """A persistent graph pattern: `expression` is its text, `?x a2q ?y . ?y c2q ?z`; `Query` makes one of such a text.
+    """A persistent graph pattern. Create it with `Query`.
 
+    - `expression`: the text of the pattern, such as `?x a2q ?y . ?y c2q ?z`
     - `select`: the variables (without `?`) that are columns of its rows; by default all, in order of appearance
-    - `distinct`: a solution that several bindings give is one answer; otherwise it comes as often as there are bindings
-    - `matching`: with "isomorphism" different variables and constants stand for different vertices
-    - `report`: rows come with every "change" (the default); or net, when the stream time has passed a boundary of the
-      window ("slide") or a moment at which something happened ("time"), and then they are explicit
-    - `name`, `window`, `semantics`: as of a path query
+    - `distinct`: a solution with several bindings is one answer; otherwise it occurs once for each binding
+    - `matching`: with "isomorphism" different variables and constants match different vertices
+    - `report`: rows are emitted at every "change" (the default), or as net changes when the stream time has passed a
+      boundary of the window ("slide") or an instant with a change ("time"); net changes require explicit semantics
+    - `name`, `window`, `semantics`: as for a path query
 
-    - `paths`, `simple_budget`: as of a path query, for all atoms; with simple paths no atom joins a vertex with itself
+    - `paths`, `simple_budget`: as for a path query, for all atoms; with simple paths no atom joins a vertex with itself
 
     Raises `QueryError`, and for the text `ExpressionError`.
 
@@ -259,9 +262,9 @@ class PatternQuery(Query):
     report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
 
     def __post_init__(self) -> None:
-        self._see_that_there_is_text()
+        self._check_expression()
         pattern = Pattern.read(self.expression, self.select)
-        self._see_that_options_fit()
+        self._check_options()
         if self.matching not in ("homomorphism", "isomorphism"):
             raise QueryError(f"matching is 'homomorphism' or 'isomorphism', not {self.matching!r}")
         if not isinstance(self.distinct, bool):
@@ -270,23 +273,23 @@ class PatternQuery(Query):
             raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
         if self.report != "change" and self.window.kind != "time":
             raise QueryError(
-                f"report={self.report!r} tells at boundaries of a window of time, as rpq.Window(size=…, slide=…), "
+                f"report={self.report!r} reports at boundaries of a time window, such as rpq.Window(size=…, slide=…), "
                 f"not of {self.window!r}"
             )
         if self.report != "change" and self.semantics == "implicit":
             raise QueryError(
-                f'report={self.report!r} tells the net difference to the report before, so its rows are explicit: leave '
-                'semantics out, or give semantics="explicit"'
+                f'report={self.report!r} reports the net difference from the previous report, so its rows are explicit: '
+                'omit semantics, or pass semantics="explicit"'
             )
         if self.on_budget != "error":
             raise QueryError('on_budget="set_aside" is for path queries: an answer to a pattern must not miss a path')
         for ends in ("sources", "targets"):
             if getattr(self, ends) is not None:
-                raise QueryError(f"{ends} are of path queries: in a pattern a name in place of a variable says the same")
+                raise QueryError(f"{ends} are options of path queries: in a pattern, write a name instead of a variable")
         object.__setattr__(self, "select", None if self.select is None else pattern.columns)
         object.__setattr__(self, "_pattern", pattern)
         object.__setattr__(self, "_paths", tuple(map(compiled, pattern.path_expressions)))
-        self._have_name()
+        self._set_default_name()
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
@@ -294,7 +297,7 @@ class PatternQuery(Query):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may be meant otherwise than it is understood.
+        """Hints on parts of the query that may mean something other than intended.
 
         >>> query = Query("?x a+ ?x", window=Window(size=1, slide=1), paths="simple")
         >>> [warning.partition(":")[0] for warning in query.warnings]
@@ -304,7 +307,7 @@ class PatternQuery(Query):
 
     @property
     def pattern(self) -> Pattern:
-        """The atoms, and which variables are columns.
+        """The atoms and the columns of the pattern.
 
         >>> [str(atom) for atom in Query("?x a ?y . ?y b z", window=Window(size=1, slide=1)).pattern.atoms]
         ['?x a ?y', '?y b z']
@@ -314,12 +317,12 @@ class PatternQuery(Query):
 
     @property
     def dfa(self) -> automata.DFA:
-        """The automaton, which only a path expression has. Raises `QueryError`."""
+        """The automaton of a path expression. Raises `QueryError`, because a pattern has none."""
         raise QueryError(f"{self.expression} is a graph pattern, which has no automaton as a whole")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of its rows, beside query, timestamp and op: those selected, or all variables.
+        """The columns of its rows besides query, timestamp and op: the selected variables, or all.
 
         >>> Query("?x a ?y . _:z b ?x", window=Window(size=1, slide=1)).columns
         ('x', 'y')
@@ -328,7 +331,7 @@ class PatternQuery(Query):
 
     @property
     def centre(self) -> Centre | None:
-        """The column that stands in all atoms, each an edge, by which shares divide it; None where there is none.
+        """The column by which shares divide the query: a variable in all atoms, each an edge. None if there is none.
 
         >>> Query("?x a ?y . ?y b ?z", window=Window(size=1, slide=1)).centre.variable
         'y'
@@ -337,7 +340,7 @@ class PatternQuery(Query):
 
     @property
     def labels(self) -> frozenset[str] | None:
-        """The labels of its atoms; None where a path may have others than those that it names.
+        """The labels of the atoms; None if a path may match labels that it does not name.
 
         >>> sorted(Query("?x a ?y . ?y (^b|c)+ ?z", window=Window(size=1, slide=1)).labels)
         ['a', 'b', 'c']
@@ -350,7 +353,7 @@ class PatternQuery(Query):
 
     @property
     def named_labels(self) -> frozenset[str]:
-        """The labels that its text names.
+        """The labels that the text names.
 
         >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).named_labels)
         ['a', 'b']
@@ -358,7 +361,7 @@ class PatternQuery(Query):
         return self.pattern.edge_labels.union(*(path.labels for path in self._automata))
 
     def reads(self, label: str) -> bool:
-        """Return whether an atom can be matched by edges of a label.
+        """Return whether an atom can match edges with a label.
 
         >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
         [True, True, False]
@@ -367,13 +370,13 @@ class PatternQuery(Query):
 
     @property
     def _automata(self) -> tuple[automata.DFA, ...]:
-        """The automata of its path atoms."""
+        """The automata of the path atoms."""
         paths: tuple[automata.DFA, ...] = self._paths  # type: ignore[attr-defined]
         return paths
 
     @property
     def label_set(self) -> LabelSet:
-        """The labels of its atoms, as a set: a count window numbers their inserts.
+        """The labels of the atoms, as a set: a count window numbers inserts with these labels.
 
         >>> Query("?x a ?y . ?y ^b ?z", window=CountWindow(size=9)).label_set.others
         False
@@ -384,7 +387,7 @@ class PatternQuery(Query):
 
 
 def query_in(language: Language | None, text: str, **options: Any) -> Query:
-    """Return the query that a text asks in a notation; None: in the one that it is in. Raises `QueryError`.
+    """Return the query for a text in a notation; with None, the notation is detected. Raises `QueryError`.
 
     >>> query_in("path", "?x a ?y", window=Window(size=1, slide=1))
     Traceback (most recent call last):
@@ -396,17 +399,17 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
     if language == "pattern":
         return PatternQuery(text, **options)
     if language == "sparql":
-        asked: Query = _of_sparql()(text, **options)
-        return asked
+        parsed: Query = _of_sparql()(text, **options)
+        return parsed
     if language == "path":
-        compiled(text)  # what is a path expression is never taken for anything else
+        compiled(text)  # raises an error if `Query` would detect another notation
     return Query(text, **options)
 
 
 def columns_of_text(
     language: Language, text: str, *, select: Sequence[str] | None, paths: Literal["walk", "simple"]
 ) -> tuple[str, ...]:
-    """Return the columns of the answers to a text in a notation, whatever its window is. Raises `QueryError`.
+    """Return the columns of the answers to a text in a notation, which do not depend on the window. Raises `QueryError`.
 
     >>> columns_of_text("pattern", "?x a ?y", select=["y"], paths="walk")
     ('y',)
@@ -419,13 +422,13 @@ def columns_of_text(
 
 
 def _of_sparql() -> type[Query]:
-    """Return the class of queries in SPARQL, which lives in a package above this one: it is imported by its name."""
+    """Return the class of SPARQL queries by a dynamic import, because it is in a package above this one."""
     found: type[Query] = import_module("rpq.sparql.query").SparqlQuery
     return found
 
 
 def compiled(expression: str) -> automata.DFA:
-    """Return the automaton of an expression, shared by all queries that ask for it.  Raises `ExpressionError`."""
+    """Return the automaton of an expression, which all queries with that expression share.  Raises `ExpressionError`."""
     dfa = _automata.get(expression)
     if dfa is None:
         try:
@@ -439,13 +442,13 @@ def _vertices(ends: str, value: Collection[Vertex]) -> frozenset[Vertex]:
     if isinstance(value, (str, bytes)):
         raise QueryError(f"{ends} are a collection of vertices, not the one text {value!r}")
     try:
-        given = list(value)
+        items = list(value)
     except TypeError:
         raise QueryError(f"{ends} are a collection of vertices, not {value!r}") from None
     vertices: list[Vertex] = []
-    for vertex in given:
+    for vertex in items:
         if isinstance(vertex, str):
-            _see_that_it_is_text(f"a vertex of {ends}", vertex)
+            _check_text(f"a vertex of {ends}", vertex)
             vertices.append(str(vertex))
         elif hasattr(vertex, "__index__") and not isinstance(vertex, bool):
             number = vertex.__index__()
@@ -457,7 +460,7 @@ def _vertices(ends: str, value: Collection[Vertex]) -> frozenset[Vertex]:
     return frozenset(vertices)
 
 
-def _see_that_it_is_text(what: str, text: str) -> None:
+def _check_text(what: str, text: str) -> None:
     if not isinstance(text, str):
         raise QueryError(f"{what} is text, not {text!r}")
     try:

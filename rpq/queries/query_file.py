@@ -1,27 +1,27 @@
-"""Many queries in one file: TOML, or JSON lines with a query a line.
+"""Several queries in one file: TOML, or JSON lines with one query per line.
 
 ```toml
-[defaults]                     # for the queries that do not say it themselves
-window = "30d"                 # or "count:1000" with slide = 10 (or none), or "unbounded" without
+[defaults]                     # for queries without these fields
+window = "30d"                 # or "count:1000" with an optional slide = 10, or "unbounded" without slide
 slide = "1d"
 
 [[query]]
 name = "experts"               # by default the text of the expression
-query = "a2q/c2a*"             # the one field that every query has: a path expression, or a pattern
+query = "a2q/c2a*"             # the only required field: a path expression or a pattern
 semantics = "explicit"
 sources = ["u1", "u2"]
 output = "experts.parquet"     # for `rpq run`
 
 [[query]]
 query = "?x a2q ?y . ?y c2q ?z"
-select = ["x", "z"]            # of patterns alone, as distinct, matching and report
+select = ["x", "z"]            # for patterns only, like distinct, matching and report
 ```
 
 The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window": "30d", "slide": "1d", …}`.
 
-A file is taken as a whole or not at all: the first thing wrong with it is a `QueryFileError` that names the place.  What
-a field means may depend on the stream (how many of its time units are `30d`, are its vertices integers or texts?), so
-reading gives `QueryEntry` objects, and these give a `Query` once the stream is known.
+A file is read completely or not at all: the first error raises a `QueryFileError` with its place.  The meaning of a field
+can depend on the stream (the number of time units in `30d`, integers or texts as vertices), so reading returns `QueryEntry`
+objects, which create a `Query` once the stream is known.
 """
 
 from __future__ import annotations
@@ -33,38 +33,40 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from rpq import automata
 from rpq.errors import QueryError
-from rpq.queries.language import LANGUAGES, PATH_OPTIONS, PATTERN_OPTIONS, Language, language_of, unsuitable_option
+from rpq.queries.language import (
+    CHOICES,
+    PATH_OPTIONS,
+    PATTERN_OPTIONS,
+    Language,
+    Matching,
+    OnBudget,
+    Paths,
+    Report,
+    Semantics,
+    language_of,
+    unsuitable_option,
+)
 from rpq.queries.pattern import Pattern
 from rpq.queries.query import PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "paths": ("walk", "simple"),
-    "semantics": ("implicit", "explicit"),
-    "on_budget": ("error", "set_aside"),
-    "matching": ("homomorphism", "isomorphism"),
-    "report": ("change", "slide", "time"),
-    "language": LANGUAGES,
-}
-"""The fields that are one of some words."""
-
 DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "select", "distinct", "output")
-"""The fields that many queries may have in common."""
+"""The fields that can have defaults."""
 
 FIELDS = ("name", "query", *DEFAULT_FIELDS)
 """All fields of a query."""
 
 
 class QueryFileError(QueryError):
-    """A file of queries that is not understood.
+    """A file of queries that cannot be read.
 
-    `file` and, where they are known, `line` (of JSON lines) or `entry` (the number of a query in TOML), both counted
-    from 1, and `field` tell where; the message says it too.
+    `file`, `field` and, if known, `line` (of JSON lines) or `entry` (the number of a query in TOML), both counted from 1,
+    are the place of the error; the message contains them too.
     """
 
     def __init__(
@@ -92,19 +94,19 @@ class Place:
         return f"{self.file}{line}{entry}{self.title}"
 
     def error(self, message: str, *, field: str | None = None) -> QueryFileError:
-        """Return the error that something is wrong here."""
+        """Return an error at this place."""
         where = f"{self}, field {field}" if field else f"{self}"
         return QueryFileError(f"{where}: {message}", file=self.file, line=self.line, entry=self.entry, field=field)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryEntry:
-    """A query as a file asks it; `query` gives what it means over a stream.
+    """A query in a file; `query` creates the query over a stream.
 
-    `window` and `slide` are None where neither the file nor the defaults say them; `sources` and `targets` where there
-    is no restriction, and all that only patterns have where it is not said.  `columns` are those of its rows,
-    `dfa` is None but for a path, `pattern` but for a pattern.  `place` is where the query stands, `places` where the file
-    says the fields that it says.
+    `window` and `slide` are None if neither the file nor the defaults contain them; `sources` and `targets` are None
+    without a restriction, and so are the options of patterns if they are not set.  `columns` are those of its rows, `dfa`
+    is None except for a path, `pattern` is None except for a pattern.  `place` is the place of the query, `places` are
+    those of its fields in the file.
     """
 
     place: Place
@@ -117,30 +119,30 @@ class QueryEntry:
     pattern: Pattern | None = None
     window: int | str | None = None
     slide: int | str | None = None
-    paths: Literal["walk", "simple"] = "walk"
-    semantics: Literal["implicit", "explicit"] | None = None
+    paths: Paths = "walk"
+    semantics: Semantics | None = None
     simple_budget: int = 10_000_000
-    on_budget: Literal["error", "set_aside"] = "error"
+    on_budget: OnBudget = "error"
     sources: tuple[Vertex, ...] | None = None
     targets: tuple[Vertex, ...] | None = None
     select: tuple[str, ...] | None = None
     distinct: bool | None = None
-    matching: Literal["homomorphism", "isomorphism"] | None = None
-    report: Literal["change", "slide", "time"] | None = None
+    matching: Matching | None = None
+    report: Report | None = None
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
-        """Return the place of a field in the file, at the query or with the defaults; that of the query without it."""
+        """Return the place of a field in the file, in the query or in the defaults; without the field, that of the query."""
         return self.places.get(field, self.place)
 
     def error(self, field: str, message: str) -> QueryFileError:
-        """Return the error that something is wrong with a field."""
+        """Return an error at the place of a field."""
         return self.place_of(field).error(message, field=field)
 
     def query(self, *, unit: str | None, durations: bool = False, integers: bool | None = None) -> Query:
         """Return the query over a stream with this time unit, with `integers` or texts as vertices (None: as in the file).
 
-        Without a unit, windows that are `durations` stay that where these are wanted, and are else refused.
+        Without a unit, windows in durations are returned as such if `durations` are allowed, and refused otherwise.
         """
         try:
             ends = {field: self._vertices(field, integers) for field in PATH_OPTIONS if getattr(self, field) is not None}
@@ -163,15 +165,15 @@ class QueryEntry:
     def _window(self, unit: str | None, durations: bool) -> AnyWindow | None:
         slide = self.slide
         if self.window is None and slide is None and self.language == "sparql":
-            return None  # the text may declare all that it reads
+            return None  # the text may declare all windows
         if self.window is not None and kind_of_text(self.window) == "unbounded":
-            # That which queries have in common is for those that slide.
+            # A slide from the defaults is for queries with a sliding window.
             slide = slide if self.places.get("slide") == self.places.get("window") else None
         try:
             return window_of(self.window, slide, unit=unit, durations=durations)
         except WindowTextError as error:
             if error.is_missing:
-                message = "is missing: give it to this query, or to all that have none"
+                message = "is missing: set it for this query, or for all queries without one"
                 raise self.place.error(message, field=error.field) from error
             raise self.error(error.field, str(error)) from error
 
@@ -188,12 +190,12 @@ class QueryEntry:
 
 
 def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, **defaults: Any) -> list[Query]:
-    """Read a file of queries, `.toml` or `.jsonl`: all that `Engine(*queries)` needs.
+    """Read a file of queries, `.toml` or `.jsonl`, for `Engine(*queries)`.
 
-    Windows are plain numbers or durations such as "30d", as in `Window`; with a `time_unit` ("s", "ms", "us", "ns"), that
-    of the stream's timestamps, durations become numbers of it, and one window may have both.
-    `defaults` (window, slide, paths, semantics, sources, …) are for the queries that do not say it themselves.  The field
-    `output` is for `rpq run` and has no effect here.  Raises `QueryFileError`, a `QueryError`, that names the place.
+    Windows are plain numbers or durations such as "30d", as in `Window`.  With a `time_unit` ("s", "ms", "us", "ns"), the
+    unit of the stream's timestamps, durations are converted to numbers, and one window may have both.
+    `defaults` (window, slide, paths, semantics, sources, …) apply to queries without these fields.  The field
+    `output` is for `rpq run` and has no effect here.  Raises `QueryFileError`, a `QueryError`, with the place of the error.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -202,16 +204,16 @@ def read_queries(path: str | os.PathLike[str], *, time_unit: str | None = None, 
     ...     read_queries(file.name)
     [Query('a/b*', window=Window(size='30d', slide='1d'), name='reach')]
     """
-    return [asked.query(unit=time_unit, durations=True) for asked in read_query_file(path, defaults)]
+    return [entry.query(unit=time_unit, durations=True) for entry in read_query_file(path, defaults)]
 
 
 def read_query_file(
     path: str | os.PathLike[str], defaults: Mapping[str, Any] | None = None, *, default_place: str = "the defaults"
 ) -> list[QueryEntry]:
-    """Read and check a file of queries; at least one, each with a name of its own.
+    """Read and check a file of queries; at least one, each with a distinct name.
 
-    What a query does not say is said by the `[defaults]` of a TOML file, and what these do not by `defaults`, which are
-    called `default_place` in messages.  Raises `QueryFileError`.  About 0.2 ms for each expression.
+    A query inherits missing fields from the `[defaults]` of a TOML file, and otherwise from `defaults`, which messages call
+    `default_place`.  Raises `QueryFileError`.  About 0.2 ms for each expression.
     """
     file = os.fspath(path)
     try:
@@ -231,23 +233,23 @@ def read_query_file(
     elif ending in (".jsonl", ".ndjson", ".json"):
         entries = _lines(file, content)
     else:
-        raise Place(file=file).error("the ending tells the format: expected a name that ends in .toml, .jsonl or .ndjson")
+        raise Place(file=file).error("the suffix determines the format: expected .toml, .jsonl or .ndjson")
     found: dict[str, QueryEntry] = {}
     for place, entry in entries:
-        asked = _read_entry(place, entry, common, places)
-        if asked.name in found:
+        query = _read_entry(place, entry, common, places)
+        if query.name in found:
             raise place.error(
-                f"there is a query named {asked.name!r} already, at {found[asked.name].place}; names tell rows apart",
+                f"there is already a query named {query.name!r}, at {found[query.name].place}; names identify rows",
                 field="name",
             )
-        found[asked.name] = asked
+        found[query.name] = query
     if not found:
         raise Place(file=file).error("has no query")
     return list(found.values())
 
 
 def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place: Place) -> QueryEntry:
-    """Return one query by its fields, as a file has them; `defaults` has those that it leaves out.
+    """Return one query from its fields, as in a file; `defaults` are used for missing fields.
 
     Raises `QueryFileError`.
 
@@ -258,21 +260,21 @@ def query_entry(entry: Mapping[str, Any], *, defaults: Mapping[str, Any], place:
 
 
 def _read_entry(place: Place, entry: Any, common: dict[str, Any], places: dict[str, Place]) -> QueryEntry:
-    """Return one query; `common` has the fields that it may leave out, `places` where the file has these."""
+    """Return one query; `common` contains the defaults of its fields, and `places` their places in the file."""
     own = _fields(entry, place, FIELDS)
     if "query" not in own:
         raise place.error("has no field query: an expression such as 'a/b*', or a pattern such as '?x a ?y'")
     text = own.pop("query")
     values = {"name": text} | common | own
     places = places | dict.fromkeys(own, place)
-    language, columns, dfa, pattern = _understood(text, values, place, places)
+    language, columns, dfa, pattern = _parse_text(text, values, place, places)
     values["language"] = language
     return QueryEntry(
         place=place, places=places, expression=text, columns=columns, dfa=dfa, pattern=pattern, **values
     )
 
 
-def _understood(
+def _parse_text(
     text: str, values: Mapping[str, Any], place: Place, places: Mapping[str, Place]
 ) -> tuple[Language, tuple[str, ...], automata.DFA | None, Pattern | None]:
     """Return the notation of a text, the columns of its rows, and the automaton of a path expression or the pattern."""
@@ -282,8 +284,8 @@ def _understood(
         if language == "sparql":
             if misfit := unsuitable_option(language, text, values):
                 raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
-            asked = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
-            return language, asked.columns, None, None
+            query = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
+            return language, query.columns, None, None
         dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, select))
     except automata.ExpressionError as error:
         what = "expression" if language == "path" else "pattern"
@@ -298,7 +300,7 @@ def _understood(
         return language, PAIR, dfa, None
     if values.get("on_budget") == "set_aside":
         where = places.get("on_budget", place)
-        raise where.error("'set_aside' is of path queries: an answer to a pattern must not miss a path", field="on_budget")
+        raise where.error("'set_aside' is for path queries: an answer to a pattern must not miss a path", field="on_budget")
     return language, pattern.columns, None, pattern
 
 
@@ -308,12 +310,12 @@ def _toml(file: str, content: bytes) -> dict[str, Any]:
         document = tomllib.loads(content.decode("utf-8-sig").replace("\r\n", "\n"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise Place(file=file, line=line).error("is no text in UTF-8") from error
+        raise Place(file=file, line=line).error("is not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
-        raise place.error(f"is no TOML: {error}") from error
+        raise place.error(f"is not TOML: {error}") from error
     for key in document:
         if key not in ("defaults", "query"):
-            hint = " (what all queries have in common stands in [defaults])" if key in FIELDS else ""
+            hint = " (fields that all queries share belong in [defaults])" if key in FIELDS else ""
             hint = _did_you_mean(key, ("defaults", "query")) + hint
             raise place.error(f"{key!r} is not known here: expected [defaults] and [[query]]{hint}")
     return document
@@ -338,27 +340,27 @@ def _lines(file: str, content: bytes) -> Iterator[tuple[Place, Any]]:
         try:
             entry = json.loads(line.decode(), object_pairs_hook=partial(_object, place=place))
         except UnicodeDecodeError as error:
-            raise place.error("is no text in UTF-8") from error
+            raise place.error("is not UTF-8 text") from error
         except json.JSONDecodeError as error:
-            raise place.error(f"is no JSON: {error.msg} at column {error.colno}; each line is one query") from error
+            raise place.error(f"is not JSON: {error.msg} at column {error.colno}; each line is one query") from error
         except (ValueError, RecursionError) as error:
-            raise place.error(f"is no JSON: {error}") from error
+            raise place.error(f"is not JSON: {error}") from error
         yield place, entry
 
 
 def _object(pairs: list[tuple[str, Any]], *, place: Place) -> dict[str, Any]:
-    """Return a JSON object; Python would keep the last of two values of a field."""
+    """Return a JSON object; raise an error for duplicate fields, of which Python would use the last."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         twice = next(name for position, (name, _) in enumerate(pairs) if name in dict(pairs[:position]))
-        raise place.error("is given twice", field=twice)
+        raise place.error("occurs twice", field=twice)
     return fields
 
 
 def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
-    """Return the fields of a table by name, checked; null in JSON is as if the field were not there."""
+    """Return the checked fields of a table by name; a null in JSON counts as a missing field."""
     if not isinstance(table, dict):
-        raise place.error(f"expected fields with names, such as query, window, slide, not {_shown(table)}")
+        raise place.error(f"expected fields with names, such as query, window, slide, not {_json_text(table)}")
     for field in table:
         if field not in known:
             raise place.error(
@@ -368,37 +370,37 @@ def _fields(table: Any, place: Place, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _checked(field: str, value: Any, place: Place) -> Any:
-    """Return the value of a field as an `QueryEntry` holds it."""
+    """Return the value of a field in the form of `QueryEntry`."""
     if field in CHOICES:
         if not isinstance(value, str) or value not in CHOICES[field]:
             hint = _did_you_mean(value, CHOICES[field]) if isinstance(value, str) else ""
-            raise place.error(f"expected one of {', '.join(CHOICES[field])}, not {_shown(value)}{hint}", field=field)
+            raise place.error(f"expected one of {', '.join(CHOICES[field])}, not {_json_text(value)}{hint}", field=field)
     elif field in ("window", "slide"):
         _check_length(field, value, place)
     elif field in ("sources", "targets"):
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise place.error(f"expected a list of vertices, not {_shown(value)}", field=field)
+            raise place.error(f"expected a list of vertices, not {_json_text(value)}", field=field)
         for vertex in value:
             if isinstance(vertex, bool) or not isinstance(vertex, (int, str)):
-                raise place.error(f"vertices are texts or integers, not {_shown(vertex)}", field=field)
+                raise place.error(f"vertices are texts or integers, not {_json_text(vertex)}", field=field)
         return tuple(value)
     elif field == "select":
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise place.error(f"expected a list of variables without ?, not {_shown(value)}", field=field)
+            raise place.error(f"expected a list of variables without ?, not {_json_text(value)}", field=field)
         return tuple(value)
     elif field == "distinct":
         if not isinstance(value, bool):
-            raise place.error(f"expected true or false, not {_shown(value)}", field=field)
+            raise place.error(f"expected true or false, not {_json_text(value)}", field=field)
     elif field == "simple_budget":
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise place.error(f"expected a positive number of nodes, not {_shown(value)}", field=field)
+            raise place.error(f"expected a positive number of nodes, not {_json_text(value)}", field=field)
     elif not isinstance(value, str) or not value or (field == "output" and "\0" in value):
-        raise place.error(f"expected a text, not {_shown(value)}", field=field)
+        raise place.error(f"expected a text, not {_json_text(value)}", field=field)
     return value
 
 
 def _check_length(field: str, value: Any, place: Place) -> None:
-    """Refuse what is no window, or no length of time in any unit."""
+    """Raise an error for a value that is neither a window nor a length of time in any unit."""
     if isinstance(value, str):
         faults = []
         for unit in TIME_UNITS:
@@ -413,7 +415,7 @@ def _check_length(field: str, value: Any, place: Place) -> None:
         raise place.error(faults[0], field=field)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
         raise place.error(
-            f"expected a positive whole number in the stream's time unit, or a text such as '30d', not {_shown(value)}",
+            f"expected a positive whole number in the stream's time unit, or a text such as '30d', not {_json_text(value)}",
             field=field,
         )
 
@@ -424,11 +426,11 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _name(field: str) -> str:
-    """Return a field's name in a message, on one line."""
+    """Return the name of a field for a message, on one line."""
     return field if field.isprintable() and field else repr(field)
 
 
-def _shown(value: Any) -> str:
-    """Return a value in a message, not too long."""
+def _json_text(value: Any) -> str:
+    """Return a value for a message, abbreviated if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"

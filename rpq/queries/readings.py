@@ -1,4 +1,4 @@
-"""The labels that a query reads, over which windows, in which streams."""
+"""The labels that a query reads from each stream and window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rpq.stream.window import AnyWindow
 
 
 class LabelSet(NamedTuple):
-    """The labels that are `named`, or with `others` all but those. Equal sets are equal, however they were written.
+    """The labels that are `named`, or with `others` all except these. Equal sets compare equal, however they were written.
 
     >>> LabelSet.of("ab", lambda label: label != "a")
     LabelSet(named=frozenset({'a'}), others=True)
@@ -21,21 +21,21 @@ class LabelSet(NamedTuple):
 
     @classmethod
     def of(cls, named: Iterable[str], reads: Callable[[str], bool]) -> Self:
-        """Return the labels that something `reads`, to which all that it does not name are the same. O(named)."""
+        """Return the set of labels for which `reads` is true; it must be constant outside `named`. O(named)."""
         known = frozenset(named)
-        others = reads(max(known, default="") + "?")  # which is none of them
+        others = reads(max(known, default="") + "?")  # a label that is not in `known`
         return cls(frozenset(label for label in known if reads(label) != others), others)
 
     def has(self, label: str) -> bool:
-        """Return whether a label is one of them."""
+        """Return whether a label is in the set."""
         return (label in self.named) != self.others
 
 
 class Reading(NamedTuple):
     """The labels that a query reads over one of its windows, in a named stream or, with None, in the merged one.
 
-    A question over one window of the merged stream need not say so; another has `readings`, a tuple of these, one for each
-    of its windows, and a `RunningQuery` of it answers for them in their order.
+    A question over one window of the merged stream needs no readings. Any other question has an attribute `readings`, a
+    tuple with one `Reading` per window, and its `RunningQuery` maintains the windows in that order.
     """
 
     window: AnyWindow
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
     stream: str | None = None
 
     def reads(self, name: LabelName) -> bool:
-        """Return whether it reads edges with a label, as they are called in their stream.
+        """Return whether the query reads edges with a label, given by its name in its stream.
 
         >>> from rpq.stream.stream_labels import StreamLabel
         >>> from rpq.stream.window import UnboundedWindow
@@ -56,6 +56,6 @@ class Reading(NamedTuple):
 
 
 def readings_of(question: Any) -> tuple[Reading, ...]:
-    """Return what a question reads, one for each window; one over a single window of the merged stream has no `readings`."""
+    """Return the readings of a question, one per window; the attribute `readings` is optional for one merged window."""
     readings: tuple[Reading, ...] | None = getattr(question, "readings", None)
     return (Reading(question.window, question.label_set),) if readings is None else readings

@@ -1,11 +1,11 @@
 """Stream readers: from files, pipes and Parquet to batches of columns.
 
-`open_reader` is the entry point.  `rpq.readers.input_format` defines what a format is, `rpq.readers.format_registry` lists
-the formats, and how an installed package adds one.  `edges`, `jsonl` and `rdf` are defined here, the formats of data sets in
-`rpq.workloads.formats`.
+`open_reader` is the entry point. `rpq.readers.input_format` defines what a format is; `rpq.readers.format_registry` lists
+the formats and describes how an installed package adds one. `edges`, `jsonl` and `rdf` are defined here, the formats of
+data sets in `rpq.workloads.formats`.
 
     bytes (source) → records (text.quotes) → fields (text.detection, line_layout, parsing, jsonlines; fields) → columns
-    (text.textfile, parquet, rdf) → rows that are wanted (where, predicate) → one stream (inputs) → a part of it (selection)
+    (text.textfile, parquet, rdf) → selected rows (where, predicate) → one stream (inputs) → a part of it (selection)
 
 Imports from the engine's layers below (`rpq.stream`, `rpq.arrays`, `rpq.sparql.values.terms`), never from the command line.
 """
@@ -57,22 +57,22 @@ def open_reader(
     streams: Sequence[str | None] | None = None,
     rdf: RdfReading | None = None,
 ) -> Reader:
-    """Open inputs of a format as one stream of tuples, to be read once.
+    """Open inputs of a format as one stream of tuples, which can be read once.
 
     `paths` are files, or `-` for standard input.  `on_error="stop"` raises `InputError` at the first bad line, after
-    everything before it was yielded; `"skip"` leaves bad lines out and counts them in `rejected` (which counts by
-    blocks: with a `limit`, bad lines shortly after it may be among them).  Then, in this order: `limit` keeps the
-    first tuples as they are read, `drop_self_loops` leaves out edges from a vertex to itself, and `skip` passes over
-    the first tuples of the rest, to continue where an earlier reading ended.
+    yielding everything before it; `"skip"` omits bad lines and counts them in `rejected` (by blocks: with a `limit`, the
+    count may include bad lines shortly after it).  Then, in this order: `limit` is the maximum number of tuples,
+    `drop_self_loops` removes edges from a vertex to itself, and `skip` omits the first of the remaining tuples, to
+    continue where an earlier reading ended.
 
-    `columns` are the names that the input has for the columns of a tuple, or a label for all edges; `where` is a
-    condition on the input's columns: tuples for which it does not hold are left out of all that follows, and
+    `columns` maps the columns of a tuple to the columns of the input, or sets one label for all edges.  `where` is a
+    condition on the input's columns: tuples for which it does not hold are removed before all other options apply, and
     counted in `filtered`.  `time_unit` ("s", "ms", "us", "ns") is the unit of times in text.  `streams` are the names of
-    the streams that the tuples of each input belong to, None for those without; a tuple belongs to the merged stream
-    in any case.  `rdf` says how inputs of the format `rdf` are read.
+    the streams of the inputs, one per input, or None for inputs without; every tuple belongs to the merged stream in
+    addition.  `rdf` sets how inputs of the format `rdf` are read.
 
     Raises `InputError` for an unknown format, a missing file, or inputs that do not fit together, and `WhereError` for a
-    condition that does not fit an input, for a pipe when it is read.
+    condition that does not fit an input (for a pipe, when it is read).
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -81,39 +81,39 @@ def open_reader(
     ...     [batch.columns.to_pylist() for batch in open_reader("edges", file.name, limit=1)]
     [[{'source': 'x', 'target': 'y', 'label': 'a', 'timestamp': 1}]]
     """
-    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    names = [os.fspath(path) for path in several]
-    described = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf}
+    path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    names = [os.fspath(path) for path in path_list]
+    settings = {"columns": columns or None, "time_unit": time_unit, "rdf": rdf}
 
     def open_as(format: str, paths: list[str], on_error: str, **options: object) -> Reader:
         one = format_by_name(format)
-        taken = {name: value for name, value in options.items() if name in one.options}
-        return one.open(paths, on_error=on_error, batch_rows=batch_rows, **taken)
+        accepted = {name: value for name, value in options.items() if name in one.options}
+        return one.open(paths, on_error=on_error, batch_rows=batch_rows, **accepted)
 
-    takes = format_by_name(format).options
-    if columns and "columns" not in takes:
+    accepted_options = format_by_name(format).options
+    if columns and "columns" not in accepted_options:
         raise InputError(
-            f"the format {format} has columns of its own; names of columns, or a label, go with {_formats_with('columns')}"
+            f"the format {format} has fixed columns; names of columns, or a label, can be set for {_formats_with('columns')}"
         )
-    if rdf is not None and "rdf" not in takes:
-        raise InputError(f"the format {format} is not read as RDF; syntax, time and graphs of RDF go with the format rdf")
+    if rdf is not None and "rdf" not in accepted_options:
+        raise InputError(f"the format {format} is not RDF; the syntax, time and graphs of RDF are options of the format rdf")
     if streams is not None and any(name is not None for name in streams):
-        if "streams" not in takes:
+        if "streams" not in accepted_options:
             raise InputError(
-                f"the format {format} knows no streams; the names of streams go with {_formats_with('streams')}"
+                f"the format {format} has no streams; the names of streams can be set for {_formats_with('streams')}"
             )
         if len(streams) != len(names):
-            raise InputError(f"there are {len(names)} inputs and the streams of {len(streams)}")
+            raise InputError(f"there are {len(names)} inputs, but streams for {len(streams)}")
     else:
         streams = None
 
     def open_one(format: str, path: str, on_error: str) -> Reader:
-        return open_as(format, [path], on_error, **described)
+        return open_as(format, [path], on_error, **settings)
 
     with hint_on_error(format=format, formats=formats(), open_as=open_one):
-        opened = open_as(format, names, on_error, where=where, streams=streams, **described)
+        opened = open_as(format, names, on_error, where=where, streams=streams, **settings)
     reader: Reader = FormatHintReader(opened, format=format, paths=names, formats=formats(), open_as=open_one)
-    if where is not None and "where" not in takes:
+    if where is not None and "where" not in accepted_options:
         reader = FilterReader(reader, where, time_unit=time_unit)
     if limit is not None:
         reader = LimitReader(reader, limit)
@@ -123,6 +123,6 @@ def open_reader(
 
 
 def _formats_with(option: str) -> str:
-    """Return the names of the built-in formats that take an option, as an enumeration."""
+    """Return the names of the built-in formats that accept an option, as an enumeration."""
     *first, last = (name for name, format in BUILTIN_FORMATS.items() if option in format.options)
     return f"{', '.join(first)} and {last}" if first else last

@@ -1,4 +1,4 @@
-"""The output of a reader: batches of columns, in the order of the stream, with no event divided between two batches."""
+"""The output of a reader: batches of columns, in the order of the stream, whose boundaries never divide an event."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LABEL_TYPE = TEXTS
 class Batch:
     """Consecutive tuples of a stream as columns; never empty.
 
-    `columns` holds `source` and `target` (both string, or both int64 where the input was typed so), `label`
-    (dictionary of strings, or string), `timestamp` (int64) and, only where something may be deleted, `delete`
-    (bool; absent means that all rows are inserts).  No column holds nulls.  Where tuples belong to streams there is a column
-    `stream` (dictionary of strings), which is null for those that belong to none; where they come in events, `event`.
-    `bytes_read` is the number of bytes of the whole input that had been read when the batch was made (a running total, for a
-    progress bar).
+    `columns` contains `source` and `target` (both string, or both int64 if the input has integers), `label`
+    (dictionary of strings, or string), `timestamp` (int64) and, only if there can be deletes, `delete`
+    (bool; absent means that all rows are inserts).  No column contains nulls.  If tuples belong to streams, a column
+    `stream` (dictionary of strings) is null for tuples without a stream; if there are events, so is `event`.
+    `bytes_read` is the number of bytes of the whole input that had been read when the batch was created (a running total,
+    for a progress bar).
 
     >>> columns = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}
     >>> batch = Batch(columns=pa.RecordBatch.from_pydict(columns), bytes_read=24)
@@ -57,44 +57,44 @@ class Reader(Protocol):
 
     @property
     def time_unit(self) -> str | None:
-        """The unit of the timestamps: "s", "ms", "us", "ns", or None where they are plain numbers."""
+        """The unit of the timestamps: "s", "ms", "us", "ns", or None for plain numbers."""
 
     @property
     def rejected(self) -> int:
-        """Lines (or rows) left out so far because they were not well formed; 0 unless errors are skipped."""
+        """The number of malformed lines (or rows) omitted so far; 0 unless errors are skipped."""
 
     @property
     def rejections(self) -> list[str]:
-        """The messages for the first rejected lines, with their places."""
+        """The messages for the first rejected lines, with line numbers."""
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about columns that may have been meant otherwise; complete once a batch of each input was read."""
+        """Warnings about columns that may have another meaning; complete after a batch of each input."""
 
     @property
     def filtered(self) -> int:
-        """Tuples left out so far because a condition on the input's columns does not hold for them."""
+        """The number of tuples omitted so far because a condition on the input's columns does not hold."""
 
     @property
     def undecided(self) -> int:
-        """Filtered tuples for which the condition is null: a value is missing, or is not a number."""
+        """The number of filtered tuples for which the condition is null: a value is missing, or is not a number."""
 
     @property
     def bytes_total(self) -> int | None:
-        """The size of the whole input in bytes, None where it cannot be known (a pipe)."""
+        """The size of the whole input in bytes, or None if it is unknown (a pipe)."""
 
     @property
     def bytes_read(self) -> int:
-        """How many bytes of the input have been read so far."""
+        """The number of bytes of the input that have been read so far."""
 
     def __iter__(self) -> Iterator[Batch]:
-        """Read the stream; raises `InputError` at a bad line, after everything before it was yielded."""
+        """Read the stream; raises `InputError` at a bad line, after yielding everything before it."""
 
 
 def align_to_events(batches: Iterator[Batch]) -> Iterator[Batch]:
     """Yield the same tuples in batches that do not divide an event; the last event of a batch waits for the next batch.
 
-    An error of the reader ends the stream before the event in which it occurs. O(tuples).
+    An error of the reader ends the stream before the event that contains it. O(tuples).
 
     >>> def batch(events):
     ...     return Batch(columns=pa.RecordBatch.from_pydict({"event": events}), bytes_read=len(events))

@@ -15,27 +15,27 @@ from rpq.readers.fields import FieldError
 from rpq.stream.values import EMPTY
 
 TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
-"""The columns of a tuple; op may be missing."""
+"""The columns of a tuple; op is optional."""
 
 DELETE = "delete"
-"""The alternative to op where columns have names: true or false in place of - and +; a tuple has one of the two."""
+"""The alternative to op in inputs with named columns: true or false for - and +. A tuple has one of the two."""
 
 STREAM = "stream"
-"""A further column that a tuple may have where columns have names: the stream that it belongs to, or null."""
+"""An optional column of inputs with named columns: the stream of a tuple, or null."""
 
 EVENT = "event"
-"""A further column that a reader may add to tuples: the event that they belong to, or null."""
+"""An optional column of readers with events: the event of a tuple, or null."""
 
 NAMED_COLUMNS = (*TUPLE_COLUMNS, DELETE, STREAM)
 
-OP_AND_DELETE = "says the same as column 'op': give one of the two (--columns op=op, or --columns delete=delete)"
+OP_AND_DELETE = "duplicates column 'op': use one of the two (--columns op=op, or --columns delete=delete)"
 """The message for tuples that have both op and delete."""
 
 _DEBEZIUM_COLUMNS = {
-    "__deleted": "--columns delete=__deleted takes these edges back, and so does the name delete",
-    "__op": "let its connector rewrite them (delete.tombstone.handling.mode=rewrite), and say --columns delete=__deleted",
+    "__deleted": "--columns delete=__deleted reads them as deletes; so does renaming the column to delete",
+    "__op": "configure the connector with delete.tombstone.handling.mode=rewrite, and use --columns delete=__deleted",
 }
-"""Columns that Debezium adds to records without their envelopes, and how to have them read."""
+"""Columns that Debezium adds to records without envelopes, and how to read them."""
 
 _OPTIONAL = ("op", DELETE, STREAM)
 
@@ -45,22 +45,22 @@ _COMMON_NAMES = {
     "target": "target dst dest destination to object item receiver recipient payee product callee followee end tail v o",
     "label": "label predicate relation relationship relationshiptype type kind action verb event p",
 }
-"""Common names of columns, likelier names first; columns with the most distinctive names come first."""
+"""Common names of columns, likelier names first; columns with more distinctive names come first."""
 
 _WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 
 
 class MissingColumns(FieldError):
-    """An input lacks columns with the expected names; the message says how to name those that it has."""
+    """An input lacks columns with the expected names; the message suggests options for the existing columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnNames:
-    """The names that an input has for the columns of the tuples; a column that has none here has its own.
+    """The mapping of tuple columns to the columns of an input; a column that is not in the mapping keeps its own name.
 
     With `constant_label` all edges have that label, and the input needs no column for it.  Unless `timed`, edges have no
-    time, and a column with timestamps is ignored.  With `has_events` there must be a column event too.  With `fixed` the
-    user cannot give other names, and messages advise to rename the columns.
+    time, and a column with timestamps is ignored.  With `has_events` an event column is required.  With `fixed` the user
+    cannot set other names, and messages advise renaming the columns.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -75,7 +75,7 @@ class ColumnNames:
 
     @classmethod
     def parse(cls, text: str | None, *, label: str | None = None, has_events: bool = False) -> ColumnNames:
-        """Read `COLUMN=NAME,…`; a pair whose name holds a comma is in double quotes.  Raises `InputError`.
+        """Parse `COLUMN=NAME,…`; a pair whose name contains a comma is in double quotes.  Raises `InputError`.
 
         >>> ColumnNames.parse('source=user,"label=a, b"').renamed
         (('source', 'user'), ('label', 'a, b'))
@@ -88,22 +88,22 @@ class ColumnNames:
             column, equals, name = pair.partition("=")
             column = column.strip()
             if not equals or not name:
-                raise InputError(f"{pair!r} is no COLUMN=NAME; expected such as source=user,target=item,timestamp=ts")
+                raise InputError(f"{pair!r} is not COLUMN=NAME; expected, for example, source=user,target=item,timestamp=ts")
             if column == EVENT and not has_events:
-                raise InputError(f"{column!r} is a column of tuples that come in events, which are not asked for")
+                raise InputError(f"{column!r} is a column of tuples in events, but events are not enabled")
             if column not in known:
                 raise InputError(
-                    f"{column!r} is no column of a tuple: expected {', '.join(known)}{did_you_mean(column, known)}"
+                    f"{column!r} is not a column of a tuple: expected {', '.join(known)}{did_you_mean(column, known)}"
                 )
             if column in renamed:
-                raise InputError(f"column {column!r} is given twice: as {renamed[column]!r} and as {name!r}")
+                raise InputError(f"column {column!r} is mapped twice: to {renamed[column]!r} and to {name!r}")
             if column == "label" and label is not None:
                 raise InputError(
-                    f"the label is {label!r} for all edges and the column {name!r} at once; give one of the two"
+                    f"the label is set both to {label!r} for all edges and to the column {name!r}; use one of the two"
                 )
             renamed[column] = name
         if "op" in renamed and DELETE in renamed:
-            raise InputError(f"op={renamed['op']} and delete={renamed[DELETE]} say the same: give one of the two")
+            raise InputError(f"op={renamed['op']} and delete={renamed[DELETE]} have the same meaning: use one of the two")
         return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events)
 
     def __bool__(self) -> bool:
@@ -114,7 +114,7 @@ class ColumnNames:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a tuple that are read, in the order in which lines without a header have them.
+        """The columns of a tuple that are read, in their order in lines without a header.
 
         >>> ColumnNames(constant_label="follows").columns
         ('source', 'target', 'timestamp', 'op')
@@ -123,7 +123,7 @@ class ColumnNames:
         return tuple(column for column in TUPLE_COLUMNS if not unused.get(column) and not self._is_replaced(column))
 
     def _is_replaced(self, column: str) -> bool:
-        """Return whether an optional column is not read: another column, or the other of op and delete, has its place."""
+        """Return whether an optional column is not read, because its name or its alternative (op or delete) is in use."""
         renamed = dict(self.renamed)
         if column in renamed or column not in _OPTIONAL:
             return False
@@ -132,7 +132,7 @@ class ColumnNames:
 
     @property
     def looked_for(self) -> tuple[str, ...]:
-        """The columns that are read where columns have names.
+        """The columns that are read from inputs with named columns.
 
         >>> ColumnNames().looked_for
         ('source', 'target', 'label', 'timestamp', 'op', 'delete', 'stream')
@@ -142,7 +142,7 @@ class ColumnNames:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns that an input must have; op, delete and stream are required only if names were given for them.
+        """The columns that an input must have. op, delete and stream are required only if the mapping contains them.
 
         >>> ColumnNames().required
         ('source', 'target', 'label', 'timestamp')
@@ -151,9 +151,9 @@ class ColumnNames:
         return tuple(column for column in self.looked_for if column not in _OPTIONAL or column in renamed)
 
     def places(self, names: Sequence[str], *, any_case: bool = False) -> dict[str, int]:
-        """Return where each column of a tuple stands among the names of an input's columns.
+        """Return the position of each column of a tuple among the names of an input's columns.
 
-        With `any_case`, columns that were not renamed are found in upper and lower case.  Raises `FieldError` for a
+        With `any_case`, columns that are not renamed match in upper and lower case.  Raises `FieldError` for a
         duplicate column, or for both op and delete, and `MissingColumns`, which lists the names.
 
         >>> ColumnNames.parse("source=user,target=item", label="likes").places(["when", "user", "item", "timestamp"])
@@ -165,7 +165,7 @@ class ColumnNames:
             name = self[column]
             among = folded if column == name else list(names)
             if among.count(name) > 1:
-                raise FieldError("stands in the header twice; expected each column once", name)
+                raise FieldError("occurs twice in the header; expected each column once", name)
             if name in among:
                 places[column] = among.index(name)
         self.refuse_missing(names, there=places)
@@ -197,7 +197,7 @@ class ColumnNames:
         raise MissingColumns(f"the columns {', '.join(first)} and {last} are missing; {expected}{remedy}")
 
     def is_header(self, texts: Sequence[str]) -> bool:
-        """Return whether the first line of an input looks like a header with names of other columns, not like a tuple.
+        """Return whether the first line of an input looks like a header with other column names, rather than a tuple.
 
         >>> [ColumnNames().is_header(line.split()) for line in ("user item ts", "from to label time", "a b x 1", "a b c d")]
         [True, True, False, False]
@@ -206,7 +206,7 @@ class ColumnNames:
         return is_plain and len(_guess_columns(texts, tuple(_COMMON_NAMES))) >= 2
 
     def _remedy(self, names: Sequence[str], missing: Sequence[str]) -> str:
-        """Return advice for missing columns: the options with the names that they seem to have."""
+        """Return advice for missing columns: options with the likely names."""
         renamed = {column: name for column, name in self.renamed if column not in missing}
         used = {*renamed.values(), *(self[column] for column in self.looked_for if column not in missing)}
         free = [name for name in names if name and name not in used]
@@ -235,7 +235,7 @@ class ColumnNames:
         return f"; give {' '.join([*options, *(['--label LABEL'] if with_label else [])])}"
 
     def deletes_not_read(self, names: Sequence[str]) -> list[str]:
-        """Return a warning if these columns or keys include one of Debezium's deletes and no deletes are read.
+        """Return a warning if the names include a Debezium column of deletes, and no deletes are read.
 
         >>> ColumnNames().deletes_not_read(["source", "target", "__deleted"])[0].partition(";")[0]
         "column '__deleted' looks like the deletes of Debezium, which are read as inserts"
@@ -254,7 +254,7 @@ class ColumnNames:
 
 
 def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
-    """Guess which of the names are those of the columns of a tuple.
+    """Guess which of the names correspond to columns of a tuple.
 
     >>> _guess_columns(["id", "userId", "to_account", "created_at", "amount"], ["source", "target", "timestamp", "label"])
     {'timestamp': 'created_at', 'source': 'userId', 'target': 'to_account'}
@@ -264,7 +264,7 @@ def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, st
     for column in (one for one in _COMMON_NAMES if one in columns):
         usual = _COMMON_NAMES[column].split()
         ranked = [
-            ("".join(own) != word, usual.index(word), name)  # a whole name before one of several words
+            ("".join(own) != word, usual.index(word), name)  # a whole name before one with several words
             for name, own in words.items()
             for word in usual
             if name not in found.values() and ("".join(own) == word or (len(word) > 1 and word in own))
@@ -275,7 +275,7 @@ def _guess_columns(names: Sequence[str], columns: Sequence[str]) -> dict[str, st
 
 
 def _columns_option(pairs: Mapping[str, str]) -> str:
-    """Write pairs as the argument of `--columns` in a shell.
+    """Return pairs as the shell argument of `--columns`.
 
     >>> print(_columns_option({"source": "user", "label": "a, b"}))
     'source=user,"label=a, b"'
@@ -286,14 +286,14 @@ def _columns_option(pairs: Mapping[str, str]) -> str:
 
 
 def _rename_hint(found: Mapping[str, str], missing: Sequence[str]) -> str:
-    """Return advice for an input whose columns must have the names of a tuple's: which to rename, which to add."""
+    """Return advice for an input with fixed column names: which columns to rename and which to add."""
     renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
     added = " and ".join(column for column in missing if column not in found)
     return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Return a hint at the known name that is closest to an unknown one; empty if none is close.
+    """Return a hint with the known name that is closest to an unknown one, or an empty text if none is close.
 
     >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
     ("; did you mean 'user'?", '')

@@ -1,13 +1,13 @@
-"""Generated deletes for a stream that has none: `--deletes PERCENT --seed N`.
+"""Generated deletes for a stream without deletes: `--deletes PERCENT --seed N`.
 
-After each insert that enters the window, with the given probability, an edge drawn uniformly from the window is
-deleted at stream time τ (Pacaci et al. 2020, section 5: consumed edges that come again as negative tuples).  The
-window holds, at τ and after expiry, the distinct edges with a label that the query uses, each with its largest
-timestamp.  An insert that is irrelevant or late changes nothing and draws nothing.
+After each insert into the window, with the given probability, an edge drawn uniformly from the window is deleted at stream
+time τ (Pacaci et al. 2020, section 5: consumed edges are inserted again as negative tuples).  At τ, after expiry, the window
+contains the distinct edges with a label that the query uses, each with its largest timestamp.  An insert that is irrelevant
+or late changes nothing and draws nothing.
 
-The coins are functions of a counter, not of a generator with a state: the n-th insert has the n-th coin however the
-stream is cut into batches, with any version of a library.  The result is a function of the stream, the window and the
-seed, so a run resumes in the middle by replaying the beginning; nothing needs to be stored.
+The coins are functions of a counter, not of a stateful generator: the n-th insert has the n-th coin, regardless of batch
+boundaries and library versions.  The result is a function of the stream, the window and the seed, so a run resumes in the
+middle by replaying the beginning; nothing needs to be stored.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ Edge = tuple[Any, str, Any]
 class Deletions:
     """Adds deletes to a stream, batch by batch.
 
-    `size` and `slide` are those of the window, in the stream's time unit; `is_relevant` says whether the query uses a
-    label; `percent` is between 0 and 100.  Memory is that of the window, including deleted edges.  Takes about
-    3 µs a tuple.
+    `size` and `slide` are those of the window, in the stream's time unit; `is_relevant` returns whether the query uses a
+    label; `percent` is between 0 and 100.  Memory: the window, including deleted edges.  Time: about 3 µs per tuple.
 
     >>> columns = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 2]}
     >>> deletions = Deletions(size=10, slide=1, percent=100, seed=7, is_relevant=lambda label: True)
@@ -52,9 +51,9 @@ class Deletions:
         self._time: int | None = None
         self._places: dict[
             Edge, list[Any]
-        ] = {}  # edge → [edge, its place in the window, the slide at which it expires]
-        self._window: list[list[Any]] = []  # the same entries, in no order that matters, so that one can be drawn
-        self._leaving: dict[int, list[list[Any]]] = {}  # slide → entries that may expire at it, deleted ones among them
+        ] = {}  # edge → [edge, its position in the window, the slide at which it expires]
+        self._window: list[list[Any]] = []  # the same entries in arbitrary order, so that one can be drawn
+        self._leaving: dict[int, list[list[Any]]] = {}  # slide → entries that may expire at it, including deleted ones
         self._next_slide = _NEVER  # the earliest slide at which an edge expires
 
     def extend(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -102,9 +101,9 @@ class Deletions:
         names = labels.dictionary.to_pylist()
         codes = labels.indices.to_numpy(zero_copy_only=False)
         relevant = np.array([self._is_relevant(name) for name in names], dtype=bool)[codes]
-        fits = timestamps <= _INT64_MAX - self._size  # the engine rejects the others
+        fits = timestamps <= _INT64_MAX - self._size  # the engine rejects other timestamps
         if not fits.all():
-            # A rejected tuple does not move the time: take the others' largest.
+            # A rejected tuple does not advance the time, so only the other timestamps count.
             known = np.where(fits, timestamps, np.iinfo(np.int64).min)
             np.maximum.accumulate(known, out=times)
             if self._time is not None:
@@ -163,7 +162,7 @@ class Deletions:
         return _splitmix(self._seed, counters), _splitmix(self._seed, counters + np.uint64(1))
 
     def _remove(self, entry: list[Any]) -> None:
-        """Remove an edge from the window, closing the gap with the window's last one."""
+        """Remove an edge from the window, and move the last edge of the window to its position."""
         edge, place, _ = entry
         del self._places[edge]
         last = self._window.pop()
@@ -173,7 +172,7 @@ class Deletions:
         entry[_EXPIRY] = _NEVER
 
     def _expire(self, slide: int) -> int:
-        """Remove what expires up to a slide; return the next slide at which something expires."""
+        """Remove the edges that expire up to a slide; return the next slide at which an edge expires."""
         for expiry in sorted(expiry for expiry in self._leaving if expiry <= slide):
             for entry in self._leaving.pop(expiry):
                 if entry[_EXPIRY] == expiry:

@@ -1,23 +1,22 @@
 """The formats `edges` and `jsonl`: source, target, label, timestamp and optionally op or delete, as text, JSON or Parquet.
 
-Text: separated by tabs, commas or blanks, compressed or not, with or without a header.  The first line that is neither
-blank nor a comment decides for its file:
+Text: separated by tabs, commas or blanks, compressed or not, with or without a header.  The first line of a file that is
+neither blank nor a comment determines its layout:
 
-* An object of JSON makes it JSON lines (`rpq.readers.text.jsonlines`), which the format `jsonl` takes for granted.
-* It is a **header** if, cut at tabs, else at commas, else at blanks, its fields include each of `source`, `target`,
-  `label` and `timestamp` once (in any order, upper or lower case), or the names that were given for them.  `op` or
-  `delete`, and `stream`, are read if they are present, `event` if the reader has events, further columns only if a
-  condition names them.
-* Otherwise the **separator** is the first of tab, comma, blanks that cuts it into four or five fields, and the fields
-  are source, target, label, timestamp and op in this order; each line may leave out op, which then is `+`.  Where one
-  label was given for all edges, the lines have none, and one field less.  This first line must be complete: it is
-  the only one whose fields in quotes cannot continue on the next line.
+* A JSON object means JSON lines (`rpq.readers.text.jsonlines`), which the format `jsonl` assumes without detection.
+* The line is a **header** if, split at tabs, else at commas, else at blanks, its fields include each of `source`, `target`,
+  `label` and `timestamp` once (in any order and case), or the names that `columns` assigns to them.  `op` or `delete`, and
+  `stream`, are read if they are present, `event` if the reader has events, other columns only if a condition uses them.
+* Otherwise the **separator** is the first of tab, comma, blanks that splits the line into four or five fields, and the
+  fields are source, target, label, timestamp and op in this order; any line may omit op, which defaults to `+`.  If one
+  label applies to all edges, the lines have no label, and one field less.  The first line must be complete: its quoted
+  fields, unlike those of other lines, cannot continue on the next line.
 
-Vertices and labels are text (`007` is not `7`), timestamps plain int64 numbers, or times (`rpq.readers.fields`): the
-first one decides.  Parquet is recognised by its first and last four bytes, whatever the name; a folder stands for the
-Parquet files in it, one after the other, as described in `rpq.readers.parquet`.
+Vertices and labels are text (`007` is not `7`).  Timestamps are plain int64 numbers, or times (`rpq.readers.fields`); the
+first timestamp decides.  Parquet is recognised by its first and last four bytes, whatever the file name; a folder stands
+for the Parquet files in it, one after the other, as described in `rpq.readers.parquet`.
 
-Each input keeps the order of its lines; several are merged by the timestamps of their heads (`rpq.readers.inputs`).
+Each input keeps the order of its lines; several inputs are merged by the timestamps of their heads (`rpq.readers.inputs`).
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ def open_edges(
 ) -> InputsReader[Input]:
     """Open inputs in the format `edges`: text files, JSON lines, Parquet files or folders, `-` for standard input.
 
-    `columns` are the names that the inputs have for those of a tuple, `where` selects tuples, and `time_unit` is the unit
-    of times in text (microseconds by default; a pipe needs it).  `streams` are the names of the streams to which the tuples
-    of inputs belong, one or None for each input.
+    `columns` maps the columns of a tuple to the columns of the inputs, `where` selects tuples, and `time_unit` is the unit
+    of times in text (microseconds by default; required for a pipe).  `streams` are the names of the streams of the inputs,
+    one name or None for each input.
 
-    Raises `InputError` for an input that is missing, or where one has integer vertices and another text, or
+    Raises `InputError` for a missing input, for inputs of which one has integer vertices and another text, and for
     timestamps of different units, and `WhereError` for a condition that does not fit the columns of a file.
     """
     check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
@@ -95,7 +94,7 @@ def open_json_lines(
     time_unit: str | None = None,
     streams: Sequence[str | None] | None = None,
 ) -> InputsReader[Input]:
-    """Open inputs in the format `jsonl`: one object a line; the rest is as with `open_edges`."""
+    """Open inputs in the format `jsonl`, with one object per line; otherwise as `open_edges`."""
     return open_edges(
         paths,
         on_error=on_error,
@@ -114,7 +113,7 @@ JSON_LINES = Format(name="jsonl", open=open_json_lines)
 
 @dataclass(frozen=True, kw_only=True)
 class _OpenInput:
-    """An input, and the kinds of its vertices and times, None where it cannot be read in advance."""
+    """An input, and the kinds of its vertices and times, or None if it cannot be read in advance."""
 
     name: str
     input: Input
@@ -147,7 +146,7 @@ def _open(path: str, detection: Detection, *, on_error: str, batch_rows: int) ->
 
 
 class InMemorySource:
-    """Bytes in memory as a source of blocks; `name` is what messages call it."""
+    """Bytes in memory as a source of blocks; messages use `name`."""
 
     def __init__(self, data: bytes, *, name: str) -> None:
         self.name = name
@@ -156,7 +155,7 @@ class InMemorySource:
         self._data = data.removeprefix(BYTE_ORDER_MARK)
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """Yield the whole text as one block, whatever the size."""
+        """Yield the whole text as one block, regardless of `size`."""
         if self._data:
             yield Block(self._data, 1)
 
@@ -166,7 +165,7 @@ def read_tuples(
 ) -> tuple[list[pa.RecordBatch], list[str]]:
     """Read all tuples of a text: JSON lines, or lines of fields with or without a header.  Return batches and warnings.
 
-    Times in text need a `time_unit`, as those of a pipe do.  Raises `InputError` at a bad line.
+    Times in text require a `time_unit`, as in a pipe.  Raises `InputError` at a bad line.
 
     >>> batches, _ = read_tuples(b"x,y,a,1\\n", name="the body", only_json=False)
     >>> [batch.to_pylist() for batch in batches]

@@ -1,9 +1,9 @@
-"""Values of fields: the error of a line, how a message shows a value, and times as text, after ISO 8601.
+"""Values of fields: the error of a line, quoted values in messages, and times in ISO 8601 text.
 
-`2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.25`, and behind a time of day a zone: `Z`, `+02`, `+0200` or
-`+02:00`.  A time with a zone is **aware**; one without, **naive**, is taken for UTC.  One file cannot have both: the same
-text would be two times.  Times become integers in the unit of the stream; digits below the unit are cut off, towards the
-past.
+`2024-05-01`, `2024-05-01T12:30`, `2024-05-01 12:30:15.25`, and after a time of day an optional zone: `Z`, `+02`, `+0200` or
+`+02:00`.  A time with a zone is **aware**; a time without is **naive** and counts as UTC.  One file cannot have both,
+because the same text would mean two times.  Times become integers in the unit of the stream; digits below the unit are
+truncated towards the past.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rpq.stream.durations import NANOSECONDS, TIME_UNITS
 
 
 class FieldError(Exception):
-    """What is wrong with a line: `message`, and the `column` (None where it is the line as a whole)."""
+    """An error in a line: its `message`, and the `column` (None if the line as a whole is wrong)."""
 
     def __init__(self, message: str, column: str | None = None) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class FieldError(Exception):
 
 
 def quote_value(value: str | bytes) -> str:
-    """Quote a value for a message; a long one is cut."""
+    """Quote a value for a message; long values are abbreviated."""
     if len(value) <= 60:
         return repr(value)
     return repr(value[:57]) + "..."
@@ -36,17 +36,17 @@ def quote_value(value: str | bytes) -> str:
 TimeKind = Literal["naive", "aware"]
 
 DEFAULT_UNIT = "us"
-"""The unit that times become where nobody says one; that of `rpq.Engine` too."""
+"""The default unit of times in text, which is also the default of `rpq.Engine`."""
 
 _EXAMPLES = {"naive": "2024-05-01T12:00:00", "aware": "2024-05-01T12:00:00Z"}
 
 _DAY = NANOSECONDS["s"] * 86_400
 _DAY_TOLERANCE = 2
-"""Days by which a time may seem to miss the one that its text begins with; one that wrapped misses it by centuries."""
+"""Days by which a time may differ from the date in its text; a wrapped time differs by centuries."""
 
 
 def time_kind(text: str) -> TimeKind | None:
-    """Tell whether a text is a time, with a zone or without.
+    """Return whether a text is a time with a zone, a time without, or no time.
 
     >>> time_kind("2024-05-01"), time_kind("2024-05-01 12:30+02:00"), time_kind("20240501")
     ('naive', 'aware', None)
@@ -58,7 +58,7 @@ def time_kind(text: str) -> TimeKind | None:
 
 
 def times_of(texts: pa.Array, *, kind: TimeKind, unit: str) -> pa.Array | None:
-    """Return the times as int64 in `unit`; None if a text is none of this kind, or does not fit 64 bits.
+    """Return the times as int64 in `unit`, or None if a text is not a time of this kind, or does not fit 64 bits.
 
     >>> times_of(pa.array(["1970-01-01T00:00:01.5", "1969-12-31T23:59:59.5"]), kind="naive", unit="s").to_pylist()
     [1, -1]
@@ -80,15 +80,15 @@ def times_of(texts: pa.Array, *, kind: TimeKind, unit: str) -> pa.Array | None:
 
 
 def _match_dates(nanoseconds: pa.Array, texts: pa.Array) -> bool:
-    """Return whether times are on the dates of their texts: Arrow before 22 lets nanoseconds of distant years wrap."""
+    """Return whether times match the dates of their texts: Arrow before 22 lets nanoseconds of distant years wrap."""
     days = pc.divide(nanoseconds, _DAY)
-    told = pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).cast(pa.int32())
-    furthest = pc.max(pc.abs(pc.subtract(days, told))).as_py()
+    text_days = pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).cast(pa.int32())
+    furthest = pc.max(pc.abs(pc.subtract(days, text_days))).as_py()
     return furthest is None or furthest <= _DAY_TOLERANCE
 
 
 def check_time(text: str, column: str, *, kind: TimeKind, unit: str) -> int:
-    """Return the time in a field, in `unit`; raise `FieldError` if there is none of this kind."""
+    """Return the time in a field, in `unit`; raise `FieldError` if it is not a time of this kind."""
     stripped = text.strip(" \t")
     times = times_of(pa.array([stripped]), kind=kind, unit=unit) if text.isascii() else None
     if times is not None:

@@ -1,8 +1,7 @@
-"""The formats by their names, and hints at the format of an input that was opened in another one.
+"""The formats by their names, and hints if an input seems to be in another format than the specified one.
 
-Formats are those of this package, and those that installed packages add: an entry point of the group `rpq.formats` has
-the name of its format and refers to a `Format`, or to a function that opens inputs,
-`(paths, *, on_error, batch_rows) -> Reader`.
+Formats are defined in this package or by installed packages: an entry point of the group `rpq.formats` has the name of its
+format and refers to a `Format`, or to a function that opens inputs, `(paths, *, on_error, batch_rows) -> Reader`.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from rpq.readers.source import COMPRESSIONS, ByteSource
 GROUP = "rpq.formats"
 
 BUILTIN_FORMATS = {format.name: format for format in (EDGES, JSON_LINES, RDF)}
-"""The formats that need no entry point."""
+"""The formats without entry points."""
 
 
 def formats() -> list[str]:
-    """Return the names of the formats that can be read, in alphabetical order.
+    """Return the names of the available formats, in alphabetical order.
 
     >>> formats()[:2]
     ['edges', 'gmark']
@@ -39,7 +38,7 @@ def formats() -> list[str]:
 
 
 def format_by_name(name: str) -> Format:
-    """Return a format by its name, importing the package that defines it.  Raises `InputError` for an unknown one."""
+    """Return a format by its name, importing the package that defines it.  Raises `InputError` for an unknown name."""
     if name in BUILTIN_FORMATS:
         return BUILTIN_FORMATS[name]
     for point in entry_points(group=GROUP, name=name):
@@ -50,14 +49,14 @@ def format_by_name(name: str) -> Format:
 
 
 LINES = 20
-"""The number of first lines that are tried."""
+"""The number of first lines that hints are based on."""
 
 Open = Callable[[str, str, str], Reader]
 """A function that opens a file: (format, path, on_error) → reader."""
 
 
 class FormatHintReader(ReaderWrapper):
-    """A reader that adds a hint at other formats when every line of its input is an error."""
+    """A reader that adds a hint about other formats if every line of its input is an error."""
 
     def __init__(self, reader: Reader, *, format: str, paths: Iterable[str], formats: Iterable[str], open_as: Open) -> None:
         super().__init__(reader)
@@ -92,7 +91,7 @@ class FormatHintReader(ReaderWrapper):
 
 @contextmanager
 def hint_on_error(*, format: str, formats: Iterable[str], open_as: Open) -> Iterator[None]:
-    """Add to an error about the first lines of an input the formats that it could be in."""
+    """Add the likely formats of an input to an error about its first lines."""
     try:
         yield
     except InputError as error:
@@ -115,7 +114,7 @@ def _with_hint(error: InputError, hint: str) -> InputError:
 
 
 def _matching_formats(path: str, format: str, formats: Iterable[str], open_as: Open) -> list[str]:
-    """Return the formats that read the first lines of a file without an error; none if `format` reads any of them."""
+    """Return the formats that read the first lines of a file without errors; none if `format` reads any of them."""
     if not os.path.isfile(path):
         return []
     try:
@@ -124,7 +123,7 @@ def _matching_formats(path: str, format: str, formats: Iterable[str], open_as: O
         return []
     if block is None:
         return []
-    name = os.path.basename(path)  # which may tell the label
+    name = os.path.basename(path)  # the name may determine the label
     for compression in COMPRESSIONS:
         name = name.removesuffix(compression.suffix)
     with tempfile.TemporaryDirectory(prefix="rpq-format-") as folder:
@@ -137,7 +136,7 @@ def _matching_formats(path: str, format: str, formats: Iterable[str], open_as: O
 
 
 def _count(open_as: Open, format: str, path: str, on_error: str) -> int:
-    """Return how many tuples a format reads, 0 if it finds an error."""
+    """Return the number of tuples that a format reads, or 0 if it finds an error."""
     try:
         return sum(map(len, open_as(format, path, on_error)))
     except (InputError, ValueError):

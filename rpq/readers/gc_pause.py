@@ -1,4 +1,4 @@
-"""A pause of the garbage collector while many objects are created, none of which can be garbage.
+"""A pause of the garbage collector while many objects are created that cannot be garbage.
 
 Collections during such a block would take half of its time.
 """
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable the garbage collector within a block; objects without reference cycles are freed all the same.
+    """Disable the garbage collector within a block; objects without reference cycles are still freed.
 
     >>> with gc_paused():
     ...     gc.isenabled()

@@ -1,4 +1,4 @@
-"""What a format is: what opens inputs as a stream and, of text, how the lines of a file are laid out."""
+"""The interface of a format: how it opens inputs as a stream and, for text, the layout of its lines."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rpq.readers.text.textfile import Detect, TextFile
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
-    """How files of lines are read, each line independently of others, so that a part of a file can be read.
+    """A reader of text files. Each line is read independently of others, so that a part of a file can be read.
 
-    `detect` detects from the first data line of a file how it is laid out; `label` derives the label of all edges of a file
+    `detect` determines the layout of a file from its first data line; `label` derives the label of all edges of a file
     from its name.
-    `time_unit` is that of the timestamps ("s", "ms", "us", "ns"), None where they are plain numbers.  With `by_position` a
-    tuple's timestamp is the number of its line among the data lines of all files.
+    `time_unit` is the unit of the timestamps ("s", "ms", "us", "ns"), or None for plain numbers.  With `by_position`, the
+    timestamp of a tuple is the number of its line among the data lines of all files.
 
     >>> from rpq.readers.edges import EDGES
     >>> EDGES.text.by_position, EDGES.text.label
@@ -40,7 +40,7 @@ class TextFormat:
         on_error: str,
         batch_rows: int,
     ) -> InputsReader[TextFile]:
-        """Open files as one reader, whose stream `combine` makes.  Raises `InputError` for a file name without a label.
+        """Open files as one reader; `combine` merges them.  Raises `InputError` for a file name without a label.
 
         >>> import os, tempfile
         >>> from rpq.readers.edges import EDGES
@@ -69,11 +69,11 @@ class TextFormat:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A format by its name.
+    """A format and its name.
 
-    `open(paths, *, on_error, batch_rows)` opens inputs as one stream.  It may take `columns`, `where` and `time_unit` too,
-    as `rpq.readers.edges.open_edges` does; options that it does not take are refused, or applied to its output.  `text` is
-    the layout of its lines; without it, tasks that share a file (`rpq spark prepare`) cannot read the format.
+    `open(paths, *, on_error, batch_rows)` opens inputs as one stream.  It can accept `columns`, `where` and `time_unit` too,
+    like `rpq.readers.edges.open_edges`; other options are refused, or applied to its output.  `text` is the layout of its
+    lines; without it, tasks that share a file (`rpq spark prepare`) cannot read the format.
 
     >>> from rpq.readers.edges import EDGES
     >>> EDGES.name, EDGES.text is not None

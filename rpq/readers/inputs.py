@@ -1,16 +1,15 @@
-"""From several inputs to one stream: what an input is, the reader that combines inputs, and the merge by their heads.
+"""The combination of several inputs to one stream: the interface of an input, the reader, and the merge by heads.
 
-The rule of `merge_by_heads` is that of a merge of files held in hand: of the lines on top, the one with the smallest
-timestamp goes next, of equal ones that of the first stream.  Streams need not be sorted: a line that is late within its own
-stream comes right after the line before it, because once the larger timestamp was taken, the smaller one precedes all other
-heads.
+`merge_by_heads` merges streams by the timestamps of their next lines (heads): of all heads, the one with the smallest
+timestamp goes next, and of equal heads that of the first stream.  Streams need not be sorted: a line that is late within its
+own stream directly follows the line before it, because its smaller timestamp precedes all other heads.
 
-So the position of a line is decided by the largest timestamp *up to* it in its stream.  That running maximum never
-falls, and ordering all lines by (running maximum, stream, line) is the merge by heads: a line is on top only after
-all before it were taken, and it is taken when no other head is smaller, which is when all lines with a smaller
-running maximum are gone.  Hence no loop over lines: one batch of every stream is in memory, all rows below the smallest
-last running maximum can be passed on, and they are ordered by one stable sort.  Each round uses up a batch, so the cost is
-O(rows · log streams) and the memory one batch for each stream.
+The position of a line is thus determined by the largest timestamp *up to* the line in its stream.  That running maximum
+never decreases, and ordering all lines by (running maximum, stream, line) is the merge by heads: a line becomes a head only
+after all lines before it, and it is next when no other head is smaller, that is, when all lines with a smaller running
+maximum are done.  Hence no loop over lines is needed: one batch of every stream is in memory, all rows below the smallest
+last running maximum can be passed on, and one stable sort orders them.  Each round consumes a batch, so the time is
+O(rows · log streams) and the memory one batch per stream.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ BATCH_ROWS = 1 << 17
 ON_ERROR = ("stop", "skip")
 
 REJECTION_MESSAGES = 10
-"""The number of bad lines of an input whose messages are kept; all are counted."""
+"""The maximum number of bad lines of an input with stored messages; all are counted."""
 
 
 class Input(Protocol):
-    """One file (or pipe) of tuples in the order of its lines; iterating reads it from its beginning."""
+    """One file (or pipe) of tuples in the order of its lines; iteration starts at its beginning."""
 
     name: str
     time_unit: str | None
@@ -69,9 +68,9 @@ One = TypeVar("One", bound=Input)
 
 
 class InputsReader(Generic[One]):
-    """A reader over inputs that `combine` turns into one stream, in batches of at most `batch_rows` rows.
+    """A reader over inputs that `combine` merges into one stream, in batches of at most `batch_rows` rows.
 
-    Raises `InputError` where the inputs do not fit together: timestamps in different units.
+    Raises `InputError` if the timestamps of the inputs have different units.
     """
 
     def __init__(
@@ -145,7 +144,7 @@ def check_arguments(paths: Sequence[str], *, on_error: str, batch_rows: int) -> 
     if not paths:
         raise InputError("no input: expected at least one file, or - for standard input")
     if sum(path == STANDARD_INPUT for path in paths) > 1:
-        raise InputError("- is given twice: standard input can be read only once", file="<stdin>")
+        raise InputError("- occurs twice: standard input can be read only once", file="<stdin>")
     if on_error not in ON_ERROR:
         raise ValueError(f"on_error is {on_error!r}; expected one of {', '.join(ON_ERROR)}")
     if batch_rows < 1:
@@ -193,8 +192,8 @@ class SingleStreamInput:
         for batch in self._input:
             if STREAM in batch.schema.names:
                 raise InputError(
-                    f"{self.name}: has a column {STREAM!r}, and all of it is said to be of the stream "
-                    f"{self._stream[0].as_py()!r}; give one of the two",
+                    f"{self.name}: has a column {STREAM!r}, but the input is assigned to the stream "
+                    f"{self._stream[0].as_py()!r}; use one of the two",
                     file=self.name,
                     column=STREAM,
                 )
@@ -203,7 +202,7 @@ class SingleStreamInput:
 
 
 class _Head:
-    """A stream and its rows that were not taken yet, with their running maxima."""
+    """A stream and its remaining rows of the current batch, with their running maxima."""
 
     def __init__(self, stream: Iterable[pa.RecordBatch]) -> None:
         self._stream = iter(stream)
@@ -212,7 +211,7 @@ class _Head:
         self.keys = np.empty(0, np.int64)
 
     def refill(self) -> None:
-        """Take the next batch that is not empty; None at the end of the stream."""
+        """Read the next batch that is not empty; `batch` is None at the end of the stream."""
         self.batch = next((batch for batch in self._stream if batch.num_rows), None)
         if self.batch is not None:
             times = self.batch.column("timestamp").to_numpy()
@@ -221,23 +220,23 @@ class _Head:
 
     def take(self, count: int) -> pa.RecordBatch:
         assert self.batch is not None
-        taken, self.batch, self.keys = self.batch.slice(0, count), self.batch.slice(count), self.keys[count:]
-        return taken
+        rows, self.batch, self.keys = self.batch.slice(0, count), self.batch.slice(count), self.keys[count:]
+        return rows
 
 
 def merge_by_heads(streams: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all streams, merged by the timestamps of their heads, ties in the order of the streams.
 
-    A stream that raises does so when its next head is needed: all rows that come before were yielded.
+    An error of a stream is raised when its next head is needed, after all rows before it.
     """
-    if len(streams) == 1:  # whose rows stay as they are, types included
+    if len(streams) == 1:  # the rows of a single stream stay unchanged, including their types
         yield from streams[0]
         return
     heads = [_Head(stream) for stream in streams]
     for head in heads:
         head.refill()
     while heads := [head for head in heads if head.batch is not None]:
-        # The stream whose next head is unknown first: behind its last row nothing is certain.
+        # The rows of any stream are final up to the smallest last maximum of all batches.
         first = min(range(len(heads)), key=lambda place: heads[place].keys[-1])
         bound = heads[first].keys[-1]
         keys, parts = [], []
@@ -251,7 +250,7 @@ def merge_by_heads(streams: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.R
 
 
 def order_rows(parts: Sequence[pa.RecordBatch], keys: np.ndarray) -> pa.RecordBatch:
-    """Put the rows of all parts, one after the other, in the order of their keys; equal keys keep their order."""
+    """Concatenate the rows of all parts and sort them by their keys; equal keys keep their order."""
     order = pa.array(np.argsort(keys, kind="stable"))
     names = ["source", "target", "label", "timestamp"]
     names += [name for name in ("delete", STREAM, EVENT) if any(name in part.schema.names for part in parts)]

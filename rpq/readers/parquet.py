@@ -1,11 +1,11 @@
-"""Parquet and Arrow files (Feather) as an input: typed columns keep their type.
+"""Parquet and Arrow files (Feather) as input; columns keep their types.
 
 Columns, by name: `source` and `target` (both text, or both integers, which become int64), `label` (text), `timestamp`
-(an integer, or an Arrow timestamp, which becomes the int64 of its unit as Parquet stores it: seconds are stored as
-milliseconds; or a date, which becomes seconds) and optionally `op` (text, `+` or `-`) or `delete` (boolean, or text that
-says true or false) and `stream` (text, null or empty for none), or under the names that were given for them.  They may have
-any layout of Arrow's: dictionaries, views, run ends (`rpq.stream.plain_columns`).  Further columns are not read, unless a
-condition names them.
+(an integer; an Arrow timestamp, which becomes the int64 of its unit in Parquet: seconds are stored as milliseconds; or a
+date, which becomes seconds) and optionally `op` (text, `+` or `-`) or `delete` (boolean, or text that is true or false) and
+`stream` (text, null or empty for none), or under the names that `columns` assigns to them.  Every layout of Arrow is
+supported: dictionaries, views, run ends (`rpq.stream.plain_columns`).  Other columns are read only if a condition uses
+them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
 _TUPLE = ("source", "target", "label", "timestamp")
 _CONTROLS = frozenset({*range(9), *range(14, 32)})
-"""Bytes that text does not have."""
+"""Bytes that do not occur in text."""
 
 
 def is_parquet(path: str) -> bool:
-    """Return whether a file begins with the magic bytes of Parquet, and ends with them or holds bytes that text does not.
+    """Return whether a file begins with the magic bytes of Parquet, and either ends with them or contains non-text bytes.
 
     Returns False for a path that is not a regular file.
     """
@@ -46,7 +46,7 @@ def is_parquet(path: str) -> bool:
 
 
 def is_typed(path: str) -> bool:
-    """Return whether a file is Parquet or Arrow, whole or truncated; raise `InputError` for an empty file of such a name."""
+    """Return whether a file is Parquet or Arrow, even if truncated; raise `InputError` if it is empty with such a name."""
     if _begins_with(path, MAGIC) or _begins_with(path, ARROW_MAGIC):
         return True
     if path.endswith((".parquet", ".feather", ".arrow")) and os.path.isfile(path) and not os.path.getsize(path):
@@ -76,10 +76,10 @@ def _begins_with(path: str, magic: bytes) -> bool:
 class ParquetInput:
     """The tuples of a Parquet or Arrow file, or of the Parquet files of a folder in the order of their paths.
 
-    In a folder, names that begin with `_` or `.` are left out, as Spark and Hive do.  `vertex_type` is "text" or
+    In a folder, names that begin with `_` or `.` are ignored, as in Spark and Hive.  `vertex_type` is "text" or
     "integers".  A row with a null, an empty name or an unknown op is a bad row: with `on_error="stop"` it raises
     `InputError` (with `row`, counted from 0 in its file) after the rows before it, with `"skip"` it is counted.
-    `where` is a condition on all columns of the files, which rows must meet; `WhereError` if it does not fit them.
+    `where` is a condition on the columns of the files that rows must meet; it raises `WhereError` if it does not fit them.
     """
 
     def __init__(
@@ -136,9 +136,9 @@ class ParquetInput:
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
             further = [key.removeprefix(FURTHER) for key in sorted(predicate.keys if predicate else ()) if key != DELETE]
-            wanted = list(dict.fromkeys([*names.values(), *further]))
-            for given, size in _batches(path, wanted, names, self._batch_rows):
-                batch = with_plain_columns(given)
+            names_read = list(dict.fromkeys([*names.values(), *further]))
+            for raw, size in _batches(path, names_read, names, self._batch_rows):
+                batch = with_plain_columns(raw)
                 self._bytes_read += size
                 tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
                 known = {FURTHER + name: batch.column(name) for name in further}
@@ -148,12 +148,12 @@ class ParquetInput:
             raise _read_error(path, error) from error
 
     def _predicate(self, schema: pa.Schema) -> Predicate | None:
-        """Bind the condition to the columns of a file; an input's own names take precedence over those of a tuple's."""
+        """Bind the condition to the columns of a file; the input's own names take precedence over those of a tuple."""
         if self._where is None:
             return None
         for name in self._where.names:
             if schema.names.count(name) > 1:
-                raise self._where.error(f"column {name!r} is there twice", 1)
+                raise self._where.error(f"column {name!r} occurs twice", 1)
         kinds = {}
         for field in schema:
             kind, unit = kind_of_type(field.type)
@@ -168,7 +168,7 @@ class ParquetInput:
     def _check(
         self, batch: pa.RecordBatch, path: str, row: int, predicate: Predicate | None, further: dict[str, pa.Array]
     ) -> Iterator[pa.RecordBatch]:
-        """Convert a batch, take out its bad rows and those not to keep; it begins with row number `row` of the file."""
+        """Convert a batch and remove bad and filtered rows; the batch begins with row number `row` of the file."""
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
         for name in batch.schema.names:
             columns[name], wrong = _convert(batch.column(name), name)
@@ -177,11 +177,11 @@ class ParquetInput:
             indices = pa.array(np.zeros(batch.num_rows, np.int32))
             columns["label"] = pa.DictionaryArray.from_arrays(indices, pa.array([self._columns.constant_label]))
         end = len(bad)
-        chosen = ~bad
+        selected = ~bad
         if bad.any():
             if self._stop:
                 end = int(np.argmax(bad))
-                chosen[end:] = False
+                selected[end:] = False
             else:
                 self.rejected += int(np.count_nonzero(bad))
                 for place in np.flatnonzero(bad)[: REJECTION_MESSAGES - len(self.rejections)]:
@@ -191,23 +191,23 @@ class ParquetInput:
             known = further if deletes is None else {**further, DELETE: deletes}
             keep, undecided = predicate.keep(known, batch.num_rows)
             self.undecided += undecided
-            self.filtered += int(np.count_nonzero(chosen & ~keep))
-            chosen &= keep
+            self.filtered += int(np.count_nonzero(selected & ~keep))
+            selected &= keep
         good = _edges(columns)
-        good = good if chosen.all() else good.filter(pa.array(chosen))
+        good = good if selected.all() else good.filter(pa.array(selected))
         if good.num_rows:
             yield good
         if self._stop and end < len(bad):
             raise _row_error(batch, path, row, end, self._columns)
 
 
-def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
-    """Yield a file in batches of the wanted columns, each with its share of the bytes of the file."""
+def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
+    """Yield a file in batches of the required columns, each with its share of the file's bytes."""
     size = os.path.getsize(path)
     if _begins_with(path, ARROW_MAGIC):
         with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
             for place in range(file.num_record_batches):
-                whole = file.get_batch(place).select(wanted)
+                whole = file.get_batch(place).select(names_read)
                 for start in range(0, whole.num_rows, rows):
                     part = whole.slice(start, rows)
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
@@ -216,15 +216,15 @@ def _batches(path: str, wanted: list[str], names: dict[str, str], rows: int) -> 
     repetitive = _dictionary_columns(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
     with pq.ParquetFile(path, read_dictionary=repetitive, metadata=metadata) as file:
-        for batch in file.iter_batches(rows, columns=wanted):
+        for batch in file.iter_batches(rows, columns=names_read):
             yield batch, bytes_a_row * batch.num_rows
 
 
 def _dictionary_columns(metadata: pq.FileMetaData, few: list[str], names: list[str]) -> list[str]:
     """Return the columns to read as dictionaries: those in `few`, and vertex columns with repeated values.
 
-    Repetitive columns are read twice as fast as dictionaries, others five times slower. A text takes four bytes for its
-    length and then its own bytes, so a column with fewer than five bytes a value repeats itself.
+    Dictionaries read repetitive columns twice as fast, and others five times slower. A text takes four bytes for its
+    length in addition to its own bytes, so fewer than five bytes per value imply repeated values.
     """
     bytes_a_value: dict[str, float] = {}
     for group in range(metadata.num_row_groups):
@@ -246,7 +246,7 @@ def _files(path: str) -> list[str]:
         if not any(part.startswith(("_", ".")) for part in file.relative_to(root).parts) and file.is_file()
     )
     if not found:
-        raise InputError(f"{path}: the folder holds no .parquet file", file=path)
+        raise InputError(f"{path}: the folder contains no .parquet file", file=path)
     return [str(file) for file in found]
 
 
@@ -261,7 +261,7 @@ def _schema(path: str) -> pa.Schema:
 
 
 def _read_error(path: str, error: Exception) -> InputError:
-    """Return the error for an unreadable file: empty or truncated where it is that, otherwise the message of Arrow."""
+    """Return the error for an unreadable file: empty or truncated if that is the case, otherwise the message of Arrow."""
     magic = ARROW_MAGIC if _begins_with(path, ARROW_MAGIC) else MAGIC
     reason = str(error).partition("\n")[0]
     if os.path.isfile(path):
@@ -272,7 +272,7 @@ def _read_error(path: str, error: Exception) -> InputError:
         if not data:
             reason = "it is empty"
         elif data == magic != end:
-            reason = "it is truncated: its end, which says where its columns are, is missing"
+            reason = "it is truncated: the footer is missing"
     return InputError(f"{path}: cannot be read as {_kind(path)}: {reason}", file=path)
 
 
@@ -302,12 +302,12 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
                 "op": "text: + or -",
                 DELETE: "true or false",
             }.get(column, "integers or text")
-            held = types[column]
-            raise InputError(f"{path}: column '{name}' holds {held}; expected {expected}", file=path, column=name)
+            type_ = types[column]
+            raise InputError(f"{path}: column '{name}' has the type {type_}; expected {expected}", file=path, column=name)
     types = {column: plain_type(type_) for column, type_ in types.items()}
     if _is_text(types["source"]) != _is_text(types["target"]):
         raise InputError(
-            f"{path}: column '{columns['target']}' holds {types['target']}, '{columns['source']}' {types['source']}; "
+            f"{path}: column '{columns['target']}' is {types['target']}, '{columns['source']}' is {types['source']}; "
             "vertices must be all integers or all text",
             file=path,
             column=columns["target"],
@@ -328,7 +328,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _convert(column: pa.Array, name: str) -> tuple[pa.Array, np.ndarray]:
-    """Convert a column to its type in batches; return it and the mask of bad rows, whose values are arbitrary."""
+    """Convert a column to its type in batches. Return the column and the mask of bad rows, whose values are arbitrary."""
     if name == "timestamp":
         return _integers(column)
     if name == "op":
@@ -384,7 +384,7 @@ def _edges(columns: dict[str, pa.Array]) -> pa.RecordBatch:
 
 
 def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: ColumnNames) -> InputError:
-    """Say what is wrong with the row at `place` of the batch."""
+    """Return the error for the row at `place` of the batch."""
     for name in batch.schema.names:
         value = batch.column(name)[place].as_py()
         if name == "op" and value not in ("+", "-"):

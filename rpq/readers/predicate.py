@@ -1,17 +1,17 @@
-"""Conditions over batches of columns: what the values mean, and which rows are kept.
+"""Conditions over batches of columns: the meaning of values, and the selection of rows.
 
-* A column has a type, or its values are **untyped** (`UntypedColumn`), as are the further columns of text files and of JSON
-  lines: such a value is text, and may be read as a number (`12`, `-0.5`, `1e3`) or as true or false; an empty one is null.
-  It is read as what it is compared with; two untyped values are compared as numbers where both are numbers, else as text.
-* Types that do not go together are an error before anything is read, not a condition that never holds.
+* A column has a type, or its values are **untyped** (`UntypedColumn`), as are the additional columns of text files and JSON
+  lines: such a value is text that can be read as a number (`12`, `-0.5`, `1e3`) or as true or false; an empty value is null.
+  The other operand of a comparison determines the reading; two untyped values are compared as numbers if both are numbers,
+  otherwise as text.
+* Incompatible types are an error before anything is read, not a condition that never holds.
 * A result that cannot be determined is null: a comparison with null, text that is not a number, a division by zero.  As in
-  SQL, `and`, `or` and `not` pass null on unless the other side decides.  Rows for which the condition is null are left out,
-  and counted.
-* The result for a row depends on that row alone, never on other values of its column.  So it does not matter how the input
-  is cut into batches.
-* A delete is kept whatever the condition says about it: it mostly lacks the columns that the condition names, and without
-  it a deleted edge would stay.  Only a condition that names no other columns than those which every tuple has
-  (`tuple_kinds`) applies to deletes, too.
+  SQL, `and`, `or` and `not` propagate null unless the other operand decides.  Rows for which the condition is null are
+  removed, and counted.
+* The result for a row depends on that row alone, never on other values of its column.  The division of the input into
+  batches therefore does not matter.
+* A delete is kept whatever its condition: it usually lacks the columns in the condition, and without the delete its edge
+  would remain.  Only a condition on nothing but columns that every tuple has (`tuple_kinds`) applies to deletes, too.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ EXACT = 2.0**53
 
 
 class UntypedColumn:
-    """Values without a column type: an array of text, or of int64, float64 or bool where a format has such values."""
+    """Values without a column type: an array of text, or of int64, float64 or bool if the format has such values."""
 
     def __init__(self, values: pa.Array) -> None:
         self._values = values
 
     def texts(self) -> pa.Array:
-        """Return the values as text; null where they are empty."""
+        """Return the values as text; empty values are null."""
         values = self._values
         if pa.types.is_string(values.type):
             return pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
@@ -55,7 +55,7 @@ class UntypedColumn:
         return values.cast(pa.string())
 
     def numbers(self) -> tuple[pa.Array, ...]:
-        """Return the values as numbers, in one array or more: a value is in one of them at most, and null elsewhere."""
+        """Return the values as one or more arrays of numbers. At most one of the arrays has a value in a row."""
         values = self._values
         if pa.types.is_boolean(values.type):
             return (pa.nulls(len(values), pa.float64()),)
@@ -81,7 +81,7 @@ class UntypedColumn:
         )
 
     def booleans(self) -> pa.Array:
-        """Return the values as true or false."""
+        """Return the values as booleans; other values are null."""
         if pa.types.is_boolean(self._values.type):
             return self._values
         texts = pc.utf8_lower(self.texts())
@@ -90,7 +90,7 @@ class UntypedColumn:
 
 
 def texts_of(values: Sequence[Any]) -> pa.Array:
-    """Return values of JSON as text.
+    """Return JSON values as text.
 
     >>> texts_of(["a", 5, 5.0, 0.25, True, None, {"b": [1]}]).to_pylist()
     ['a', '5', '5', '0.25', 'true', None, '{"b":[1]}']
@@ -115,7 +115,7 @@ def _nans(values: np.ndarray) -> int:
 def _integers(texts: pa.Array) -> tuple[pa.Array, ...]:
     try:
         return (texts.cast(pa.int64()),)
-    except pa.ArrowInvalid:  # some of nineteen digits do not fit: they are floats
+    except pa.ArrowInvalid:  # some numbers of nineteen digits do not fit into 64 bits and become floats
         values = [None if text is None else int(text) for text in texts.to_pylist()]
         fits = [value is not None and -(2**63) <= value < 2**63 for value in values]
         integers = [value if fit else None for value, fit in zip(values, fits, strict=True)]
@@ -162,10 +162,10 @@ _KINDS = {"number": "a number", "time": "a time", "text": "text", "boolean": "tr
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnKind:
-    """A column as a condition sees it: its `key` in a batch, and the kind of its values.
+    """A column in a condition: its `key` in a batch, and the kind of its values.
 
     `kind` is "number", "time" (integers in `unit`), "text", "boolean", "untyped", or "op" and "delete", which are derived
-    from a column of deletes that may be missing.  Columns that every tuple has are `of_tuple`.
+    from a column of deletes that may be missing.  `of_tuple` marks the columns that every tuple has.
     """
 
     key: str
@@ -175,7 +175,7 @@ class ColumnKind:
 
 
 def tuple_kinds(*, vertex: str = "text", unit: str | None = None, has_stream: bool = True) -> dict[str, ColumnKind]:
-    """Return the columns that every tuple has, as a condition sees them; `vertex` is the kind of source and target."""
+    """Return the columns that every tuple has, for use in a condition; `vertex` is the kind of source and target."""
     kinds = {
         "source": ColumnKind(key="source", kind=vertex, of_tuple=True),
         "target": ColumnKind(key="target", kind=vertex, of_tuple=True),
@@ -196,7 +196,7 @@ class _Expression:
 
 
 class Predicate:
-    """A condition bound to the columns of an input.  Raises `WhereError` where a column is unknown or a type is wrong."""
+    """A condition bound to the columns of an input.  Raises `WhereError` for an unknown column or a wrong type."""
 
     def __init__(self, where: Where, columns: Mapping[str, ColumnKind]) -> None:
         self._where = where
@@ -208,9 +208,9 @@ class Predicate:
         self._run = bound.run
 
     def keep(self, columns: Columns, count: int) -> tuple[np.ndarray, int]:
-        """Return the mask of the rows of `count` that are kept, and the number of rows for which the condition is null.
+        """Return the mask of the selected rows of `count`, and the number of rows for which the condition is null.
 
-        The column "delete", if present, says which rows are deletes.
+        The column "delete", if present, marks the deletes.
         """
         verdict = self._run(columns)
         if isinstance(verdict, pa.Scalar):
@@ -254,10 +254,10 @@ class Predicate:
         if known is None:
             listed = ", ".join(self._columns)
             raise self._where.error(
-                f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; there are {listed}", column
+                f"unknown column {name!r}{did_you_mean(name, list(self._columns))}; the columns are {listed}", column
             )
         if known.kind not in (*_KINDS, "op", DELETE):
-            raise self._where.error(f"column {name!r} holds {known.kind}, which no condition can be about", column)
+            raise self._where.error(f"column {name!r} has the type {known.kind}, which conditions do not support", column)
         key = known.key
         if known.kind == "untyped":
             return _Expression("untyped", lambda columns: UntypedColumn(columns[key]))
@@ -270,7 +270,7 @@ class Predicate:
         return _Expression(known.kind, lambda columns: _plain(columns[key]), unit=known.unit)
 
     def _condition(self, node: Node) -> _Expression:
-        """Bind a node that must be a condition."""
+        """Bind a node that has to be a condition."""
         bound = self._bind(node)
         if bound.kind == "untyped":
             return _Expression("boolean", lambda columns: bound.run(columns).booleans())
@@ -291,10 +291,10 @@ class Predicate:
             return _Expression("boolean", run)
         typed = kinds - {"untyped"}
         if len(typed) > 1:
-            hint = "; number(…) and text(…) make one of the other" if typed == {"number", "text"} else ""
+            hint = "; number(…) and text(…) convert one to the other" if typed == {"number", "text"} else ""
             raise self._where.error(f"{_KINDS[left.kind]} is compared with {_KINDS[right.kind]}{hint}", column)
         if left.kind == right.kind == "time" and left.unit != right.unit:
-            raise self._where.error(f"a time in {left.unit} is compared with one in {right.unit}", column)
+            raise self._where.error(f"a time in {left.unit} is compared with a time in {right.unit}", column)
         kind = typed.pop()
         if kind == "number":
             return _Expression("boolean", lambda columns: _compare_numbers(compare, left.run(columns), right.run(columns)))
@@ -302,7 +302,7 @@ class Predicate:
         return _Expression("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
 
     def _as_time(self, one: _Expression, other: _Expression, column: int) -> _Expression:
-        """Convert a text literal that is compared with a time to a time; return any other operand as it is."""
+        """Convert a text literal that is compared with a time to a time; return any other operand unchanged."""
         if other.kind != "time" or not isinstance(one.literal, str):
             return one
         kind = time_kind(one.literal)
@@ -317,7 +317,7 @@ class Predicate:
     def _calculate(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         for one in (left, right):
             if one.kind not in ("number", "time", "untyped"):
-                raise self._where.error(f"{_KINDS[one.kind]} is no number to calculate with", column)
+                raise self._where.error(f"{_KINDS[one.kind]} is not a number, so arithmetic does not apply", column)
         return _Expression(
             "number", lambda columns: _calculate(sign, _number(left.run(columns)), _number(right.run(columns)))
         )
@@ -336,7 +336,7 @@ class Predicate:
             return _Expression("text", lambda columns: _convert(first.run(columns), UntypedColumn.texts))
         if first.kind not in ("text", "untyped"):
             raise self._where.error(
-                f"{function} of {_KINDS[first.kind]}; expected text, such as text(…) makes of it", column
+                f"{function} of {_KINDS[first.kind]}; expected text; text(…) converts to text", column
             )
         call, options = _TEXT_FUNCTIONS[function], []
         for argument in arguments[1:]:
@@ -346,14 +346,14 @@ class Predicate:
         try:
             call(pa.array(["a"]), *options)
         except pa.ArrowInvalid as error:
-            raise self._where.error(f"{options[0]!r} is no regular expression: {error}", column) from error
+            raise self._where.error(f"{options[0]!r} is not a regular expression: {error}", column) from error
         kind = {"lower": "text", "upper": "text", "length": "number"}.get(function, "boolean")
         return _Expression(kind, lambda columns: call(_texts(first.run(columns)), *options))
 
 
 def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
-    """Return what a typed column holds for a condition: the kind and the unit of `ColumnKind`."""
-    given, type_ = type_, plain_type(type_)
+    """Return the kind and the unit of a typed column, as in `ColumnKind`."""
+    original, type_ = type_, plain_type(type_)
     if pa.types.is_dictionary(type_):
         type_ = type_.value_type
     if pa.types.is_timestamp(type_):
@@ -366,7 +366,7 @@ def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:
         return "boolean", None
     if pa.types.is_string(type_):
         return "text", None
-    return str(given), None
+    return str(original), None
 
 
 def _literal(value: int | float | str | bool) -> _Expression:
@@ -392,7 +392,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _convert(value: Value, convert: Callable[[UntypedColumn], pa.Array]) -> Value:
-    """Convert values of any type as if they came from a text file: true is `true`, and text may be a number."""
+    """Convert values of any type as if they came from a text file: true becomes `true`, and text may be a number."""
     if isinstance(value, pa.Scalar):
         return convert(UntypedColumn(pa.array([value.as_py()], value.type)))[0]
     return convert(value if isinstance(value, UntypedColumn) else UntypedColumn(value))
@@ -428,7 +428,7 @@ def _float(value: Value) -> Value:
 
 
 def _common_type(one: Value, other: Value) -> tuple[Value, Value]:
-    """Return two numbers with a common type, both integers or both floats; Arrow would refuse large integers."""
+    """Return two numbers with a common type, both integers or both floats; Arrow rejects large integers."""
     return (one, other) if one.type == other.type else (_float(one), _float(other))
 
 
@@ -443,7 +443,7 @@ def _calculate(sign: str, left: Value, right: Value) -> Value:
         checked, exact = _EXACT[sign]
         try:
             return checked(left, right)
-        except pa.ArrowInvalid:  # integers of more than 64 bits: null, whatever the other rows hold
+        except pa.ArrowInvalid:  # results beyond 64 bits are null, and other rows are not affected
             size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
             rows = zip(_values(left, size), _values(right, size), strict=True)
             values = [None if one is None or other is None else exact(one, other) for one, other in rows]
@@ -455,7 +455,7 @@ def _calculate(sign: str, left: Value, right: Value) -> Value:
         return pc.divide(left, divisor)
     if pa.types.is_floating(left.type):
         return pc.subtract(left, pc.multiply(pc.floor(pc.divide(left, divisor)), divisor))
-    rest = pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))  # cut towards zero, has the sign of left
+    rest = pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))  # truncated division: has the sign of left
     wrong = pc.and_(pc.not_equal(rest, 0), pc.not_equal(pc.less(rest, 0), pc.less(divisor, 0)))
     return pc.if_else(wrong, pc.add(rest, divisor), rest)
 

@@ -1,4 +1,4 @@
-"""Readers that pass on a part of another reader's stream."""
+"""Readers that yield a part of another reader's stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rpq.readers.where import Where
 
 
 class ReaderWrapper:
-    """A reader over another one; the figures are those of the other one."""
+    """A reader over another reader, with the counters of that reader."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -53,7 +53,7 @@ class ReaderWrapper:
 
 
 class LimitReader(ReaderWrapper):
-    """The first `limit` tuples of a reader; no more is read than they need."""
+    """The first `limit` tuples of a reader, which is not read any further."""
 
     def __init__(self, reader: Reader, limit: int) -> None:
         super().__init__(reader)
@@ -98,15 +98,15 @@ class SelfLoopFilter(ReaderWrapper):
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._reader:
             different = pc.not_equal(batch.columns.column("source"), batch.columns.column("target"))
-            kept = batch.columns if different.true_count == len(batch) else batch.columns.filter(different)
-            if kept.num_rows:
-                yield _with(batch, kept)
+            remaining = batch.columns if different.true_count == len(batch) else batch.columns.filter(different)
+            if remaining.num_rows:
+                yield _with(batch, remaining)
 
 
 class FilterReader(ReaderWrapper):
-    """The tuples of a reader for which a condition holds that is about the columns of a tuple alone.
+    """The tuples of a reader that meet a condition on the columns of a tuple.
 
-    Raises `WhereError` where it names any other column.
+    Raises `WhereError` if the condition uses any other column.
     """
 
     def __init__(self, reader: Reader, where: Where, *, time_unit: str | None = None) -> None:
@@ -126,12 +126,12 @@ class FilterReader(ReaderWrapper):
     def __iter__(self) -> Iterator[Batch]:
         for batch in self._reader:
             columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
-            wanted, undecided = self._predicate.keep(columns, len(batch))
-            kept = int(np.count_nonzero(wanted))
-            self._filtered += len(batch) - kept
+            mask, undecided = self._predicate.keep(columns, len(batch))
+            count = int(np.count_nonzero(mask))
+            self._filtered += len(batch) - count
             self._undecided += undecided
-            if kept:
-                yield _with(batch, batch.columns if kept == len(batch) else batch.columns.filter(pa.array(wanted)))
+            if count:
+                yield _with(batch, batch.columns if count == len(batch) else batch.columns.filter(pa.array(mask)))
 
 
 def _with(batch: Batch, columns: pa.RecordBatch) -> Batch:

@@ -1,10 +1,10 @@
-"""Bytes in blocks of whole lines, from a file, a pipe or standard input, decompressed if need be.
+"""Bytes in blocks of whole lines, from a file, a pipe or standard input, decompressed if necessary.
 
-Whatever the source is, a block ends at the end of a line, so that blocks can be parsed one by one, and has the number of
-its first line, so that an error can be located.  Memory: a block and a line.
+A block always ends at the end of a line, so that blocks can be parsed one by one, and has the number of its first line, so
+that an error can be located.  Memory: a block and a line.
 
-Compressed input (gzip, bzip2, xz, zstd) is recognised by its first bytes.  Everything before the place where a file is
-cut off or damaged is passed on before the error.
+Compressed input (gzip, bzip2, xz, zstd) is recognised by its first bytes.  If a file is truncated or damaged, everything
+before that place is passed on before the error.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import pyarrow as pa
 from rpq.errors import InputError
 
 _NEVER = b"\xff"
-"""A byte that does not occur in UTF-8: it marks the part of a buffer that was not written."""
+"""A byte that does not occur in UTF-8, which marks the unwritten part of a buffer."""
 
 
 class DamagedError(Exception):
-    """Compressed bytes that cannot be inflated: the message says why."""
+    """Compressed bytes that cannot be inflated; the message is the reason."""
 
 
 class TruncatedError(DamagedError):
@@ -39,7 +39,7 @@ class TruncatedError(DamagedError):
 
 
 class _Decoder(Protocol):
-    """The interface of the decompressors of `bz2` and `lzma`, for one of the members of a file."""
+    """The interface of the decompressors of `bz2` and `lzma`, for one member of a file."""
 
     @property
     def eof(self) -> bool: ...
@@ -55,9 +55,9 @@ class _Decoder(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Compression:
-    """A way of compressing: what messages call it, how files begin and end their name, and how they are inflated.
+    """A compression: its name in messages, the first bytes and the suffix of its files, and its decompressor.
 
-    `inflate` takes the chunks of a file and a number of bytes, and yields at most so many at a time; it raises
+    `inflate` receives the chunks of a file and a number of bytes, and yields chunks of at most that many bytes; it raises
     `DamagedError`.
     """
 
@@ -77,7 +77,7 @@ def compression_of(begin: bytes) -> Compression | None:
 
 
 def compression_by_suffix(path: str) -> Compression | None:
-    """Return the compression by the ending of a file's name."""
+    """Return the compression by the suffix of a file name."""
     return next((one for one in COMPRESSIONS if path.endswith(one.suffix)), None)
 
 
@@ -139,7 +139,7 @@ def _inflate_xz(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
 
 
 class _Chunks(io.RawIOBase):
-    """Chunks of bytes as a file for Arrow."""
+    """Chunks of bytes as a file object for Arrow."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -152,20 +152,20 @@ class _Chunks(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         try:
             self._rest = self._rest or next(self._chunks, b"")
-        except Exception as error:  # Arrow would make another one of it
+        except Exception as error:  # Arrow would replace it by an error of its own
             self.error = error
         size = len(self._rest) if size < 0 else size
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
 
 
 def _inflate_zstd(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """With Arrow's codec, which fills a buffer: a pipe is passed on only when one is full, or at its end."""
+    """Inflate with Arrow's codec, which fills a buffer: a pipe is passed on only when the buffer is full, or at its end."""
     source = _Chunks(chunks)
     with pa.CompressedInputStream(pa.PythonFile(source, "r"), "zstd") as stream:
         buffer = bytearray(size)
         while True:
-            buffer[:] = _NEVER * size  # an error does not say how much came before it
+            buffer[:] = _NEVER * size  # an error does not report how many bytes came before it
             try:
                 count = stream.readinto(buffer)
             except OSError as error:
@@ -193,25 +193,25 @@ STANDARD_INPUT = "-"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 FLUSH_SECONDS = 0.2
-"""The longest time for which a line of a pipe waits for its block to fill."""
+"""The longest time for which a line from a pipe waits for its block to fill."""
 
 LONGEST_LINE = 1 << 26
-"""Bytes: a line without an end must not fill the memory."""
+"""In bytes; the limit prevents a line without an end from filling the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines: `data` begins with line number `line`, counted from 1; only the last of all may lack its end."""
+    """Whole lines: `data` begins with line number `line`, counted from 1; only the last block may lack a final line end."""
 
     data: bytes
     line: int
 
 
 class ByteSource:
-    """The bytes of one input: a path, or `-` for standard input; what is compressed is recognised by its first bytes.
+    """The bytes of one input: a path, or `-` for standard input; compression is recognised by the first bytes.
 
-    `name` is what messages call it, `size` its bytes on disk (None for a pipe), `position` how many of them were
-    read.  Raises `InputError` at once if there is no such file.
+    `name` is the name in messages, `size` the bytes on disk (None for a pipe), `position` the number of bytes read.
+    Raises `InputError` at once if there is no such file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -227,7 +227,7 @@ class ByteSource:
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """Yield the text in blocks of about `size` bytes; an error comes after all whole lines that precede it."""
+        """Yield the text in blocks of about `size` bytes; an error is raised after all whole lines before it."""
         pending: list[bytes] = []
         line = 1
         for chunk in self.chunks(size):
@@ -236,7 +236,7 @@ class ByteSource:
                 pending.append(chunk)
                 if sum(map(len, pending)) > LONGEST_LINE:
                     raise InputError(
-                        f"{self.name}:{line}: the line is longer than {LONGEST_LINE:,} bytes; expected a tuple a line",
+                        f"{self.name}:{line}: the line is longer than {LONGEST_LINE:,} bytes; expected one tuple per line",
                         file=self.name,
                         line=line,
                     )
@@ -250,12 +250,12 @@ class ByteSource:
             yield Block(b"".join(pending), line)
 
     def chunks(self, size: int) -> Iterator[bytes]:
-        """Yield the text in chunks of about `size` bytes, cut wherever they end."""
+        """Yield the text in chunks of about `size` bytes, which can end anywhere."""
         for number, chunk in enumerate(self._text(size)):
             yield chunk if number else chunk.removeprefix(BYTE_ORDER_MARK)
 
     def _text(self, size: int) -> Iterator[bytes]:
-        """Yield the bytes, inflated where they are compressed."""
+        """Yield the bytes, inflated if they are compressed."""
         chunks = self._read(size)
         first = b""
         for chunk in chunks:
@@ -299,7 +299,7 @@ class ByteSource:
 
 
 def count_lines(data: bytes) -> int:
-    """Count the line ends; several times as fast as `bytes.count` where lines are short.
+    """Count the line ends; several times as fast as `bytes.count` for short lines.
 
     >>> count_lines(b"a\\nb\\n")
     2
@@ -308,7 +308,7 @@ def count_lines(data: bytes) -> int:
 
 
 def _may_be_compressed(begin: bytes) -> bool:
-    """Return whether more bytes are needed to decide if an input is compressed; a line of text must not wait for them."""
+    """Return whether more bytes are needed to detect a compression; a line of text must not wait for them."""
     return any(one.magic.startswith(begin) for one in COMPRESSIONS)
 
 
@@ -324,16 +324,16 @@ def _read_file(descriptor: int, size: int) -> Iterator[bytes]:
 
 
 def _read_pipe(descriptor: int, size: int) -> Iterator[bytes]:
-    """Wait for the first bytes without end, then gather more until the block is full or the time is up."""
+    """Wait for the first bytes without a timeout, then read more until the block is full or the time is over."""
     while chunk := os.read(descriptor, size):
         parts, length = [chunk], len(chunk)
         deadline = time.monotonic() + FLUSH_SECONDS
         while length < size and (remaining := deadline - time.monotonic()) > 0:
             if os.name == "nt" or not select.select([descriptor], [], [], remaining)[0]:
-                break  # Windows cannot wait for a pipe: what one read gives is a block
+                break  # Windows cannot wait for a pipe, so one read is a block
             chunk = os.read(descriptor, size - length)
             if not chunk:
-                break  # the end: the outer read sees it again
+                break  # the end, which the outer read detects again
             parts.append(chunk)
             length += len(chunk)
         yield b"".join(parts)

@@ -10,8 +10,8 @@
     unary         '-'* primary
     primary       number | text | 'true' | 'false' | name | function '(' condition (',' condition)* ')' | '(' condition ')'
 
-Text is in single or double quotes, which are doubled inside; a name that is not a plain word is in backticks.  Keywords may
-be in upper or lower case.  `rpq.readers.predicate` defines the meaning of values.
+Text is in single or double quotes, which are doubled inside; a name that is not a plain word is in backticks.  Keywords are
+case-insensitive.  `rpq.readers.predicate` defines the meaning of values.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ FUNCTIONS = {
     "text": 1,
     "abs": 1,
 }
-"""How many arguments each function has."""
+"""The number of arguments of each function."""
 
 
 class WhereError(RpqError):
-    """A condition that cannot be parsed, or does not fit the input: `str` shows it with a pointer to the place.
+    """A condition that cannot be parsed, or does not fit the input; `str` shows it with a pointer to the place.
 
     `column` counts the characters of the condition from 1.
 
@@ -126,16 +126,16 @@ class _Pair(_Part):
 
 
 class Comparison(_Pair):
-    """`sign` is one of == != < <= > >=."""
+    """A comparison; `sign` is one of == != < <= > >=."""
 
 
 class Arithmetic(_Pair):
-    """`sign` is one of + - * / %."""
+    """An arithmetic operation; `sign` is one of + - * / %."""
 
 
 @dataclass(frozen=True)
 class Call(_Part):
-    """One of `FUNCTIONS`."""
+    """A call of one of `FUNCTIONS`."""
 
     function: str
     arguments: tuple[Node, ...]
@@ -158,7 +158,7 @@ class Where:
     names: frozenset[str] = field(compare=False)
 
     def error(self, message: str, column: int) -> WhereError:
-        """Return the error that points to a column of this condition.
+        """Return an error that points to a column of this condition.
 
         >>> print(parse_where("amount > 1").error("no such column", 1))
         --where: column 1: no such column
@@ -177,7 +177,7 @@ def parse_where(text: str) -> Where:
     try:
         return _Parser(text).parse()
     except RecursionError:
-        raise WhereError("the parentheses are too deep", 1, text) from None
+        raise WhereError("the parentheses are nested too deeply", 1, text) from None
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class _Parser:
                 place += len(self._text[place:]) - len(self._text[place:].lstrip())
                 found = self._text[place]
                 hint = "; the quote is not closed" if found in "'\"`" else ""
-                raise WhereError(f"{found!r} is not understood{hint}", place + 1, self._text)
+                raise WhereError(f"{found!r} is not valid here{hint}", place + 1, self._text)
             kind = str(match.lastgroup)
             word, column = match[kind], match.start(kind) + 1
             if kind == "word" and word.lower() in _WORDS:
@@ -223,7 +223,7 @@ class _Parser:
         return self._tokens[self._place]
 
     def _take(self, *signs: str) -> _Token | None:
-        """Consume the next token if it is one of these signs or words; return it, or None."""
+        """Consume the next token if it is one of these signs or words, and return it; otherwise return None."""
         token = self._next
         if token.kind != "sign" or token.text not in signs:
             return None
@@ -275,7 +275,7 @@ class _Parser:
         return Not(node, column=negated.column) if negated else node
 
     def _list(self, part: Callable[[], Node]) -> tuple[Node, ...]:
-        """Parse a list up to its closing parenthesis; the opening one was consumed."""
+        """Parse a list up to its closing parenthesis; the caller has consumed the opening one."""
         parts = [part()]
         while self._take(","):
             parts.append(part())

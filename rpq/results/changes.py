@@ -149,7 +149,7 @@ class Changes:
 
     def __init__(
         self,
-        asked: QueryNames,
+        queries: QueryNames,
         chunks: Sequence[list[Block] | FewRows],
         *,
         added: int,
@@ -162,7 +162,7 @@ class Changes:
         self.removed = removed
         self.late_rows = late_rows
         self.set_aside: list[SetAside] = []
-        self._queries = asked
+        self._queries = queries
         self._chunks = chunks
         self._kind = pa.int64() if kind == "int64" else pa.string()
         self._times = times
@@ -179,11 +179,11 @@ class Changes:
     def _repr_html_(self) -> str:
         rows = self._first(_SHOWN_IN_HTML)
         caption = f"{self.added:,} added, {self.removed:,} removed"
-        held = sum(block.row_count for blocks in self._as_blocks() for block in blocks)
+        count = sum(block.row_count for blocks in self._as_blocks() for block in blocks)
         columns = self._queries.common_schema
         names = ("query", "answer", "timestamp", "op") if columns is None else ("query", *columns, "timestamp", "op")
         shown = [(row[0], row[1:-2], *row[-2:]) for row in rows] if columns is None else rows
-        return html_table(caption, names, shown, more=held - len(rows))
+        return html_table(caption, names, shown, more=count - len(rows))
 
     def __arrow_c_schema__(self) -> object:
         return self._schema.__arrow_c_schema__()
@@ -210,8 +210,8 @@ class Changes:
         else:
             number = self._queries.number_of(query)
             schema = self._schema_of(self._queries.columns[number])
-            found = (block.select_query(number) for blocks in self._as_blocks() for block in blocks if number in block.query)
-            blocks = list(found)
+            every = [block for blocks in self._as_blocks() for block in blocks]
+            blocks = [block.select_query(number) for block in every if number in block.query]
         return self._table(blocks, schema, witness)
 
     def tables(self, *, witness: bool = False, terms: bool = False) -> list[pa.Table]:

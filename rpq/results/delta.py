@@ -1,9 +1,9 @@
-"""Answer changes as running queries report them: rows of vertex ids, which are valid only at the moment of the change.
+"""Changes of relations and answers as indexes store and sinks read them: rows of vertex ids, run-length encoded.
 
-An event may have rows of both kinds: an insert into a count window evicts edges in the same event, so that the answers that
-it removes may be among those that it adds.  Such rows are netted: equal rows of opposite kinds in an event cancel out.  (A
-time boundary only removes rows, and a tuple of a time window changes answers in one direction, so their rows are net
-already.)
+The ids are valid only at the moment of the change.  An event may have rows of both kinds: an insert into a count window
+evicts edges in the same event, so that the answers that it removes may be among those that it adds.  Such rows are netted
+by `rpq.results.weighted_rows`, to whose form operators convert deltas.  (A time boundary only removes rows, and a tuple of a
+time window changes answers in one direction, so their rows are net already.)
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ class IdRows(NamedTuple):
         return IdRows(values, order)
 
 
+def ids_of_columns(values: np.ndarray) -> IdRows:
+    """Return rows whose columns are in the order of the query."""
+    return IdRows(values, (*range(values.shape[1]),))
+
+
 class Delta:
-    """Answer changes of one chunk of tuples, as one worker of a running query found them.
+    """Changes of one chunk of tuples, as one worker found them: of the answer of a query, or of a part of one.
 
     Rows `ends[i - 1] : ends[i]` of `ids` belong to event i, which has a time, a kind (1 added, -1 removed) and a place in
     the order of the chunk: twice the number of its tuple, plus one unless it is a boundary that this tuple crosses. The
@@ -74,6 +79,10 @@ class Delta:
             return int(self.ends[-1]) if len(self.ends) else 0
         return len(self._ids.values)
 
+    def without_ids(self) -> Delta:
+        """Return the same events with counts of rows alone."""
+        return Delta(ids=None, times=self.times, ends=self.ends, kinds=self.kinds, orders=self.orders)
+
     def as_lists(self) -> list[tuple[int, ...]]:
         """Return the rows as tuples with the ids in the order of the columns; meant for few rows."""
         values, order = self.ids
@@ -95,6 +104,20 @@ class Delta:
         if self.numbers is not None:
             first.numbers = self.numbers[:events]
         return first
+
+    def where(self, chosen: np.ndarray) -> Delta:
+        """Return the rows chosen by a mask, and the events that have any of them.  O(rows + events)."""
+        values, order = self.ids
+        ends = ends_after_filter(chosen, self.ends)
+        some = np.diff(ends, prepend=0) > 0
+        return Delta(
+            ids=IdRows(values[chosen], order),
+            times=self.times[some],
+            ends=ends[some],
+            kinds=self.kinds[some],
+            orders=self.orders[some],
+            is_lasting=True,
+        )
 
     def lengths(self) -> np.ndarray:
         """Return the number of rows of each event."""
@@ -120,7 +143,7 @@ class Delta:
         values = values[np.repeat(begins - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)]
         numbers = self.numbers[sequence]
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)] if len(numbers) else [0]
-        found = []
+        deltas = []
         row = 0
         for first, last in pairwise(cuts):
             mine, end = sequence[first:last], int(ends[last - 1])
@@ -132,9 +155,9 @@ class Delta:
                 orders=self.orders[mine],
                 is_lasting=True,
             )
-            found.append((int(numbers[first]), delta))
+            deltas.append((int(numbers[first]), delta))
             row = end
-        return found
+        return deltas
 
 
 def apart(deltas: Iterable[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
@@ -142,79 +165,14 @@ def apart(deltas: Iterable[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
     return [one for number, delta in deltas for one in ([(number, delta)] if delta.numbers is None else delta.apart())]
 
 
-def net_rows(columns: np.ndarray, ends: np.ndarray, kinds: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Return a boolean for each row: whether it is left when equal rows of opposite kinds in an event cancel out.
-
-    Rows of one event have the same place in the order of the chunk.  `columns` are (row, column); the other arguments are
-    those of a `Delta`.  O(rows log rows) for the events that have rows of both kinds, O(events) otherwise.
-    """
-    kept = np.ones(len(columns), bool)
-    mixed = np.intersect1d(orders[kinds > 0], orders[kinds < 0])
-    if not len(mixed):
-        return kept
-    event = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-    rows = np.flatnonzero(np.isin(orders, mixed)[event])
-    mine, sign = columns[rows], kinds[event[rows]] > 0
-    keys = np.column_stack([orders[event[rows]], mine])
-    by_key = np.lexsort((sign, *keys.T[::-1]))
-    keys, sign = keys[by_key], sign[by_key]
-    is_first = np.ones(len(keys), bool)
-    is_first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-    group = np.cumsum(is_first) - 1
-    begin = np.flatnonzero(is_first)
-    added = np.add.reduceat(sign.astype(np.int64), begin)
-    count = np.diff(begin, append=len(keys))
-    cancelled = np.minimum(added, count - added)[group]
-    # Within a group removed rows come first.
-    place = np.arange(len(keys)) - begin[group]
-    place = np.where(sign, place - (count - added)[group], place)
-    kept[rows[by_key]] = place >= cancelled
-    return kept
-
-
-def ends_after_filter(kept: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return where the rows of each event end if only the `kept` rows are left."""
-    return np.append(0, np.cumsum(kept))[ends]
-
-
-def net_rows_of_events(delta: Delta, first: np.ndarray) -> Delta:
-    """Group the rows of a chunk by events of several tuples, and leave out rows that an event both removes and adds.
-
-    `first` has for each tuple of the chunk the place of the first tuple of its event, which becomes the event's place in the
-    order of the chunk. A boundary stays an event of its own. O(rows log rows) if there are rows of both kinds.
-    """
-    orders = np.where(delta.orders % 2 == 1, 2 * first[delta.orders // 2] + 1, delta.orders)
-    if not len(orders):
-        return delta
-    sequence = np.lexsort((delta.kinds, delta.times, orders))
-    ends = delta.ends
-    values, places = delta.ids
-    if (np.diff(sequence) != 1).any():
-        begins, lengths = (ends - delta.lengths())[sequence], delta.lengths()[sequence]
-        ends = np.cumsum(lengths)
-        values = values[np.repeat(begins - (ends - lengths), lengths) + np.arange(ends[-1])]
-    orders, times, kinds = orders[sequence], delta.times[sequence], delta.kinds[sequence]
-    is_last = np.ones(len(orders), bool)
-    is_last[:-1] = (orders[1:] != orders[:-1]) | (times[1:] != times[:-1]) | (kinds[1:] != kinds[:-1])
-    orders, times, kinds, ends = (array[is_last] for array in (orders, times, kinds, ends))
-    kept = net_rows(values, ends, kinds, orders)
-    ends = ends_after_filter(kept, ends)
-    some = np.diff(ends, prepend=0) > 0
-    return Delta(
-        ids=IdRows(values[kept], places), times=times[some], ends=ends[some], kinds=kinds[some], orders=orders[some]
-    )
+def ends_after_filter(chosen: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return where the rows of each event end if only the rows chosen by a mask are left."""
+    return np.append(0, np.cumsum(chosen))[ends]
 
 
 def without_boundaries(delta: Delta, times: np.ndarray) -> Delta:
     """Return the rows of tuples, without those of boundaries, each with the time in `times` of its tuple."""
-    is_told = delta.orders % 2 == 1
-    kept = np.repeat(is_told, delta.lengths())
-    ends = ends_after_filter(kept, delta.ends)[is_told]
-    values, places = delta.ids
-    return Delta(
-        ids=IdRows(values[kept], places),
-        times=times[delta.orders[is_told] // 2],
-        ends=ends,
-        kinds=delta.kinds[is_told],
-        orders=delta.orders[is_told],
-    )
+    is_tuple = delta.orders % 2 == 1
+    rows = delta.where(np.repeat(is_tuple, delta.lengths()))
+    rows.times = times[rows.orders // 2]
+    return rows

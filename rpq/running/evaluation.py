@@ -21,13 +21,15 @@ from rpq.queries.protocol import Question, Resources, RowGuard, RunningQuery, Wo
 from rpq.queries.query import Vertex
 from rpq.results.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, apart, net_rows_of_events, without_boundaries
+from rpq.results.delta import Delta, apart, without_boundaries
+from rpq.results.weighted_rows import net_delta
 from rpq.running.intake import Intake, IntakeChunk
 from rpq.running.limits import Excess, MemoryGuard, find_excess
 from rpq.running.retention import WindowContents
 from rpq.running.running_queries import RunningQueries
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
+from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
@@ -48,6 +50,15 @@ class Applied(NamedTuple):
     """The result of a chunk: its rows, the numbers added and removed, late tuples, and the failure that ended it, if any."""
 
     rows: ChunkRows
+    counts: np.ndarray
+    late_rows: np.ndarray
+    failure: LimitError | None
+
+
+class Pushed(NamedTuple):
+    """The result of a push: the rows of its chunks; otherwise as of a chunk."""
+
+    rows: list[ChunkRows]
     counts: np.ndarray
     late_rows: np.ndarray
     failure: LimitError | None
@@ -108,6 +119,35 @@ class Evaluation:
             return _LARGEST_CHUNK
         return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
+    def push(self, tuples: Columns, *, collect: bool) -> Pushed:
+        """Apply the tuples of a push in chunks, up to a failure; what comes before the first tuple comes with it."""
+        rows: list[ChunkRows] = []
+        late = [_NONE]
+        counts = np.zeros(2, np.int64)
+        failure: LimitError | None = None
+        if self.awaits_first and len(tuples):
+            try:
+                begun = self.begin(int(tuples.timestamp[0]), row=0)
+            except LimitError as error:
+                return Pushed(rows, counts, _NONE, error)
+            rows.append(begun.rows)
+            counts += begun.counts
+        first = 0
+        while first < len(tuples) and failure is None:
+            count = min(len(tuples) - first, self.chunk_size)
+            if tuples.first is not None:
+                count = end_of_event(tuples.first, first + count - 1) - first
+            applied = self.apply(tuples, first, count, collect=collect)
+            rows.append(applied.rows)
+            counts += applied.counts
+            late.append(applied.late_rows)
+            failure = applied.failure
+            first += count
+        failed = None if failure is None else failure.row
+        if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
+            rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
+        return Pushed(rows, counts, np.concatenate(late), failure)
+
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self.guard.row = self.row_guard.row = first
@@ -165,7 +205,7 @@ class Evaluation:
         found = []
         queries = self.running.by_number
         for number, delta in apart(deltas):
-            net = delta if first is None or queries[number].nets_events else net_rows_of_events(delta, first)
+            net = delta if first is None or queries[number].nets_events else net_delta(delta, first)
             net = net if times is None else without_boundaries(net, times)
             self.running.count_unreported(queries[number], delta.counts() - net.counts())
             found.append((number, net))

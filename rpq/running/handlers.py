@@ -8,11 +8,17 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from rpq.errors import RpqError
+from rpq.errors import QueryError, RpqError
 from rpq.results.changes import Change, Changes
 
 Handler = Callable[[list[Change]], object]
 """Called with the rows of one query that a call of the engine brought, in time order; there is at least one."""
+
+
+def refuse_unless_callable(handler: Any) -> None:
+    """Raise `QueryError` for a handler that is no function, and not None."""
+    if handler is not None and not callable(handler):
+        raise QueryError(f"a handler is a function that is called with a list of rows, not {handler!r}")
 
 
 class Handlers:

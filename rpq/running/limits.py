@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,16 @@ def machine_memory() -> int:
 def default_limit() -> int:
     """Return the limit of an engine for which none was given: 70 % of the machine's memory."""
     return int(machine_memory() * DEFAULT_FRACTION)
+
+
+def peak_memory_bytes() -> int:
+    """Return the peak of the resident memory of this process in bytes; 0 if the system does not report it."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 class MemoryGuard:

@@ -83,6 +83,24 @@ class RunningQueries:
             raise QueryError(f"no query named {name!r}; the registered ones are: {known}")
         return self._by_name[name]
 
+    def named_by_answer(self, answer: tuple[Any, ...], name: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
+        """Return the query whose answer this is, and the answer; the name may be the last of the values."""
+        last = answer[-1] if answer else None
+        if name is None and isinstance(last, str) and last in self:
+            named = self.named(last)
+            if len(named.question.columns) == len(answer) - 1:
+                return named, answer[:-1]
+        running = self.named(name)
+        columns = running.question.columns
+        if len(answer) != len(columns):
+            if name is None and len(answer) == len(columns) + 1 and isinstance(last, str):
+                self.named(last)  # says that there is none
+            raise QueryError(
+                f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
+                f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
+            )
+        return running, answer
+
     @property
     def hosts(self) -> tuple[Any, ...]:
         """The parts that all queries of a kind share, each of the type that the kind makes."""

@@ -22,12 +22,11 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rpq.cli.reporting import compile_kernels, kernels_of
 from rpq.errors import RpqError
+from rpq.queries.kinds import kernels_of
 from rpq.queries.query import Query
 from rpq.serve import models
 from rpq.serve.changes import FollowedChanges, Place, event_text, wait_for_disconnect
-from rpq.serve.engine_thread import ServiceFailed
 from rpq.serve.feeds import Playback
 from rpq.serve.models import json_text, json_value
 from rpq.serve.operations import TEXT, Admission, Guarded, Operation, Operations
@@ -37,6 +36,7 @@ from rpq.serve.requests import (
     TUPLE_TYPES,
     Problem,
     RequestBodies,
+    ServiceFailed,
     content_type,
     describe_query,
     json_response,
@@ -48,6 +48,7 @@ from rpq.serve.requests import (
 from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, vertex_of, witness_model
 from rpq.serve.service import Service
 from rpq.sparql.query import SparqlQuery
+from rpq.warmup import warm_up
 
 Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
@@ -112,16 +113,15 @@ class Application:
     async def _answer(self, operation: Operation, request: Request) -> ASGIApp:
         try:
             return await operation.handler(self, *operation.arguments(request))
-        except Problem as problem:
-            return problem_response(problem)
         except ClientDisconnect:
             return Response(status_code=400)
         except HTTPException:
             raise
         except Exception as error:
-            if not isinstance(error, (RpqError, ValueError, OSError)):
+            problem = problem_of(error)
+            if problem.status == 500 and not isinstance(error, RpqError):
                 LOG.exception("%s %s failed", request.method, request.url.path)
-            return problem_response(problem_of(error))
+            return problem_response(problem)
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -386,10 +386,8 @@ class Application:
     )
     async def readyz(self, request: Request) -> Response:
         self._check_service()
-        for outage in (self.service.outage, self.service.checkpoint_outage):
-            if outage is not None:
-                headers = {"Retry-After": str(outage.retry_after)}
-                raise Problem(503, "StorageUnavailable", outage.reason, None, headers)
+        for outage in self.service.storage.outages:
+            raise Problem(503, "StorageUnavailable", outage.reason, None, {"Retry-After": str(outage.retry_after)})
         return json_response(models.Status("ready"))
 
     @operation("GET /metrics", "Figures for Prometheus.", gives={"text/plain": TEXT})
@@ -458,8 +456,7 @@ class KernelCompiler:
         with self._lock:
             if kind in self._known:
                 return
-            compile_kernels(
-                [query], integers=integers, threads=self._threads, witness=witness, state=self._state, quiet=True
-            )
+            vertices = "int64" if integers else "string"
+            warm_up(query, vertices=vertices, threads=self._threads, witness=witness, state=self._state)
             if len(self._known) < MOST_KNOWN:
                 self._known.add(kind)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from rpq.errors import RpqError
+from rpq.serve.engine_thread import EngineClosed, EngineThread
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -109,12 +110,32 @@ MOST_WAITING = 100_000
 """Default limit on the rows that wait for a follower."""
 
 
-class EngineClosed(RpqError):
-    """The engine was closed and accepts no more calls."""
+class _Followers:
+    """The followers of the changes of an engine; only the thread of their event loop may use it."""
 
+    def __init__(self) -> None:
+        self.queues: set[FollowerQueue[Changes]] = set()
+        self._end: Exception | None = None
 
-class EngineFailed(RpqError):
-    """A call ended the engine with an exception such as `SystemExit`; it accepts no more calls."""
+    def add(self, *, limit: int) -> FollowerQueue[Changes]:
+        """Return the queue of a new follower."""
+        added: FollowerQueue[Changes] = FollowerQueue(limit=limit)
+        if self._end is not None:
+            added.end(self._end)
+        self.queues.add(added)
+        return added
+
+    def publish(self, changes: Changes) -> None:
+        """Pass changes to all followers."""
+        if len(changes):
+            for waiting in self.queues:
+                waiting.put(changes, len(changes))
+
+    def end(self, reason: Exception) -> None:
+        """End all present and future followers."""
+        self._end = self._end or reason
+        for waiting in self.queues:
+            waiting.end(reason)
 
 
 class AsyncEngine:
@@ -153,10 +174,10 @@ class AsyncEngine:
         if engine is not None and (queries or options):
             raise RpqError("an AsyncEngine is given an engine, or what makes one, not both: register queries afterwards")
         self._engine = Engine(*queries, **options) if engine is None else engine
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="rpq-engine")
-        self._followers: set[FollowerQueue[Changes]] = set()
-        self._is_closed = False
-        self._failure: str | None = None
+        self._followers = _Followers()
+        self._thread = EngineThread(on_failure=self._followers.end)
+        # The thread ends with this object too, or with the interpreter.
+        weakref.finalize(self, self._thread.stop)
 
     async def __aenter__(self) -> AsyncEngine:
         return self
@@ -171,59 +192,34 @@ class AsyncEngine:
         >>> engine = AsyncEngine()
         >>> asyncio.run(engine.close())
         """
-        if self._is_closed:
+        if self._thread.is_stopping:
             return
-        self._is_closed = True
-        await asyncio.get_running_loop().run_in_executor(None, functools.partial(self._thread.shutdown, wait=True))
-        self._end_followers(StopAsyncIteration())
+        self._thread.is_stopping = True
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.stop)
+        self._followers.end(StopAsyncIteration())
 
     async def _call(self, call: Callable[[], Result]) -> Result:
         """Call a function in the engine's thread.  Cancelling the caller does not cancel the call."""
-        if self._is_closed:
+        if self._thread.is_stopping:
             raise EngineClosed("this engine was closed; it takes no more calls")
-        loop = asyncio.get_running_loop()
-
-        def called() -> Result:
-            if self._failure is not None:
-                raise EngineFailed(self._failure)
-            try:
-                return call()
-            except StopIteration as error:  # a future refuses it, and the caller would wait for ever
-                raise RuntimeError(f"the call raised {error!r}") from error
-            except Exception:
-                raise
-            except BaseException as error:  # it would end the caller's event loop
-                self._failure = f"the engine failed in a call: {error!r}; it takes no more calls"
-                failed = EngineFailed(self._failure)
-                loop.call_soon_threadsafe(self._end_followers, failed)
-                raise failed from error
-
-        return await loop.run_in_executor(self._thread, called)
-
-    def _end_followers(self, reason: Exception) -> None:
-        for follower in self._followers:
-            follower.end(reason)
+        self._thread.start()
+        result: Result = await self._thread.call(call)
+        return result
 
     async def _change(self, call: Callable[[], Changes]) -> Changes:
         """Call a function and pass its changes to followers, also after an error or if the caller is cancelled."""
-        loop = asyncio.get_running_loop()
 
         def called() -> Changes:
             try:
                 changes = call()
             except RpqError as error:
                 if getattr(error, "changes", None) is not None:
-                    loop.call_soon_threadsafe(self._tell, error.changes)  # type: ignore[attr-defined]
+                    self._thread.announce(partial(self._followers.publish, error.changes))  # type: ignore[attr-defined]
                 raise
-            loop.call_soon_threadsafe(self._tell, changes)
+            self._thread.announce(partial(self._followers.publish, changes))
             return changes
 
         return await self._call(called)
-
-    def _tell(self, changes: Changes) -> None:
-        if len(changes):
-            for follower in self._followers:
-                follower.put(changes, len(changes))
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -381,13 +377,7 @@ class AsyncEngine:
         >>> asyncio.run(main())
         [Change(query='a+', source='x', target='y', timestamp=1, op='+')]
         """
-        waiting: FollowerQueue[Changes] = FollowerQueue(limit=most_waiting)
-        self._followers.add(waiting)
-        if self._failure is not None:
-            waiting.end(EngineFailed(self._failure))
-        elif self._is_closed:
-            waiting.end(StopAsyncIteration())
-        return _Following(waiting, self._followers)
+        return _Following(self._followers.add(limit=most_waiting), self._followers.queues)
 
 
 class _Following:

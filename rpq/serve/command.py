@@ -112,13 +112,21 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     show_default=True,
     help="FILE.journal damaged, missing or another one: start not, or keep it aside and go on with what can be read.",
 )
-@click.option("--most-body", type=ByteSize(), default="16M", show_default=True, help="Bytes of one request.")
-@click.option("--most-queries", type=click.IntRange(min=0), default=1000, show_default=True, help="Queries at a time.")
+@click.option("--most-body", "body_bytes", type=ByteSize(), default="16M", show_default=True, help="Bytes of one request.")
 @click.option(
-    "--most-expression", type=ByteSize(), default="64K", show_default=True, help="Bytes of the text of a posted query."
+    "--most-queries", "queries", type=click.IntRange(min=0), default=1000, show_default=True, help="Queries at a time."
+)
+@click.option(
+    "--most-expression",
+    "expression_bytes",
+    type=ByteSize(),
+    default="64K",
+    show_default=True,
+    help="Bytes of the text of a posted query.",
 )
 @click.option(
     "--check-timeout",
+    "check_seconds",
     type=Seconds(),
     default="5s",
     show_default=True,
@@ -126,6 +134,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @click.option(
     "--most-connections",
+    "connections",
     type=click.IntRange(min=1),
     default=2000,
     show_default=True,
@@ -133,6 +142,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @click.option(
     "--request-timeout",
+    "request_seconds",
     type=Seconds(),
     default="20s",
     show_default=True,
@@ -140,14 +150,18 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @click.option(
     "--idle-timeout",
+    "idle_seconds",
     type=Seconds(),
     default="75s",
     show_default=True,
     help="So long a connection may be without a request, or its client read nothing; followers may wait.",
 )
-@click.option("--most-followers", type=click.IntRange(min=0), default=1000, show_default=True, help="Followers at a time.")
+@click.option(
+    "--most-followers", "followers", type=click.IntRange(min=0), default=1000, show_default=True, help="Followers at a time."
+)
 @click.option(
     "--most-lag",
+    "lag_rows",
     type=click.IntRange(min=0),
     default=100_000,
     show_default=True,
@@ -155,6 +169,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 )
 @click.option(
     "--kept-changes",
+    "kept_rows",
     type=click.IntRange(min=0),
     default=100_000,
     show_default=True,

@@ -1,4 +1,4 @@
-"""The jobs of a server's engine, their results and errors, and the thread that executes them."""
+"""The thread of an engine: it executes jobs in their order, and hands results and announcements to event loops."""
 
 from __future__ import annotations
 
@@ -9,103 +9,33 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 from rpq.errors import RpqError
-from rpq.serve.changes import ChangeHub, Published
+
+LOG = logging.getLogger("rpq.serve")
+
+FAILED_SECONDS = 0.05
+"""Pause of the thread after a failure, so that a repeated failure does not fill the log."""
 
 
-class ServiceFailed(RpqError):
-    """The engine accepts no more jobs; the message gives the reason."""
+class EngineClosed(RpqError):
+    """The engine was closed and accepts no more calls."""
 
 
-class StorageUnavailable(RpqError):
-    """A request cannot be saved now and was not executed; the message gives the reason.
-
-    `is_full` distinguishes a full disk from other failures; a client may retry after `retry_after` seconds.
-    """
-
-    def __init__(self, message: str, *, is_full: bool, retry_after: int) -> None:
-        super().__init__(message)
-        self.is_full = is_full
-        self.retry_after = retry_after
-
-
-class NameTaken(RpqError):
-    """There is a query of that name already."""
-
-
-class NoSuchQuery(RpqError):
-    """There is no query of that name."""
-
-
-class TooManyQueries(RpqError):
-    """The limit on registered queries is reached."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Applied:
-    """The result of posted tuples; `position` is that of the last push."""
-
-    tuples: int
-    late: int
-    time: Any
-    position: int
-    warnings: tuple[str, ...] = ()
-
-
-class NotApplied(RpqError):
-    """Only the first `applied` of the posted tuples were applied; `cause` is the error of the next one."""
-
-    def __init__(self, cause: Exception, *, applied: int, position: int) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-        self.applied = applied
-        self.position = position
+class EngineFailed(RpqError):
+    """A call ended the engine with an exception such as `SystemExit`; it accepts no more calls."""
 
 
 Waiter = asyncio.Future[Any] | Future[Any]
-
-
-@dataclass(eq=False)
-class Push:
-    """Tuples to be pushed; `progress` returns how far an input has come after the given number of them.
-
-    While they cannot be saved, tuples of an input wait (`waits_for_storage`), and others are refused.
-    """
-
-    columns: pa.RecordBatch
-    waiter: Waiter
-    progress: Callable[[int], Any] | None = None
-    waits_for_storage: bool = False
-    arrived: float = field(default_factory=time.monotonic)
-    done: int = 0
-    late: int = 0
-    position: int = 0
-    error: Exception | None = None
-    warnings: list[str] = field(default_factory=list)
-    _saved: tuple[int, int, int] = (0, 0, 0)
-
-    def note_saved(self) -> None:
-        """Note that everything done so far is on disk."""
-        self._saved = self.done, self.late, self.position
-
-    def take_back(self) -> None:
-        """Undo the progress that is not on disk."""
-        self.done, self.late, self.position = self._saved
-        self.error = None
-
-    @property
-    def rows(self) -> int:
-        return int(self.columns.num_rows)
+"""A future that gets the result of a job: one of an event loop, or one that a thread waits for."""
 
 
 @dataclass(eq=False)
 class Call:
-    """A function to be called in the engine's thread."""
+    """A job: a function to be called in the engine's thread."""
 
     call: Callable[[], Any]
     waiter: Waiter
@@ -113,89 +43,77 @@ class Call:
     writes: bool = False
     """Whether it changes something that must be saved."""
 
+    rows = 0
+    """The number of tuples that it pushes."""
+
 
 class Stop:
     """The job that ends the thread."""
 
 
-def settle(waiter: Waiter, result: Any, error: BaseException | None) -> None:
-    """Set the result or error of a waiter, unless it is done or cancelled."""
-    if waiter.done():
-        return
-    if error is not None:
-        # An asyncio future refuses StopIteration, and a BaseException would end the event loop.
-        is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
-        waiter.set_exception(error if is_plain else RuntimeError(f"the call raised {error!r}"))
-    else:
-        waiter.set_result(result)
+class Result(NamedTuple):
+    """The value or the error for a waiter."""
 
+    waiter: Waiter
+    value: Any = None
+    error: Exception | None = None
 
-LOG = logging.getLogger("rpq.serve")
-
-MOST_TOGETHER = 256
-"""Maximum number of jobs that are executed together."""
-
-FAILED_SECONDS = 0.05
-"""Pause of the thread after a failure, so that a repeated failure does not fill the log."""
-
-Ack = tuple[Waiter, Any, Exception | None]
+    def deliver(self) -> None:
+        """Set the value or error of the waiter, unless it is done or cancelled."""
+        if self.waiter.done():
+            return
+        if self.error is None:
+            self.waiter.set_result(self.value)
+        elif isinstance(self.error, StopIteration):  # an asyncio future refuses it
+            self.waiter.set_exception(RuntimeError(f"the call raised {self.error!r}"))
+        else:
+            self.waiter.set_exception(self.error)
 
 
 class EngineThread:
-    """A thread that executes jobs of any thread with `_do_together`; results go to the thread of the event loop.
+    """A thread that executes calls one after the other, submitted by any thread.
 
-    Any exception that escapes from a job is a permanent failure: jobs in progress, waiting jobs and later ones are refused.
+    Results go to the threads of those event loops whose calls they are of. An announcement is a function that is called in
+    the thread of the event loop, before the results that are delivered with it.
+
+    A `BaseException` that escapes from a job, or any exception from the thread's own work, is a permanent failure: jobs in
+    progress, waiting jobs and later ones are refused, and `on_failure` is announced with the error that refuses them.
+
+    A subclass may execute other jobs, several of them together, and do work between them.
     """
 
-    hub: ChangeHub
+    failure_noun, failure_hint = "the engine failed in a call", "it takes no more calls"
 
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[Push | Call | Stop] = queue.SimpleQueue()
-        self._batch: list[Push | Call | Stop] = []
-        self._deferred: list[Push] = []
+    def __init__(self, *, on_failure: Callable[[RpqError], object] | None = None) -> None:
+        self._on_failure = on_failure
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._batch: list[Any] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._published: list[Published] = []
-        self._dropped: list[str] = []
-        self._acks: list[Ack] = []
-        self._told_position = 0
+        self._start_lock = threading.Lock()
+        self._announcements: list[Callable[[], object]] = []
+        self._results: list[Result] = []
         self._has_ended = False
         self.failure: str | None = None
         self.is_stopping = False
 
-    # --- what a subclass defines ---------------------------------------------------------------------
+    # --- in any thread ---------------------------------------------------------------------------------------
 
-    def _do_together(self, jobs: Sequence[Push | Call]) -> None:
-        """Execute jobs and deliver their results."""
-        raise NotImplementedError
-
-    def _do_between(self) -> None:
-        """Do the work that is due between jobs, and after the last one."""
-
-    def _forget(self) -> None:
-        """Discard results that were not delivered."""
-
-    def _most_rows(self) -> int:
-        """Return the maximum number of tuples in jobs that are executed together."""
-        raise NotImplementedError
-
-    def _idle_seconds(self) -> float:
-        """Return how long to wait for a job before `_do_between` is called."""
-        return 1.0
-
-    # --- jobs ------------------------------------------------------------------------------------------------
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the thread; results are delivered to the event loop `loop`."""
-        self._loop = loop
-        self._thread = threading.Thread(target=self._work, name="rpq-engine")
-        self._thread.start()
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """Start the thread if it is not running; announcements go to `loop`, or to that of the call that they belong to."""
+        if self._thread is not None:
+            return
+        with self._start_lock:
+            if self._thread is None:
+                self._loop = loop
+                self._thread = threading.Thread(target=self._work, name="rpq-engine", daemon=True)
+                self._thread.start()
 
     def stop(self) -> None:
         """Execute the waiting jobs, then end the thread; blocks."""
         self.is_stopping = True
         self._jobs.put(Stop())
-        if self._thread is not None:
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     @property
@@ -203,48 +121,78 @@ class EngineThread:
         """Whether the engine's thread is running, or was not started yet."""
         return not self._has_ended and (self._thread is None or self._thread.is_alive())
 
-    def submit(self, job: Push | Call) -> None:
-        """Enqueue a job; any thread may call this."""
+    def submit(self, job: Any) -> None:
+        """Enqueue a job."""
         self._jobs.put(job)
         if self._has_ended and not self.is_alive:
-            self._refuse_waiting()
-
-    async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> Applied:
-        """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
-        waiter: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
-        self.submit(Push(columns, waiter, arrived=time.monotonic() if arrived is None else arrived))
-        return await waiter
+            self._refuse(self._take_waiting())
 
     async def call(self, call: Callable[[], Any], *, even_if_failed: bool = False, writes: bool = False) -> Any:
-        """Call a function in the engine's thread; `writes` marks `register` and `drop`, which must be saved."""
+        """Call a function in the engine's thread; `writes` says that it changes something that must be saved.
+
+        Cancelling the caller does not cancel the call.
+        """
         waiter: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.submit(Call(call, waiter, even_if_failed, writes))
         return await waiter
+
+    # --- what a subclass may define ----------------------------------------------------------------------------
+
+    def _batch_limits(self) -> tuple[int, int]:
+        """Return how many jobs are executed together, and with how many tuples no further job joins them."""
+        return 1, 1
+
+    def _idle_seconds(self) -> float | None:
+        """Return how long to wait for a job before `_do_between` is called; None for any time."""
+        return None
+
+    def _execute(self, jobs: Sequence[Any]) -> None:
+        """Execute jobs and deliver their results."""
+        for job in jobs:
+            self._call(job)
+        self._deliver()
+
+    def _do_between(self) -> None:
+        """Do the work that is due between jobs, and after the last one."""
+
+    def _abandon(self) -> list[Any]:
+        """Discard what was done and not delivered; return the jobs that were begun."""
+        jobs, self._batch = self._batch, []
+        return jobs
+
+    def _refusal(self) -> RpqError:
+        """Return the error for calls that are no longer accepted."""
+        if self.failure is not None:
+            return EngineFailed(self.failure)
+        return EngineClosed("this engine was closed; it takes no more calls")
+
+    # --- in the engine's thread --------------------------------------------------------------------------------
+
+    def announce(self, call: Callable[[], object]) -> None:
+        """Let a function be called in the event loop with the next delivery."""
+        self._announcements.append(call)
 
     def _work(self) -> None:
         """Execute jobs until `Stop`; whatever is raised, every waiter gets a result."""
         try:
             while not self._has_ended:
                 try:
-                    self._do_all()
+                    self._do_next()
                 except BaseException as error:
-                    self._fail(f"the engine's thread failed: {error!r}; the server has to be started anew", error)
-                    self._refuse_begun()
-                    self._refuse_waiting()
+                    self._fail(f"{self.failure_noun}: {error!r}; {self.failure_hint}", error)
+                    self._refuse_all(error)
                     time.sleep(FAILED_SECONDS)
         finally:
             self._has_ended = True
-            self._refuse_begun()
-            self._refuse_waiting()
+            self._refuse_all()
 
-    def _do_all(self) -> None:
-        while not self._has_ended:
-            self._next()
-            jobs = [job for job in self._batch if not isinstance(job, Stop)]
-            self._has_ended = len(jobs) < len(self._batch)
-            self._do_together(jobs)
-            self._batch = []
-            self._do_between()
+    def _do_next(self) -> None:
+        self._next()
+        jobs = [job for job in self._batch if not isinstance(job, Stop)]
+        self._has_ended = len(jobs) < len(self._batch)
+        self._execute(jobs)
+        self._batch = []
+        self._do_between()
 
     def _next(self) -> None:
         """Take the waiting jobs, up to the limits; take none if none arrives within `_idle_seconds`."""
@@ -253,70 +201,93 @@ class EngineThread:
             self._batch.append(self._jobs.get(timeout=self._idle_seconds()))
         except queue.Empty:
             return
+        most_jobs, most_rows = self._batch_limits()
         rows = 0
-        while len(self._batch) < MOST_TOGETHER and rows < self._most_rows():
+        while len(self._batch) < most_jobs and rows < most_rows:
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 break
             self._batch.append(job)
-            rows += job.rows if isinstance(job, Push) else 0
+            rows += 0 if isinstance(job, Stop) else job.rows
 
-    def _refuse_begun(self) -> None:
-        """Refuse the jobs that were in progress when the service failed; nothing of them is saved."""
-        self._forget()
-        jobs, acks = [*self._deferred, *self._batch], self._acks
-        self._has_ended |= any(isinstance(job, Stop) for job in jobs)
-        self._deferred, self._batch, self._acks, self._published, self._dropped = [], [], [], [], []
-        waiters = [waiter for waiter, _, _ in acks] + [job.waiter for job in jobs if not isinstance(job, Stop)]
-        self._refuse(waiters)
+    def _call(self, job: Call) -> None:
+        if self.failure is not None and not job.even_if_failed:
+            self._results.append(Result(job.waiter, error=self._refusal()))
+            return
+        try:
+            result = Result(job.waiter, job.call())
+        except Exception as error:
+            result = Result(job.waiter, error=error)
+        self._results.append(result)
 
-    def _refuse_waiting(self) -> None:
-        """Refuse the waiting jobs, after a failure or, then from any thread, after the thread has ended."""
+    def _refuse_all(self, cause: BaseException | None = None) -> None:
+        """Refuse the jobs that were begun when the thread failed or ended, and the waiting ones."""
+        begun = self._abandon()
+        waiters = [result.waiter for result in self._results] + [job.waiter for job in begun if not isinstance(job, Stop)]
+        self._has_ended |= any(isinstance(job, Stop) for job in begun)
+        self._announcements, self._results = [], []
+        if self.failure is not None and self._on_failure is not None:
+            self._announcements.append(partial(self._on_failure, self._refusal()))
+        self._refuse([*waiters, *self._take_waiting()], cause)
+
+    def _take_waiting(self) -> list[Waiter]:
+        """Return the waiters of the waiting jobs."""
         waiters: list[Waiter] = []
         while True:
             try:
                 job = self._jobs.get_nowait()
             except queue.Empty:
-                break
+                return waiters
             if isinstance(job, Stop):
                 self._has_ended = True
             else:
                 waiters.append(job.waiter)
-        self._refuse(waiters)
 
-    def _refuse(self, waiters: Iterable[Waiter]) -> None:
-        ended = "the server is stopping" if self.is_stopping else "the engine's thread has ended"
-        reason = self.failure or ended
-        self._tell([], [(waiter, None, ServiceFailed(reason)) for waiter in waiters], [])
+    def _refuse(self, waiters: Iterable[Waiter], cause: BaseException | None = None) -> None:
+        """Refuse jobs after a failure or, then from any thread, after the thread has ended."""
+        announcements, self._announcements = self._announcements, []
+        results = [Result(waiter, error=self._refusal()) for waiter in waiters]
+        for result in results:
+            assert result.error is not None
+            result.error.__cause__ = cause
+        self._hand_over(announcements, results)
 
-    def _tell(self, published: Sequence[Published], acks: Sequence[Ack], dropped: Sequence[str]) -> None:
-        of_loop = [ack for ack in acks if not isinstance(ack[0], Future)]
-        for waiter, result, error in acks:
-            if isinstance(waiter, Future):
-                settle(waiter, result, error)
-        if (of_loop or published or dropped) and self._loop is not None:
+    def _deliver(self) -> None:
+        """Hand over the announcements and results since the last delivery."""
+        announcements, self._announcements = self._announcements, []
+        results, self._results = self._results, []
+        self._hand_over(announcements, results)
+
+    def _hand_over(self, announcements: Sequence[Callable[[], object]], results: Sequence[Result]) -> None:
+        """Hand announcements and results to event loops, and results to the threads that wait for them."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[Result]] = {}
+        if announcements and self._loop is not None:
+            by_loop[self._loop] = []
+        for result in results:
+            if isinstance(result.waiter, Future):
+                result.deliver()
+            else:
+                by_loop.setdefault(result.waiter.get_loop(), []).append(result)
+        for loop, of_loop in by_loop.items():
             try:
-                self._loop.call_soon_threadsafe(self._deliver, published, self._told_position, of_loop, dropped)
+                loop.call_soon_threadsafe(self._receive, announcements, of_loop)
             except RuntimeError:  # the loop was closed: nobody waits
                 LOG.debug("the loop is closed")
+            announcements = ()
 
-    def _deliver(
-        self, published: Iterable[Published], position: int, acks: Iterable[Ack], dropped: Iterable[str]
-    ) -> None:
-        """Publish changes and settle waiters; runs in the thread of the event loop."""
+    def _receive(self, announcements: Sequence[Callable[[], object]], results: Sequence[Result]) -> None:
+        """Make announcements and deliver results; runs in the thread of an event loop."""
         try:
-            self.hub.publish(published, position=position)
-            for name in dropped:
-                self.hub.end_query(name)
+            for call in announcements:
+                call()
         except Exception as problem:
-            self._fail(f"changes cannot be told to followers: {problem!r}; the server has to be started anew", problem)
+            self._fail(f"changes cannot be told to followers: {problem!r}; {self.failure_hint}", problem)
         finally:
-            for waiter, result, error in acks:
-                settle(waiter, result, error)
+            for result in results:
+                result.deliver()
 
     def _fail(self, reason: str, error: BaseException | None = None) -> None:
         """Record the reason of a failure; no further jobs are accepted."""
         if self.failure is None:
-            LOG.error("%s", reason, exc_info=error)
             self.failure = reason

@@ -10,29 +10,27 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Literal
 
-import click
 import numpy as np
 import pyarrow as pa
 from msgspec import UNSET
 
-from rpq.cli.inputs import RunInput, are_regular
-from rpq.cli.request import RunSettings
-from rpq.cli.topic_execution import topic_input_of
 from rpq.errors import InputError, RpqError
-from rpq.kafka.client import ClientSettings, KafkaError, KafkaUsageError, client, read_settings
-from rpq.kafka.message_reader import MessageReader
-from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
-from rpq.kafka.topic_reader import TopicInput, TopicReader
-from rpq.readers import WhereError
+from rpq.kafka.client import ClientSettings
+from rpq.kafka.partition_merge import MergedTuples, Place
+from rpq.kafka.topic_reader import TopicInput
+from rpq.kafka.topic_source import TopicPosition, TopicSource
+from rpq.readers import Reader
+from rpq.run.loop import push_accepted
 from rpq.serve import models
-from rpq.serve.engine_thread import NotApplied, Push
 from rpq.serve.models import FieldsError, to_model
-from rpq.serve.service import Service
+from rpq.serve.requests import NotApplied
+from rpq.serve.service import Push, Service
 from rpq.stream.durations import NANOSECONDS
 
 LONGEST_WAIT = 0.05
@@ -137,53 +135,26 @@ Progress = Callable[[int], Any] | None
 """A function from a number of tuples of a part to the progress of the input after them."""
 
 
-def push_without_bad(service: Service, columns: pa.RecordBatch, progress: Progress) -> int:
-    """Push tuples without those that the engine rejects; return the number of rejected ones."""
-    rejected = start = 0
-    while start < columns.num_rows:
-        waiter: Future[Any] = Future()
-        of_rest = None if progress is None else partial(_behind, progress, start)
-        service.submit(Push(columns.slice(start), waiter, of_rest, waits_for_storage=True))
-        try:
-            waiter.result()
-            break
-        except NotApplied as error:
-            if not isinstance(error.cause, InputError) or error.cause.row is None:
-                raise
-            rejected += 1
-            start += error.applied + 1
-            LOG.warning("rejected: %s", error)
-    return rejected
+class _Stopped(Exception):
+    """The server is stopping."""
 
 
-def _behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
-    return progress(start + rows)
+class Feed(ABC):
+    """A thread that reads an input and submits its tuples.
 
-
-class FileFeed:
-    """A thread that reads files and submits their tuples.
-
-    If the inputs are regular files, and the state that the server resumes contains some of their tuples, reading continues
-    after these.
+    `rejected` counts the tuples that were skipped, and `error` is the reason why reading ended, if it is one.
     """
 
-    def __init__(self, service: Service, opened: RunInput, playback: Playback, *, on_error: str) -> None:
+    end_message: str
+
+    def __init__(self, service: Service, *, name: str, on_error: str) -> None:
         self._service = service
-        self._opened = opened
-        self._playback = playback
-        self._on_error = on_error
+        self._skips = on_error == "skip"
         self._is_stopped = threading.Event()
-        self._skipped = 0
-        self._time: int | None = None  # the largest timestamp that was read, but for those too far ahead
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.has_ended = threading.Event()
         self.rejected = 0
         self.error: str | None = None
-        self.has_ended = threading.Event()
-        inputs = opened.settings.inputs
-        self._places = [os.path.abspath(path) for path in inputs] if are_regular(inputs) else None
-        progress = service.progress
-        if self._places is not None and isinstance(progress, dict) and progress.get("files") == self._places:
-            self._skipped = int(progress["tuples"])
-        self._thread = threading.Thread(target=self._read, name="rpq-input", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -191,24 +162,99 @@ class FileFeed:
     def stop(self) -> None:
         """Post nothing more."""
         self._is_stopped.set()
-        self._playback.stop()
-        self._thread.join(5)
+        self._thread.join(10)
 
-    def _read(self) -> None:
+    @abstractmethod
+    def _post_all(self) -> None:
+        """Read the input and submit its tuples, to its end or until the feed is stopped."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Release what was opened, after the last tuple or an error."""
+
+    def _run(self) -> None:
         try:
             self._post_all()
-        except (InputError, WhereError, OSError) as error:
+        except _Stopped:
+            pass
+        except (RpqError, OSError) as error:
             self.error = str(error)
-            LOG.error("the input ended: %s", error)
-        except RpqError as error:
-            self.error = str(error)
-            LOG.error("the input is not taken any more: %s", error)
+            LOG.error("%s: %s", self.end_message, error)
         except BaseException as error:  # a thread must not end silently
             self.error = repr(error)
-            LOG.exception("the input ended")
+            LOG.exception("%s", self.end_message)
         finally:
-            self._playback.end()
+            self._close()
             self.has_ended.set()
+
+    def _check(self) -> None:
+        if self._is_stopped.is_set():
+            raise _Stopped
+
+    def _submit(self, columns: pa.RecordBatch, progress: Progress) -> Future[Any]:
+        """Submit tuples; the returned future is done when they are applied."""
+        waiter: Future[Any] = Future()
+        self._service.submit(Push(columns, waiter, progress, waits_for_storage=True))
+        return waiter
+
+    def _push_without_bad(self, columns: pa.RecordBatch, progress: Progress) -> None:
+        """Push tuples without those that the engine rejects, which are counted."""
+
+        def push(rest: pa.RecordBatch) -> Any:
+            start = columns.num_rows - rest.num_rows
+            try:
+                return self._submit(rest, None if progress is None else partial(_behind, progress, start)).result()
+            except NotApplied as error:
+                raise error.cause from error
+
+        for pushed in push_accepted(push, columns):
+            if pushed.rejected:
+                self.rejected += 1
+                LOG.warning("rejected: %s", pushed.error)
+            elif pushed.error is not None:
+                raise pushed.error
+
+
+def _behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
+    return progress(start + rows)
+
+
+class FileFeed(Feed):
+    """A feed of files, whose tuples are submitted when a playback says that they are due.
+
+    `paths` are those of regular files, from which reading can be resumed: if the state that the server resumes contains
+    some of their tuples, reading continues after these.
+    """
+
+    end_message = "the input ended"
+
+    def __init__(
+        self,
+        service: Service,
+        reader: Reader,
+        playback: Playback,
+        *,
+        on_error: str = "stop",
+        paths: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(service, name="rpq-input", on_error=on_error)
+        self._reader = reader
+        self._playback = playback
+        self._skipped = 0
+        self._time: int | None = None  # the largest timestamp that was read, but for those too far ahead
+        self._places = None if paths is None else [os.path.abspath(path) for path in paths]
+        progress = service.progress
+        if self._places is not None and isinstance(progress, dict) and progress.get("files") == self._places:
+            self._skipped = int(progress["tuples"])
+
+    def stop(self) -> None:
+        """Post nothing more."""
+        self._is_stopped.set()
+        self._playback.stop()
+        super().stop()
+
+    def _close(self) -> None:
+        self._playback.end()
 
     def _post_all(self) -> None:
         waiting: list[Future[Any]] = []
@@ -218,15 +264,12 @@ class FileFeed:
             times = self._played(columns.column("timestamp").to_numpy())
             while start < columns.num_rows:
                 count = self._playback.due(times[start:])
-                if not count or self._is_stopped.is_set():
-                    return
+                self._check()
                 part = columns.slice(start, count)
-                if self._on_error == "skip":
-                    self.rejected += push_without_bad(self._service, part, self._progress(done))
+                if self._skips:
+                    self._push_without_bad(part, self._progress(done))
                 else:
-                    waiter: Future[Any] = Future()
-                    self._service.submit(Push(part, waiter, self._progress(done), waits_for_storage=True))
-                    waiting.append(waiter)
+                    waiting.append(self._submit(part, self._progress(done)))
                     while len(waiting) > AHEAD:
                         waiting.pop(0).result()
                 start += count
@@ -257,9 +300,9 @@ class FileFeed:
         """Yield the tuples of the inputs in parts, without those that the state contains already."""
         left = self._skipped
         warned = 0
-        for batch in self._opened.reader:
+        for batch in self._reader:
             columns = batch.columns
-            for warning in self._opened.reader.warnings[warned:]:
+            for warning in self._reader.warnings[warned:]:
                 LOG.warning("%s", warning)
                 warned += 1
             if left:
@@ -270,158 +313,60 @@ class FileFeed:
                 yield columns.slice(start, PART_ROWS)
 
 
-FETCH = 20_000
-MOST_ROUND = 4096
-"""Tuples that are posted at once."""
-
-QUIET_SECONDS = 0.1
-
-PARTITIONS_SECONDS = 30.0
-"""Interval at which new partitions are looked up."""
-
-
-class _Stopped(Exception):
-    """The server is stopping."""
-
-
-def topic_feed(service: Service, settings: RunSettings) -> TopicFeed:
-    """Return the feed of the topics that the options name.  Raises errors of click if they cannot be read."""
-    try:
-        client()
-    except RpqError as error:
-        raise click.ClickException(str(error)) from error
-    try:
-        given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
-        source = topic_input_of(settings)
-        clients = ClientSettings(source.brokers, given)
-    except (WhereError, RpqError) as error:
-        raise click.UsageError(str(error)) from error
-    try:
-        return TopicFeed(service, source, clients)
-    except KafkaUsageError as error:
-        raise click.UsageError(str(error)) from error
-    except RpqError as error:
-        raise click.ClickException(str(error)) from error
-
-
-class TopicFeed:
-    """A thread that reads topics and submits their tuples.
+class TopicFeed(Feed):
+    """A feed of topics.
 
     Raises `KafkaError` and `InputError` if it starts with topics that cannot be read.
     """
 
-    def __init__(self, service: Service, source: TopicInput, clients: ClientSettings) -> None:
-        self._service = service
-        self._source = source
-        self._clients = clients
-        self._is_stopped = threading.Event()
-        self.rejected = 0
-        self.error: str | None = None
+    end_message = "the topics are read no more"
+
+    def __init__(self, service: Service, topics: TopicInput, clients: ClientSettings) -> None:
+        super().__init__(service, name="rpq-topics", on_error=topics.on_error)
         progress = service.progress if isinstance(service.progress, dict) else {}
-        known = [one for one in progress.get("topics", []) if one[0] in source.topics]
-        self._ends = {Place(topic, part): end for topic, part, end, _ in known}
-        self._fronts = {Place(topic, part): front for topic, part, _, front in known}
-        self._layouts: dict[str, Any] = progress.get("layouts", {})
-        self._reader = None if self._ends else self._opened()
-        self._thread = threading.Thread(target=self._read, name="rpq-topics", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Post nothing more."""
-        self._is_stopped.set()
-        self._thread.join(10)
-
-    def _check(self) -> None:
-        if self._is_stopped.is_set():
-            raise _Stopped
-
-    def _read(self) -> None:
-        try:
-            if self._reader is None:
-                self._reader = self._opened()
-            self._post_all(self._reader)
-        except _Stopped:
-            pass
-        except (KafkaError, InputError, WhereError, RpqError, OSError) as error:
-            self.error = str(error)
-            LOG.error("the topics are read no more: %s", error)
-        except BaseException as error:  # a thread must not end silently
-            self.error = repr(error)
-            LOG.exception("the topics are read no more")
-        finally:
-            if self._reader is not None:
-                self._reader.close()
-
-    def _opened(self) -> TopicReader:
-        source = self._source
-        readers = {
-            topic: MessageReader(
-                source.columns,
-                stream=stream,
-                where=source.where,
-                only_json=source.only_json,
-                layout=self._layouts.get(topic),
-            )
-            for topic, stream in source.topics.items()
-        }
-        group = self._clients.named("group.id") or f"rpq-{self._service.run}"
-        return TopicReader(self._clients, readers, group=group, check=self._check, waits_forever=bool(self._ends))
-
-    def _post_all(self, reader: TopicReader) -> None:
-        starts = reader.places(self._ends)
-        self._ends = dict(starts)
-        self._fronts = {place: self._fronts.get(place, LEAST) for place in starts}
-        merge = PartitionMerge(
-            {place: (offset, self._fronts[place]) for place, offset in starts.items()},
-            max_delay=self._source.max_delay,
-            report=lambda what, place: LOG.info("partition %s is %s", place, what),
-            is_at_end=reader.is_at_end,
+        known = [one for one in progress.get("topics", []) if one[0] in topics.topics]
+        self._start = TopicPosition(
+            run=service.run,
+            ends={Place(topic, part): end for topic, part, end, _ in known},
+            fronts={Place(topic, part): front for topic, part, _, front in known},
+            layouts=progress.get("layouts", {}),
         )
-        reader.begin(starts)
-        LOG.info("reading %s", ", ".join(self._source.topics))
-        next_look = time.monotonic() + PARTITIONS_SECONDS
-        while True:
+        self._source = TopicSource(topics, settings=clients, check=self._check)
+        if not known:
+            self._source.begin(self._start)
+
+    def _close(self) -> None:
+        self._source.close()
+
+    def _post_all(self) -> None:
+        if self._start.ends:
+            self._source.begin(self._start)
+        for part in self._source.slices(lambda: PART_ROWS):
+            if part is not None:
+                self._take(part)
             self._check()
-            if time.monotonic() > next_look:
-                self._look_for_partitions(reader, merge)
-                next_look = time.monotonic() + PARTITIONS_SECONDS
-            reader.fetch(merge, FETCH, QUIET_SECONDS if not merge.waits else 0.01)
-            while (released := merge.ready(MOST_ROUND, stop_at_bad=self._source.on_error == "stop")) is not None:
-                self._take(reader, released)
-                self._check()
 
-    def _look_for_partitions(self, reader: TopicReader, merge: PartitionMerge) -> None:
-        for place in reader.new_partitions(merge.places):
-            LOG.info("partition %s is new", place)
-            merge.join(place)
-            self._ends[place], self._fronts[place] = 0, LEAST
-            reader.join(place)
-
-    def _take(self, reader: TopicReader, released: MergedTuples) -> None:
+    def _take(self, part: MergedTuples) -> None:
         """Submit merged tuples and wait until they are applied; bad messages raise an error or are skipped."""
-        if released.columns is not None:
-            ends, fronts, layouts = dict(self._ends), dict(self._fronts), reader.layouts
-
-            def progress(rows: int) -> Any:
-                is_whole = rows == len(released.lines)
-                behind = {**ends, **(released.ends if is_whole else released.ends_before(rows))}
-                highest = dict(fronts)
-                for place, front in released.fronts.items() if is_whole else ():
-                    highest[place] = max(front, highest[place])
-                return {"topics": [[*place, end, highest[place]] for place, end in behind.items()], "layouts": layouts}
-
-            if self._source.on_error == "skip":
-                self.rejected += push_without_bad(self._service, released.columns, progress)
+        if part.columns is not None:
+            progress = partial(_progress_within, self._source.position(), part)
+            if self._skips:
+                self._push_without_bad(part.columns, progress)
             else:
-                waiter: Future[Any] = Future()
-                self._service.submit(Push(released.columns, waiter, progress, waits_for_storage=True))
-                waiter.result()
-        for bad in released.bad:
-            if self._source.on_error == "stop":
+                self._submit(part.columns, progress).result()
+        for bad in part.bad:
+            if not self._skips:
                 raise InputError(f"{bad.place}: {bad.reason}")
             self.rejected += 1
             LOG.warning("rejected: %s: %s", bad.place, bad.reason)
-        self._ends |= released.ends
-        self._fronts |= {place: max(front, self._fronts[place]) for place, front in released.fronts.items()}
+        self._source.advance(part, None)
+
+
+def _progress_within(before: TopicPosition, part: MergedTuples, rows: int) -> Any:
+    """Return the progress after so many rows of merged tuples, which follow a position."""
+    is_whole = rows == len(part.lines)
+    ends = {**before.ends, **(part.ends if is_whole else part.ends_before(rows))}
+    fronts = dict(before.fronts)
+    for place, front in part.fronts.items() if is_whole else ():
+        fronts[place] = max(front, fronts[place])
+    return {"topics": [[*place, end, fronts[place]] for place, end in ends.items()], "layouts": before.layouts}

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rpq.errors import QueryError
+from rpq.queries.language import Language, Matching, OnBudget, Paths, Report, Semantics
 from rpq.readers.column_names import did_you_mean
 
 EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"
@@ -34,10 +35,6 @@ Time = Annotated[
 Value = int | str | float | bool | None
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Length = Annotated[int, Meta(ge=1, le=2**63 - 1)] | Annotated[str, Meta(min_length=1, examples=["30d"])]
-Language = Literal["path", "pattern", "sparql"]
-Semantics = Literal["implicit", "explicit"]
-Paths = Literal["walk", "simple"]
-Report = Literal["change", "slide", "time"]
 
 
 class RequestFields(Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,11 +73,11 @@ class AskedQuery(RequestFields, frozen=True):
     report: Report | None = None
     select: list[str] | None = None
     distinct: bool | None = None
-    matching: Literal["homomorphism", "isomorphism"] | None = None
+    matching: Matching | None = None
     sources: list[Integer | str] | None = None
     targets: list[Integer | str] | None = None
     simple_budget: Size | None = None
-    on_budget: Literal["error", "set_aside"] | None = None
+    on_budget: OnBudget | None = None
     start: Annotated[
         Literal["window", "empty"] | None, Meta(description="What it begins with: what its window holds, or nothing.")
     ] = None

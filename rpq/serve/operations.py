@@ -24,9 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rpq import __version__
 from rpq.serve import models
-from rpq.serve.engine_thread import NoSuchQuery
 from rpq.serve.models import Json, ServeLimits
-from rpq.serve.requests import Problem, problem_response
+from rpq.serve.requests import NoSuchQuery, Problem, problem_response
 
 Handler = Callable[..., Awaitable[ASGIApp]]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)

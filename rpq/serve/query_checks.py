@@ -34,8 +34,9 @@ from xml.sax.saxutils import escape, quoteattr
 from msgspec import UNSET
 
 from rpq import automata
-from rpq.cli.explain import describe
+from rpq.automata.dfa import edge_labels, state_positions
 from rpq.errors import RpqError
+from rpq.paths.explanation import explain_expression
 from rpq.queries.query import PatternQuery, Query
 from rpq.serve.models import Explained, ServeLimits, Understood
 from rpq.serve.requests import Problem, QueryDefaults, language_of, parse_query, problem_of
@@ -116,7 +117,7 @@ class QueryChecks:
         finally:
             self._waiting -= 1
         if kind == "problem":
-            raise Problem(**content)
+            raise content
         if kind == "failed":
             LOG.error("a query could not be checked\n%s", content)
             raise Problem(500, "InternalError", "the server failed; its log says more")
@@ -139,12 +140,12 @@ class QueryChecks:
                 return "stopped", None
             if job.is_too_slow:
                 message = f"to compile and explain the query takes more than {job.seconds:g} seconds; expected a smaller one"
-                return "problem", _problem_fields(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
+                return "problem", Problem(422, "QueryTooLarge", message, {"field": "expression"})
             if isinstance(error, EOFError):  # it was killed, or its stack overflowed
                 message = "the process that compiles queries ended over this one; expected a smaller one"
-                return "problem", _problem_fields(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
+                return "problem", Problem(422, "QueryTooLarge", message, {"field": "expression"})
             message = f"no process can be started to compile the query: {error.strerror or error}"
-            return "problem", _problem_fields(Problem(503, "NoProcess", message, None, {"Retry-After": "5"}))
+            return "problem", Problem(503, "NoProcess", message, None, {"Retry-After": "5"})
         finally:
             with self._lock:
                 self._running = None
@@ -205,16 +206,6 @@ def _check_length(fields: Any, limits: ServeLimits) -> Any:
     return fields
 
 
-def _problem_fields(problem: Problem) -> dict[str, Any]:
-    return {
-        "status": problem.status,
-        "type": problem.type,
-        "message": problem.message,
-        "more": problem.more,
-        "headers": problem.headers,
-    }
-
-
 # --- messages between the processes ----------------------------------------------------------------------------------
 
 
@@ -267,12 +258,12 @@ def _answer(what: str, arguments: tuple[Any, ...]) -> tuple[str, Any]:
         return "done", _WORK[what](*arguments)
     except RecursionError:
         message = "the query is nested too deeply"
-        return "problem", _problem_fields(Problem(422, "QueryError", message, {"field": "expression"}))
+        return "problem", Problem(422, "QueryError", message, {"field": "expression"})
     except MemoryError:
         message = "the query takes too much memory; expected a smaller one"
-        return "problem", _problem_fields(Problem(422, "QueryTooLarge", message, {"field": "expression"}))
+        return "problem", Problem(422, "QueryTooLarge", message, {"field": "expression"})
     except (RpqError, ValueError) as error:
-        return "problem", _problem_fields(problem_of(error, text if isinstance(text, str) else None))
+        return "problem", problem_of(error, text if isinstance(text, str) else None)
     except Exception:
         return "failed", traceback.format_exc()
 
@@ -312,17 +303,15 @@ def explain_query(query: Query, running: object | None = None) -> Explained:
 
         explanation = explain(query)
         return Explained(str(explanation if running is None else running), pattern_picture(explanation))
-    return Explained(describe(automata.parse(query.expression), query.dfa), automaton_picture(query.dfa))
+    return Explained(explain_expression(automata.parse(query.expression), query.dfa), automaton_picture(query.dfa))
 
 
 def automaton_picture(dfa: automata.DFA) -> str | None:
     """Draw the states of an automaton, from left to right, and its transitions; return None if there are too many."""
-    from rpq.cli.explain import edge_labels, state_positions
-
-    arrows = [Arrow(start, end, label) for (start, end), label in edge_labels(dfa).items()]
+    arrows = [Arrow(start, end, label) for (start, end), label in edge_labels(dfa.symbols, dfa.transitions).items()]
     if len(arrows) > MOST_ARROWS:
         return None
-    places = state_positions(dfa)
+    places = state_positions(dfa.transitions)
     nodes = [
         Node(str(state), 1.5 * x, 1.2 * y, "double" if dfa.accepting[state] else "circle", is_start=state == 0)
         for state, (x, y) in enumerate(places)
@@ -335,11 +324,11 @@ def pattern_picture(explanation: Explanation) -> str | None:
 
     Returns None if there are too many atoms.
     """
-    from rpq.cli.explain import circle_positions
+    from rpq.patterns.explanation import node_positions
 
     if len(explanation.atoms) > MOST_ARROWS:
         return None
-    places = circle_positions(explanation.nodes)
+    places = node_positions(explanation.nodes)
     numbers = {name: number for number, name in enumerate(explanation.nodes)}
     nodes = [
         Node(name, x * 1.3, y * 1.1, "round" if name.startswith(("?", "_:")) else "box") for name, (x, y) in places.items()

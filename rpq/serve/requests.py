@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from rpq.automata.errors import ExpressionError
 from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RpqError, SparqlError
+from rpq.queries.language import Language
 from rpq.queries.query import PatternQuery, Query
 from rpq.queries.query_file import Place, QueryEntry, query_entry
 from rpq.readers.batch import LABEL_TYPE
@@ -25,7 +26,6 @@ from rpq.readers.edges import read_tuples
 from rpq.readers.fields import FieldError
 from rpq.readers.inputs import order_rows
 from rpq.serve import models
-from rpq.serve.engine_thread import NameTaken, NoSuchQuery, NotApplied, ServiceFailed, StorageUnavailable, TooManyQueries
 from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, to_model
 from rpq.sparql.query import SparqlQuery
 from rpq.stream.columns import check_stream, columns_by_name
@@ -34,6 +34,45 @@ from rpq.stream.plain_columns import plain_column
 from rpq.stream.window import Window, kind_of_text, size_and_slide
 
 _WORD = re.compile(r"[\w.:#-]+|\S")
+
+
+class ServiceFailed(RpqError):
+    """The engine accepts no more jobs; the message gives the reason."""
+
+
+class StorageUnavailable(RpqError):
+    """A request cannot be saved now and was not executed; the message gives the reason.
+
+    `is_full` distinguishes a full disk from other failures; a client may retry after `retry_after` seconds.
+    """
+
+    def __init__(self, message: str, *, is_full: bool, retry_after: int) -> None:
+        super().__init__(message)
+        self.is_full = is_full
+        self.retry_after = retry_after
+
+
+class NameTaken(RpqError):
+    """There is a query of that name already."""
+
+
+class NoSuchQuery(RpqError):
+    """There is no query of that name."""
+
+
+class TooManyQueries(RpqError):
+    """The limit on registered queries is reached."""
+
+
+class NotApplied(RpqError):
+    """Only the first `applied` of the posted tuples were applied; `cause` is the error of the next one."""
+
+    def __init__(self, cause: Exception, *, applied: int, position: int) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.applied = applied
+        self.position = position
+
 
 STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ServiceFailed, 503),
@@ -66,6 +105,9 @@ class Problem(RpqError):
         self.message = message
         self.more = more
         self.headers = headers
+
+    def __reduce__(self) -> Any:  # exceptions are pickled by their message alone
+        return Problem, (self.status, self.type, self.message, self.more, self.headers)
 
     def content(self) -> Error:
         """Return the body of the response."""
@@ -367,7 +409,7 @@ def _usual_slide(window: int | str, time_unit: str | None) -> int | str | None:
         return None  # the error in the window is reported later
 
 
-def language_of(query: Query) -> models.Language:
+def language_of(query: Query) -> Language:
     """Return the language of a query: path, pattern or sparql."""
     if isinstance(query, SparqlQuery):
         return "sparql"

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Raw
 
-from rpq.cli.reporting import peak_memory_bytes
 from rpq.files.table_formats import csv_lines, json_arrays
 from rpq.paths.path import Path
 from rpq.patterns.witness import Step, Witness
 from rpq.results.answers import Answers
+from rpq.running.limits import peak_memory_bytes
 from rpq.running.statistics import engine_families, latency_family
 from rpq.serve import models
 from rpq.serve.models import json_text, json_value
@@ -211,7 +211,7 @@ class ServingFigures:
             followers=len(service.hub.followers),
             followers_dropped=service.hub.dropped,
             failure=service.failure,
-            storage=next((one.reason for one in (service.outage, service.checkpoint_outage) if one is not None), None),
+            storage=next((one.reason for one in service.storage.outages), None),
             queries=[
                 models.QueryFigures(
                     name=name,
@@ -257,13 +257,12 @@ class ServingFigures:
             yield CounterMetricFamily("rpq_connections_refused", about, value=self.connections.refused)
         has_failed = service.failure is not None
         yield GaugeMetricFamily("rpq_failed", "whether the engine takes nothing more", value=int(has_failed))
-        if service.checkpoint_age is not None:
-            age = service.checkpoint_age
+        if service.storage.age is not None:
+            age = service.storage.age
             yield GaugeMetricFamily("rpq_checkpoint_age_seconds", "time since the last checkpoint", value=age)
-            outages = service.outage, service.checkpoint_outage
             about = "whether journal or checkpoint cannot be written now"
-            yield GaugeMetricFamily("rpq_storage_unavailable", about, value=int(outages != (None, None)))
-            yield GaugeMetricFamily("rpq_journal_bytes", "size of the journal", value=service.journal_bytes or 0)
+            yield GaugeMetricFamily("rpq_storage_unavailable", about, value=int(bool(service.storage.outages)))
+            yield GaugeMetricFamily("rpq_journal_bytes", "size of the journal", value=service.storage.journal_bytes)
         about = "seconds from when a post came until it was applied, and saved where there is a checkpoint"
         yield latency_family(service.latency, about)
 

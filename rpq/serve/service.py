@@ -6,36 +6,38 @@ on disk; only then are the jobs acknowledged and their changes sent to followers
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import time
-import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.queries.kinds import single_thread_warning
+from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
 from rpq.running.statistics import LatencyCounts
 from rpq.serve.changes import ChangeHub, Published
-from rpq.serve.engine_thread import (
-    Applied,
-    Call,
-    EngineThread,
+from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
+from rpq.serve.models import ServeLimits
+from rpq.serve.requests import (
     NameTaken,
     NoSuchQuery,
     NotApplied,
-    Push,
+    QueryDefaults,
     ServiceFailed,
     StorageUnavailable,
     TooManyQueries,
+    can_concatenate,
+    concatenate,
 )
-from rpq.serve.models import ServeLimits
-from rpq.serve.requests import QueryDefaults, can_concatenate, concatenate
-from rpq.serve.storage import EngineOptions, Loaded, Outage, ServedState, Storage
+from rpq.serve.storage import EngineOptions, Loaded, NoStorage, ServedState, Storage
 
 if TYPE_CHECKING:
     from rpq.engine import Engine
@@ -44,17 +46,61 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("rpq.serve")
 
+MOST_TOGETHER = 256
+"""Maximum number of jobs that are executed together."""
+
 SLICE_ROWS, SLICE_SECONDS = 1 << 18, 0.25
 """The upper bounds for the rows that a push produces and for its time in the engine, to which its size is adapted."""
 
-FIRST_SLICE, LEAST_SLICE, MOST_SLICE = 4096, 64, 1 << 16
-"""Tuples of a push: of the first one, and the smallest and largest number."""
-
-CHECKPOINT_SHARE = 0.1
-"""Maximum share of the time that checkpoints take."""
+MOST_SLICE = 1 << 16
+"""Maximum number of tuples of a push."""
 
 MOST_JOURNAL = 256 << 20
 """Size of a journal, in bytes, above which a checkpoint is written before its time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Applied:
+    """The result of posted tuples; `position` is that of the last push."""
+
+    tuples: int
+    late: int
+    time: Any
+    position: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Push:
+    """Tuples to be pushed; `progress` returns how far an input has come after the given number of them.
+
+    While they cannot be saved, tuples of an input wait (`waits_for_storage`), and others are refused.
+    """
+
+    columns: pa.RecordBatch
+    waiter: Waiter
+    progress: Callable[[int], Any] | None = None
+    waits_for_storage: bool = False
+    arrived: float = field(default_factory=time.monotonic)
+    done: int = 0
+    late: int = 0
+    position: int = 0
+    error: Exception | None = None
+    warnings: list[str] = field(default_factory=list)
+    _saved: tuple[int, int, int] = (0, 0, 0)
+
+    def note_saved(self) -> None:
+        """Note that everything done so far is on disk."""
+        self._saved = self.done, self.late, self.position
+
+    def take_back(self) -> None:
+        """Undo the progress that is not on disk."""
+        self.done, self.late, self.position = self._saved
+        self.error = None
+
+    @property
+    def rows(self) -> int:
+        return int(self.columns.num_rows)
 
 
 class _Unsaved(Exception):
@@ -76,6 +122,8 @@ class Service(EngineThread):
     Raises `JournalError`, `ServedStateError` and the errors of the engine for a checkpoint that cannot be resumed.
     """
 
+    failure_noun, failure_hint = "the engine's thread failed", "the server has to be started anew"
+
     def __init__(
         self,
         options: EngineOptions,
@@ -91,28 +139,24 @@ class Service(EngineThread):
         self.limits = limits
         self._options = options
         self._checkpoint_seconds = checkpoint_seconds
-        self._slice = FIRST_SLICE
+        self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, most=MOST_SLICE)
         self._is_engine_ahead = False
+        self._deferred: list[Push] = []
+        self._published: list[Published] = []
+        self._dropped: list[str] = []
         self.latencies: deque[float] = deque(maxlen=4096)
         self.latency = LatencyCounts()
         self.began = time.monotonic()
-        self._storage = (
-            None
-            if checkpoint is None
-            else Storage(checkpoint, options, defaults=defaults, sets_aside=damaged_journal == "set-aside")
-        )
+        self.storage: Storage | NoStorage = NoStorage(options)
+        if checkpoint is not None:
+            sets_aside = damaged_journal == "set-aside"
+            self.storage = Storage(checkpoint, options, defaults=defaults, sets_aside=sets_aside)
         try:
-            if self._storage is None:
-                loaded = Loaded(engine=options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
-            else:
-                loaded = self._storage.load()
+            loaded = self.storage.load()
         except BaseException:
-            if self._storage is not None:
-                self._storage.close()
-                self._storage.release()
+            self.storage.close()
             raise
         self._take(loaded)
-        self._told_position = self.position
         self.run = loaded.state.run
         self.resumed = loaded.resumed
         self.hub = ChangeHub(run=self.run, position=self.position, kept_rows=limits.kept_rows, lag_rows=limits.lag_rows)
@@ -133,34 +177,10 @@ class Service(EngineThread):
         """Whether vertices are integers, as far as the engine knows."""
         return self.engine._evaluation.vertices.kind == "int64"
 
-    @property
-    def checkpoint(self) -> str | None:
-        """The path of the checkpoint."""
-        return None if self._storage is None else self._storage.path
-
-    @property
-    def checkpoint_age(self) -> float | None:
-        """Seconds since the checkpoint was written; None without one."""
-        return None if self._storage is None else self._storage.age
-
-    @property
-    def journal_bytes(self) -> int | None:
-        return None if self._storage is None else self._storage.journal_bytes
-
-    @property
-    def outage(self) -> Outage | None:
-        """Why nothing can be saved now, so that changes are refused; None if saving works."""
-        return None if self._storage is None else self._storage.outage
-
-    @property
-    def checkpoint_outage(self) -> Outage | None:
-        """Why no checkpoint can be written now, while the journal continues; None if it can."""
-        return None if self._storage is None else self._storage.checkpoint_outage
-
     def _keep_checkpoint(self, *, is_last: bool) -> None:
         """Write the checkpoint if it is due."""
-        storage = self._storage
-        if storage is None or self.failure is not None or self._is_engine_ahead:
+        storage = self.storage
+        if isinstance(storage, NoStorage) or self.failure is not None or self._is_engine_ahead:
             return
         if not is_last and not self._is_time_to_save(storage):
             return
@@ -194,11 +214,24 @@ class Service(EngineThread):
     def stop(self) -> None:
         """Execute the waiting jobs, write the checkpoint and end; blocks."""
         super().stop()
-        if self._storage is not None:
-            self._storage.close()
-            self._storage.release()
+        self.storage.close()
 
-    def _do_together(self, jobs: Sequence[Push | Call]) -> None:
+    async def push(self, columns: pa.RecordBatch, *, arrived: float | None = None) -> Applied:
+        """Apply tuples.  Raises `NotApplied` and `ServiceFailed`."""
+        waiter: asyncio.Future[Applied] = asyncio.get_running_loop().create_future()
+        self.submit(Push(columns, waiter, arrived=time.monotonic() if arrived is None else arrived))
+        return await waiter
+
+    def _batch_limits(self) -> tuple[int, int]:
+        return MOST_TOGETHER, self._slice.tuples
+
+    def _idle_seconds(self) -> float:
+        seconds = min(1.0, self._checkpoint_seconds)
+        if self.storage.outage is not None and self.failure is None:
+            seconds = min(seconds, max(0.01, self.storage.outage.seconds_left))
+        return seconds
+
+    def _execute(self, jobs: Sequence[Push | Call]) -> None:
         self._try_storage(for_write=any(map(_writes, jobs)))
         self._do(jobs)
 
@@ -207,18 +240,19 @@ class Service(EngineThread):
             self._refuse_deferred()
         self._keep_checkpoint(is_last=self._has_ended)
 
-    def _forget(self) -> None:
-        if self._storage is not None:
-            self._storage.discard()
+    def _abandon(self) -> list[Any]:
+        self.storage.discard()
+        jobs, self._deferred, self._published, self._dropped = self._deferred, [], [], []
+        return [*jobs, *super()._abandon()]
 
-    def _most_rows(self) -> int:
-        return self._slice
+    def _refusal(self) -> RpqError:
+        ended = "the server is stopping" if self.is_stopping else "the engine's thread has ended"
+        return ServiceFailed(self.failure or ended)
 
-    def _idle_seconds(self) -> float:
-        seconds = min(1.0, self._checkpoint_seconds)
-        if self.outage is not None and self.failure is None:
-            seconds = min(seconds, max(0.01, self.outage.seconds_left))
-        return seconds
+    def _fail(self, reason: str, error: BaseException | None = None) -> None:
+        if self.failure is None:
+            LOG.error("%s", reason, exc_info=error)
+        super()._fail(reason, error)
 
     def _do(self, jobs: Sequence[Push | Call]) -> None:
         """Execute jobs, save their results and deliver them; if they cannot be saved, undo them."""
@@ -234,7 +268,7 @@ class Service(EngineThread):
     def _do_in_order(self, jobs: Sequence[Push | Call]) -> None:
         pushes: list[Push] = []
         for job in jobs:
-            if _writes(job) and self.outage is not None:
+            if _writes(job) and self.storage.outage is not None:
                 self._put_off(job)
                 continue
             if isinstance(job, Push):
@@ -261,11 +295,11 @@ class Service(EngineThread):
         error: Exception = self._unavailable()
         if isinstance(job, Push) and job.done:
             error = NotApplied(error, applied=job.done, position=job.position)
-        self._acks.append((job.waiter, None, error))
+        self._results.append(Result(job.waiter, error=error))
 
     def _unavailable(self) -> StorageUnavailable:
         """Return the error for jobs that are refused because nothing can be saved."""
-        outage = self.outage
+        outage = self.storage.outage
         if outage is None:  # just over
             return StorageUnavailable("what was not saved was taken back; send it again", is_full=False, retry_after=1)
         return StorageUnavailable(
@@ -275,42 +309,36 @@ class Service(EngineThread):
         )
 
     def _call(self, job: Call) -> None:
-        if self.failure is not None and not job.even_if_failed:
-            self._acks.append((job.waiter, None, ServiceFailed(self.failure)))
+        if self.failure is None and self._is_engine_ahead and not job.even_if_failed:
+            self._results.append(Result(job.waiter, error=self._unavailable()))
             return
-        if self._is_engine_ahead and not job.even_if_failed:
-            self._acks.append((job.waiter, None, self._unavailable()))
-            return
-        try:
-            result = job.call()
-        except Exception as error:
-            if not isinstance(error, (RpqError, OSError)):
-                LOG.exception("a call failed")
-            self._acks.append((job.waiter, None, error))
-        else:
-            self._acks.append((job.waiter, result, None))
+        super()._call(job)
 
     def _commit(self) -> None:
         """Put results on disk, then acknowledge them and publish the changes.  Raises `_Unsaved`."""
-        if self._storage is not None:
-            try:
-                self._storage.synchronise()
-            except OSError as problem:
-                raise _Unsaved from problem
-        if not self._is_engine_ahead:
-            self._told_position = self.position
+        try:
+            self.storage.synchronise()
+        except OSError as problem:
+            raise _Unsaved from problem
         for job in self._batch:
             if isinstance(job, Push):
                 job.note_saved()
         self.latency.commit()
         published, self._published = self._published, []
-        acks, self._acks = self._acks, []
         dropped, self._dropped = self._dropped, []
-        self._tell(published, acks, dropped)
+        if (published or dropped or self._results) and not self._is_engine_ahead:
+            self.announce(partial(self._tell_followers, published, dropped, self.position))
+        self._deliver()
+
+    def _tell_followers(self, published: Sequence[Published], dropped: Sequence[str], position: int) -> None:
+        """Publish changes up to a position and end queries; runs in the thread of the event loop."""
+        self.hub.publish(published, position=position)
+        for name in dropped:
+            self.hub.end_query(name)
 
     def _take_back(self) -> None:
         """Undo everything since the last commit, which could not be saved, and restore the engine from disk."""
-        self._published, self._acks, self._dropped = [], [], []
+        self._published, self._results, self._dropped = [], [], []
         for job in self._batch:
             if isinstance(job, Push):
                 job.take_back()
@@ -319,12 +347,11 @@ class Service(EngineThread):
 
     def _restore(self) -> None:
         """Restore the engine from disk; it stays ahead of the disk if that cannot be read now."""
-        assert self._storage is not None
-        self._storage.discard()
+        self.storage.discard()
         try:
-            self._take(self._storage.reload())
+            self._take(self.storage.reload())
         except OSError as problem:
-            LOG.error("the engine cannot be restored from %s now: %s", self.checkpoint, problem)
+            LOG.error("the engine cannot be restored from %s now: %s", self.storage.path, problem)
         except RpqError as problem:
             self._fail(f"the engine cannot be restored: {problem}")
         else:
@@ -332,8 +359,8 @@ class Service(EngineThread):
 
     def _try_storage(self, *, for_write: bool) -> None:
         """Try to end an outage if a retry is due; then execute the deferred jobs."""
-        storage = self._storage
-        if storage is None or self.failure is not None:
+        storage = self.storage
+        if self.failure is not None:
             return
         if storage.outage is not None and storage.outage.is_due(for_write=for_write):
             if self._is_engine_ahead:
@@ -351,7 +378,8 @@ class Service(EngineThread):
     def _refuse_deferred(self) -> None:
         """Refuse the jobs that wait for the disk."""
         jobs, self._deferred = self._deferred, []
-        self._tell([], [(job.waiter, None, self._unavailable()) for job in jobs], [])
+        self._results += [Result(job.waiter, error=self._unavailable()) for job in jobs]
+        self._deliver()
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -359,12 +387,12 @@ class Service(EngineThread):
         """Push posted tuples in the order of their arrival, in slices of an adapted size."""
         while posts:
             if self.failure is not None:
-                self._acks += [(post.waiter, None, ServiceFailed(self.failure)) for post in posts]
+                self._results += [Result(post.waiter, error=self._refusal()) for post in posts]
                 return
             together: list[Push] = []
             rows = 0
             for post in posts:
-                if together and rows + post.rows - post.done > self._slice:
+                if together and rows + post.rows - post.done > self._slice.tuples:
                     break
                 together.append(post)
                 rows += post.rows - post.done
@@ -374,7 +402,7 @@ class Service(EngineThread):
                 LOG.exception("tuples of several posts cannot be joined")
                 together, tuples = together[:1], together[0].columns.slice(together[0].done)
             assert tuples is not None
-            self._push_slice(together, tuples.slice(0, self._slice))
+            self._push_slice(together, tuples.slice(0, self._slice.tuples))
             while posts and (posts[0].error is not None or posts[0].done == posts[0].rows):
                 self._acknowledge(posts.pop(0))
 
@@ -400,7 +428,7 @@ class Service(EngineThread):
             return
         if count:
             self._applied(posts, tuples.slice(0, count), changes, until=count)
-        self._adapt(tuples.num_rows, len(changes), time.perf_counter() - began)
+        self._slice.update(tuples.num_rows, rows=len(changes), seconds=time.perf_counter() - began)
         if error is not None:
             bad = next(post for post in posts if post.done < post.rows)
             if isinstance(error, InputError) and error.row is not None:
@@ -431,25 +459,19 @@ class Service(EngineThread):
             if post.progress is not None:
                 self.progress = post.progress(post.done)
             start += taken
-        if self._storage is not None:
-            has_progress = any(post.progress is not None for post in posts)
-            self._storage.note_tuples(self.position, tuples, self.progress if has_progress else None)
+        has_progress = any(post.progress is not None for post in posts)
+        self.storage.note_tuples(self.position, tuples, self.progress if has_progress else None)
         self._publish(changes)
 
     def _publish(self, changes: Changes) -> None:
         if len(changes):
             self._published.append(Published(changes, position=self.position, time=self.engine.time, run=self.run))
 
-    def _adapt(self, count: int, rows: int, seconds: float) -> None:
-        growth = min(SLICE_ROWS / max(rows, 1), SLICE_SECONDS / max(seconds, 1e-9), 4.0)
-        if growth < 1 or count >= self._slice:
-            self._slice = min(MOST_SLICE, max(LEAST_SLICE, int(count * growth)))
-
     def _acknowledge(self, post: Push) -> None:
         self.latencies.append(time.monotonic() - post.arrived)
         self.latency.note(post.done, post.arrived)
         if post.error is not None:
-            self._acks.append((post.waiter, None, post.error))
+            self._results.append(Result(post.waiter, error=post.error))
             return
         applied = Applied(
             tuples=post.rows,
@@ -458,16 +480,16 @@ class Service(EngineThread):
             position=post.position,
             warnings=tuple(dict.fromkeys(post.warnings)),
         )
-        self._acks.append((post.waiter, applied, None))
+        self._results.append(Result(post.waiter, applied))
 
     def _recover(self, error: Exception | None) -> None:
         """Resume from the saved state, without the tuple at which the engine reached a limit; fail without a checkpoint."""
-        if self._storage is None:
+        if self.storage.path is None:
             self._fail(f"the engine met a limit, and there is no checkpoint to go on from: {error}")
             return
         self._commit()
         try:
-            self._take(self._storage.reload())
+            self._take(self.storage.reload())
         except (RpqError, OSError) as problem:
             self._fail(f"the engine met a limit ({error}), and cannot be restored: {problem}")
 
@@ -492,7 +514,7 @@ class Service(EngineThread):
         asked.pop("start", None)
         with self._or_fail():
             self.position += 1
-            self._note({"registered": self._complete(asked), "start": start})
+            self.storage.note_done(self.position, {"registered": self._complete(asked), "start": start})
             self._publish(changes)
             return int(self.engine.statistics(query.name).answers_live)
 
@@ -502,13 +524,8 @@ class Service(EngineThread):
         try:
             yield
         except BaseException as error:
-            self._fail(f"what the engine did cannot be written down: {error!r}; the server has to be started anew", error)
+            self._fail(f"what the engine did cannot be written down: {error!r}; {self.failure_hint}", error)
             raise
-
-    def _note(self, done: dict[str, Any]) -> None:
-        """Write a change of the queries to the journal."""
-        if self._storage is not None:
-            self._storage.note_done(self.position, done)
 
     def _complete(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Return the fields completed with the current defaults of the server, which may differ after a restart."""
@@ -520,7 +537,7 @@ class Service(EngineThread):
         self.engine.unregister(name)
         with self._or_fail():
             self.position += 1
-            self._note({"dropped": name})
+            self.storage.note_done(self.position, {"dropped": name})
             self._dropped.append(name)
 
     def query_named(self, name: str) -> Query:

@@ -12,31 +12,33 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import click
 import uvicorn
 
 import rpq
 from rpq.automata.errors import ExpressionError
-from rpq.cli.inputs import LabelMonitor, load_static, open_input
+from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
+from rpq.cli.topic_execution import topics_and_clients
 from rpq.errors import QueryError, RpqError, SparqlError
+from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
 from rpq.queries.kinds import single_thread_warning
 from rpq.queries.language import PATTERN_OPTIONS
 from rpq.queries.query_file import QueryEntry
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
-from rpq.serve.engine_thread import NameTaken
-from rpq.serve.feeds import FileFeed, Playback
+from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed
 from rpq.serve.models import ServeLimits
 from rpq.serve.operations import Admission
-from rpq.serve.requests import FIELDS, QueryDefaults, parse_query
+from rpq.serve.requests import FIELDS, NameTaken, QueryDefaults, parse_query
 from rpq.serve.service import Service
 from rpq.serve.storage import EngineOptions
 from rpq.stream.window import WindowTextError, window_of
@@ -63,33 +65,16 @@ def serve_with(
     checkpoint: str | None,
     checkpoint_every: float,
     damaged_journal: Literal["refuse", "set-aside"],
-    most_body: int,
-    most_queries: int,
-    most_followers: int,
-    most_lag: int,
-    kept_changes: int,
-    most_connections: int,
-    request_timeout: float,
-    idle_timeout: float,
-    most_expression: int,
-    check_timeout: float,
     **options: Any,
 ) -> int:
-    """Serve until a signal ends the server; return the exit status.  Usage errors are exceptions of click."""
+    """Serve until a signal ends the server; return the exit status.  Usage errors are exceptions of click.
+
+    The other options are fields of `ServeLimits` and of `RunSettings`.
+    """
     paths, streams = named_inputs(inputs)
+    asked_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
+    limits = replace(asked_limits, connections=raise_file_limit(asked_limits.connections))
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
-    limits = ServeLimits(
-        body_bytes=most_body,
-        queries=most_queries,
-        followers=most_followers,
-        lag_rows=most_lag,
-        kept_rows=kept_changes,
-        connections=raise_file_limit(most_connections),
-        request_seconds=request_timeout,
-        idle_seconds=idle_timeout,
-        expression_bytes=most_expression,
-        check_seconds=check_timeout,
-    )
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
@@ -120,9 +105,9 @@ def serve_with(
         def ready(end: object) -> None:
             if is_open:
                 click.echo("warning: whoever reaches this address may ask for everything (--open)", err=True)
-            if limits.connections < most_connections:
+            if limits.connections < asked_limits.connections:
                 fewer = f"the system lets this process open so few files that it serves {limits.connections:,} connections"
-                click.echo(f"warning: {fewer}, not {most_connections:,} (--most-connections)", err=True)
+                click.echo(f"warning: {fewer}, not {asked_limits.connections:,} (--most-connections)", err=True)
             # The service warns about queries that are registered.
             if service.resumed and (message := single_thread_warning(service.engine.queries, settings.threads)):
                 click.echo(f"warning: {message}", err=True)
@@ -130,12 +115,11 @@ def serve_with(
             click.echo(f"serving at {address_of(listener, tls)}{resumed}", err=True)
 
         ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))
-    for outage in (service.outage, service.checkpoint_outage):
-        if outage is not None:
-            click.echo(f"Error: {outage.reason}; what was acknowledged is in {service.checkpoint} and its journal", err=True)
+    for outage in service.storage.outages:
+        click.echo(f"Error: {outage.reason}; what was acknowledged is in {service.storage.path} and its journal", err=True)
     if service.failure is not None:
         click.echo(f"Error: {service.failure}", err=True)
-    if (service.failure, service.outage, service.checkpoint_outage) != (None, None, None):
+    if service.failure is not None or service.storage.outages:
         return 1
     return 130 if ended == signal.SIGINT else 0
 
@@ -221,7 +205,8 @@ def _tell_on_stderr(quiet: bool) -> None:
         handler = logging.StreamHandler(sys.stderr)
         if not name.startswith("rpq."):  # these log every bad request of a client
             handler.addFilter(Repetitions())
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+        plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+        handler.setFormatter(TextLines() if name == "rpq.kafka" else plain)
         logger.addHandler(handler)
         logger.propagate = False
 
@@ -283,7 +268,7 @@ def _register(service: Service, asked: Sequence[dict[str, Any]], queries: Sequen
                 service.register(fields, query)
             elif before != query:
                 raise click.UsageError(
-                    f"{service.checkpoint}: has another query named {query.name!r}: {before!r}; give this one another name"
+                    f"{service.storage.path}: has another query named {query.name!r}: {before!r}; give this one another name"
                 )
         service.settle()
     except RpqError as error:
@@ -297,24 +282,26 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
     if any(map(is_topic, settings.inputs)):
         if not all(map(is_topic, settings.inputs)):
             raise click.UsageError("--input: are topics and files; give one of the two, and post the rest")
-        from rpq.serve.feeds import topic_feed
-
-        return None, [topic_feed(service, settings)]
+        return None, [_topic_feed(service, settings)]
     opened = open_input(settings)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
-    return playback, [FileFeed(service, opened, playback, on_error=settings.on_error)]
+    paths = settings.inputs if are_regular(settings.inputs) else None
+    return playback, [FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths)]
+
+
+def _topic_feed(service: Service, settings: RunSettings) -> Feed:
+    """Return the feed of the topics that the options name.  Raises errors of click if they cannot be read."""
+    topics, clients = topics_and_clients(settings)
+    try:
+        return TopicFeed(service, topics, clients)
+    except KafkaUsageError as error:
+        raise click.UsageError(str(error)) from error
+    except RpqError as error:
+        raise click.ClickException(str(error)) from error
 
 
 GRACE_SECONDS = 8.0
 """How long responses in progress may take when the server ends."""
-
-
-class Feed(Protocol):
-    """A source of tuples besides posts."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 DAY = 86_400

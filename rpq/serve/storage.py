@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from rpq.errors import ConflictBudgetError, RpqError
 from rpq.files.json_values import Damage, JsonValue
-from rpq.kafka.checkpoint import RunLock
+from rpq.run.checkpoint import CheckpointLock
 from rpq.serve.requests import QueryDefaults, parse_query
 from rpq.serve.tuple_journal import (
     JournalContent,
@@ -163,11 +163,41 @@ class Outage:
         return not self.seconds_left or (for_write and time.monotonic() - self._last >= WRITE_RETRY)
 
 
+class NoStorage:
+    """The storage of a server without a checkpoint: nothing is on disk, and nothing fails."""
+
+    path = age = outage = checkpoint_outage = None
+    outages = ()
+    journal_bytes = 0
+
+    def __init__(self, options: EngineOptions) -> None:
+        self._options = options
+
+    def load(self) -> Loaded:
+        """Return a new engine."""
+        return Loaded(engine=self._options.make(), state=ServedState(run=uuid.uuid4().hex[:8], position=0))
+
+    def reload(self) -> Loaded:
+        """Raise an error, since nothing was saved."""
+        raise ServedStateError("there is no checkpoint")
+
+    def note_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any) -> None:
+        """Note nothing, as the other methods do."""
+
+    def note_done(self, position: int, done: dict[str, Any]) -> None: ...
+
+    def synchronise(self) -> None: ...
+
+    def discard(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Storage:
     """The checkpoint at a path and its journal: call `load` once, then `note_…` and `synchronise`, and `save` now and then.
 
     With `sets_aside`, a journal that is damaged, or belongs to another checkpoint, is moved to `FILE.journal.damaged-TIME`,
-    and the server continues with what it can read.  Raises `KafkaError` if another process uses the checkpoint.
+    and the server continues with what it can read.  Raises `CheckpointError` if another process uses the checkpoint.
     """
 
     def __init__(self, path: str, options: EngineOptions, *, defaults: QueryDefaults, sets_aside: bool = False) -> None:
@@ -177,7 +207,7 @@ class Storage:
         """The outage of the journal; None if it can be written."""
         self.checkpoint_outage: Outage | None = None
         self._options = options
-        self._defaults = defaults
+        self._defaults = replace(defaults, fields={})  # the journal has queries with the defaults of their time
         self._sets_aside = sets_aside
         self._has_set_aside = False
         self._journal: TupleJournal | None = None
@@ -185,17 +215,14 @@ class Storage:
         self.saved_position = 0
         self.last_save = time.monotonic()
         self.save_seconds = 0.0
-        self._lock = RunLock(path)
-
-    def release(self) -> None:
-        """Release the lock on the checkpoint."""
-        self._lock.release()
+        self._lock = CheckpointLock(path)
 
     def close(self) -> None:
-        """Close the journal."""
+        """Close the journal, and release the lock on the checkpoint."""
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+        self._lock.release()
 
     @property
     def journal(self) -> TupleJournal:
@@ -204,9 +231,14 @@ class Storage:
         return self._journal
 
     @property
-    def journal_bytes(self) -> int | None:
-        """The size of the journal; None once it is closed."""
-        return None if self._journal is None else self._journal.size
+    def journal_bytes(self) -> int:
+        """The size of the journal; 0 once it is closed."""
+        return 0 if self._journal is None else self._journal.size
+
+    @property
+    def outages(self) -> Sequence[Outage]:
+        """The outages that there are now."""
+        return [one for one in (self.outage, self.checkpoint_outage) if one is not None]
 
     @property
     def age(self) -> float:

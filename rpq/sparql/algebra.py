@@ -1,25 +1,25 @@
-"""The algebra of SPARQL 1.1 (section 18.2) over a streaming graph: what a query asks, as plain values.
+"""The algebra of SPARQL 1.1 (section 18.2) over a streaming graph, as plain values.
 
 ====================  ==============================================================================================
 operator              its solutions, a bag
 ====================  ==============================================================================================
-`Conjunction`         the bindings of pattern atoms, each over its window; of no atoms: one solution, the empty one
-`Join`                those of all parts that agree on the variables that they share
-`LeftJoin`            those of the left, with each of the right that agrees and meets the condition, alone where none does
-`Union`               those of every branch
-`Filter`              those of the inner that the condition holds for
-`SemiJoin`            those of the left for which the right has one (FILTER EXISTS), or none (FILTER NOT EXISTS)
-`Minus`               those of the left without one of the right that agrees and shares a bound variable
-`Extend`              those of the inner, with one more variable (BIND, AS)
-`Values`              those that are written down
-`Group`               one for each group of the inner, with aggregates of it
-`Project`             those of the inner, cut to the columns
-`Distinct`            those of the inner, each once
+`Conjunction`         the matches of pattern atoms, each over its window; without atoms: one empty solution
+`Join`                combinations of one solution of each part that agree on their shared variables
+`LeftJoin`            left solutions extended by each agreeing right solution that meets the condition, or unextended
+`Union`               the solutions of all branches
+`Filter`              the inner solutions for which the condition holds
+`SemiJoin`            left solutions with an agreeing right solution (FILTER EXISTS), or without (FILTER NOT EXISTS)
+`Minus`               left solutions for which no right solution agrees and shares a bound variable
+`Extend`              the inner solutions with one more variable (BIND, AS)
+`Values`              the rows of a table in the query
+`Group`               one solution for each group of inner solutions, with the aggregates of the group
+`Project`             the inner solutions, restricted to the columns
+`Distinct`            the inner solutions without duplicates
 ====================  ==============================================================================================
 
-A variable is known by its name; one that a subselect keeps to itself has a name that no text can have (`x.1`), and so have
-blank nodes (`_:b`) and the variables between the steps of a path (`_:.3`). A term is its text: an IRI as it is, a literal
-in N-Triples form (`rpq.sparql.values.terms`).
+A variable is identified by its name. Variables that a subselect does not project have names that no query text can contain
+(`x.1`), as do blank nodes (`_:b`) and the variables between the steps of a path (`_:.3`). A term is identified by its text:
+an IRI as it is, a literal in N-Triples form (`rpq.sparql.values.terms`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Reporting = Literal["ISTREAM", "DSTREAM", "RSTREAM"]
 AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE"]
 
 
-# --- formulas: what SPARQL calls expressions -------------------------------------------------------------------------
+# --- formulas, which SPARQL calls expressions ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Exists:
-    """Whether a body has a solution that agrees with the bindings around it, or has none."""
+    """A condition: whether the body has a solution that agrees with the bindings around it, or has none if negated."""
 
     body: Operator
     is_negated: bool
@@ -58,7 +58,7 @@ class Exists:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """An aggregate of a group: a function over the values of a formula (None: over whole solutions, for COUNT(*))."""
+    """An aggregate of a group: a function over the values of a formula (None for COUNT(*), which counts solutions)."""
 
     function: AggregateName
     argument: Formula | None
@@ -66,7 +66,7 @@ class Aggregate:
 
 
 Formula = Variable | Constant | Call | Exists | Aggregate
-"""Aggregates stand in formulas only while a query is read; then `Group` has them."""
+"""Aggregates occur in formulas only during parsing; afterwards they are part of `Group`."""
 
 
 # --- operators -------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ Formula = Variable | Constant | Call | Exists | Aggregate
 
 @dataclass(frozen=True)
 class WindowAtom:
-    """A pattern atom, and the name of the window that it reads; None is the default graph."""
+    """A pattern atom, and the name of the window that it reads (None for the default graph)."""
 
     atom: Atom
     window: str | None = None
@@ -82,21 +82,21 @@ class WindowAtom:
 
 @dataclass(frozen=True)
 class Conjunction:
-    """Pattern atoms joined by shared variables: what goes to the pattern kernels as a whole."""
+    """Pattern atoms joined by shared variables, which the pattern kernels evaluate as a whole."""
 
     atoms: tuple[WindowAtom, ...]
 
 
 @dataclass(frozen=True)
 class Join:
-    """Two parts or more; no part is itself a join, and one at most a conjunction."""
+    """Two or more parts; no part is itself a join, and at most one is a conjunction."""
 
     parts: tuple[Operator, ...]
 
 
 @dataclass(frozen=True)
 class LeftJoin:
-    """OPTIONAL: `condition` sees both sides; None holds always."""
+    """OPTIONAL: the variables of both sides are in scope in `condition`, which is always true if it is None."""
 
     left: Operator
     right: Operator
@@ -105,14 +105,14 @@ class LeftJoin:
 
 @dataclass(frozen=True)
 class Union:
-    """Two branches or more; no branch is itself a union."""
+    """Two or more branches; no branch is itself a union."""
 
     branches: tuple[Operator, ...]
 
 
 @dataclass(frozen=True)
 class Filter:
-    """One condition; several that hold together are several filters."""
+    """FILTER with one condition; a conjunction of conditions becomes several filters."""
 
     inner: Operator
     condition: Formula
@@ -120,7 +120,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class SemiJoin:
-    """FILTER EXISTS, or NOT EXISTS where `is_negated`: formulas on the right see the variables of the left."""
+    """FILTER EXISTS, or NOT EXISTS if `is_negated`; the variables of the left are in scope in formulas on the right."""
 
     left: Operator
     right: Operator
@@ -129,7 +129,7 @@ class SemiJoin:
 
 @dataclass(frozen=True)
 class Minus:
-    """MINUS: the right side sees nothing of the left."""
+    """MINUS; the variables of the left are not in scope on the right."""
 
     left: Operator
     right: Operator
@@ -137,7 +137,7 @@ class Minus:
 
 @dataclass(frozen=True)
 class Extend:
-    """BIND and AS: unbound where the formula has no value."""
+    """BIND and AS; the variable is unbound where the formula has no value."""
 
     inner: Operator
     variable: str
@@ -154,7 +154,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Group:
-    """GROUP BY: a group for each combination of keys that there is; without keys one group, always."""
+    """GROUP BY: a group for each combination of keys that occurs; without keys, always one group."""
 
     inner: Operator
     keys: tuple[str, ...]
@@ -163,7 +163,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Project:
-    """The columns, in order."""
+    """The columns of SELECT, in order."""
 
     inner: Operator
     columns: tuple[str, ...]
@@ -179,21 +179,21 @@ class Distinct:
 Operator = Conjunction | Join | LeftJoin | Union | Filter | SemiJoin | Minus | Extend | Values | Group | Project | Distinct
 
 UNIT = Conjunction(())
-"""One solution, the empty one."""
+"""One empty solution."""
 
 
-# --- a whole question ------------------------------------------------------------------------------------------------
+# --- a whole query ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TimeExtent:
-    """A time window: size and slide in nanoseconds; without a slide it is one unit of the stream's time."""
+    """A time window: size and slide in nanoseconds; without a slide, the slide is one unit of the stream's time."""
 
     size: int
     slide: int | None
 
     def window(self, unit: str) -> Window:
-        """Return the window in the stream's unit (s, ms, us, ns). Raises `QueryError` where it is no whole number.
+        """Return the window in the stream's unit (s, ms, us, ns). Raises `QueryError` if it is not a whole number of units.
 
         >>> TimeExtent(7200 * 10**9, None).window("s")
         Window(size=7200, slide=1)
@@ -206,7 +206,7 @@ class TimeExtent:
 
 @dataclass(frozen=True)
 class CountExtent:
-    """A window of the last `size` inserts, that moves every `step`."""
+    """A window of the last `size` inserts, which moves every `step` inserts."""
 
     size: int
     step: int
@@ -217,7 +217,7 @@ class CountExtent:
 
 @dataclass(frozen=True)
 class UnboundedExtent:
-    """A window that nothing leaves but by a delete."""
+    """A window that edges leave only by deletes."""
 
     def __str__(self) -> str:
         return "UNBOUNDED"
@@ -228,7 +228,7 @@ Extent = TimeExtent | CountExtent | UnboundedExtent
 
 @dataclass(frozen=True, kw_only=True)
 class WindowDeclaration:
-    """A named window: the stream that it is on (None: the merged one), and how far it reaches."""
+    """A named window: its stream (None for the merged stream) and its extent."""
 
     name: str
     stream: str | None
@@ -237,7 +237,7 @@ class WindowDeclaration:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """REGISTER: what each report gives, and the name of the stream that it makes."""
+    """REGISTER: the content of each report, and the name of the output stream."""
 
     reporting: Reporting
     name: str
@@ -245,10 +245,10 @@ class Registration:
 
 @dataclass(frozen=True, kw_only=True)
 class SparqlQuestion:
-    """What a text in SPARQL asks.
+    """The parsed form of a query text.
 
-    The solutions of `body` are the rows of SELECT, whose columns are `columns`; ASK asks whether there is one; CONSTRUCT
-    makes the edges of `template` of each. `warnings` tell what may be meant otherwise.
+    The solutions of `body` are the rows of SELECT, with `columns`; ASK returns whether there is a solution; CONSTRUCT
+    creates the edges of `template` for each solution. `warnings` report constructs that may not mean what was intended.
     """
 
     text: str
@@ -265,7 +265,7 @@ class SparqlQuestion:
 
 
 def name_of(term: Term) -> str | None:
-    """Return the name under which a term of an atom is bound; None for a constant.
+    """Return the name under which an atom binds a term, or None for a constant.
 
     >>> name_of(Variable("x")), name_of(Blank("b")), name_of(Constant("bob"))
     ('x', '_:b', None)
@@ -276,7 +276,7 @@ def name_of(term: Term) -> str | None:
 
 
 def make_join(*parts: Operator) -> Operator:
-    """Return the join of parts: nested joins are flattened, conjunctions merged, and a single part is returned as it is.
+    """Return the join of parts. Nested joins are flattened, conjunctions merged, and a single part is returned unchanged.
 
     >>> make_join(UNIT, Values(("x",), ())) == Values(("x",), ())
     True
@@ -284,20 +284,20 @@ def make_join(*parts: Operator) -> Operator:
     flat = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
     atoms = tuple(atom for part in flat if isinstance(part, Conjunction) for atom in part.atoms)
     others = [part for part in flat if not isinstance(part, Conjunction)]
-    kept = [Conjunction(atoms), *others] if atoms or not others else others
-    return kept[0] if len(kept) == 1 else Join(tuple(kept))
+    operands = [Conjunction(atoms), *others] if atoms or not others else others
+    return operands[0] if len(operands) == 1 else Join(tuple(operands))
 
 
 def make_union(*branches: Operator) -> Operator:
-    """Return the union of branches: nested unions are flattened, and a single branch is returned as it is."""
+    """Return the union of branches. Nested unions are flattened, and a single branch is returned unchanged."""
     flat = [one for branch in branches for one in (branch.branches if isinstance(branch, Union) else (branch,))]
     return flat[0] if len(flat) == 1 else Union(tuple(flat))
 
 
 def conditions_of(formula: Formula) -> list[Formula]:
-    """Return the conjuncts of a formula: the operands of its `&&`.
+    """Return the conjuncts of a formula, that is, the operands of its `&&`.
 
-    An error and a false are one to a filter, so a filter may judge them one by one.
+    A filter treats an error like false, so it can evaluate the conjuncts one by one.
     """
     if isinstance(formula, Call) and formula.function == "&&":
         return [condition for argument in formula.arguments for condition in conditions_of(argument)]
@@ -318,7 +318,7 @@ Names = frozenset[str]
 
 
 def possible_variables(operator: Operator) -> Names:
-    """Return the variables that some solution may bind: those in scope. O(size)."""
+    """Return the variables that a solution may bind, that is, those in scope. O(size)."""
     match operator:
         case Conjunction(atoms):
             return frozenset(name for one in atoms for name in _names(one))
@@ -364,7 +364,7 @@ def certain_variables(operator: Operator) -> Names:
 
 
 def variables_of(formula: Formula) -> Names:
-    """Return the variables whose values a formula may depend on, including those that an EXISTS shares with its outside."""
+    """Return the variables on which the value of a formula may depend, including those that an EXISTS shares."""
     match formula:
         case Variable(name):
             return frozenset({name})
@@ -379,7 +379,7 @@ def variables_of(formula: Formula) -> Names:
 
 
 def mentioned_variables(operator: Operator) -> Names:
-    """Every variable that stands anywhere in an operator, bound or only looked at."""
+    """Return every variable that occurs anywhere in an operator, bound or used."""
     found = possible_variables(operator)
     for formula in formulas_of(operator):
         found |= variables_of(formula)
@@ -391,7 +391,7 @@ def mentioned_variables(operator: Operator) -> Names:
 def is_monotone(operator: Operator) -> bool:
     """Return whether more edges can only add solutions: no OPTIONAL, MINUS, NOT EXISTS, aggregate or EXISTS in a formula.
 
-    EXISTS as a condition of its own only adds; inside another formula it may be negated.
+    EXISTS as a condition of its own is monotone; inside another formula it may be negated.
     """
     if isinstance(operator, (LeftJoin, Minus, Group)) or (isinstance(operator, SemiJoin) and operator.is_negated):
         return False
@@ -399,7 +399,7 @@ def is_monotone(operator: Operator) -> bool:
 
 
 def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]:
-    """Return the atoms that read each window, in order, those in EXISTS included; None is the default graph. O(size)."""
+    """Return the atoms that read each window, in order, including those in EXISTS; None is the default graph. O(size)."""
     found: dict[str | None, list[WindowAtom]] = {}
     for one in atoms_of(operator):
         found.setdefault(one.window, []).append(one)
@@ -407,7 +407,7 @@ def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]
 
 
 def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
-    """Return all atoms, those in EXISTS inside formulas included."""
+    """Yield all atoms, including those in EXISTS inside formulas."""
     if isinstance(operator, Conjunction):
         yield from operator.atoms
     for inner in children(operator):
@@ -418,12 +418,12 @@ def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
 
 
 def reads_default(operator: Operator) -> bool:
-    """Return whether an atom of it stands in no WINDOW."""
+    """Return whether an atom of an operator is outside every WINDOW."""
     return any(one.window is None for one in atoms_of(operator))
 
 
 def children(operator: Operator) -> tuple[Operator, ...]:
-    """Return the operators that an operator is made of, from left to right."""
+    """Return the direct operands of an operator, from left to right."""
     match operator:
         case Join(parts) | Union(parts):
             return parts
@@ -436,7 +436,7 @@ def children(operator: Operator) -> tuple[Operator, ...]:
 
 
 def formulas_of(operator: Operator) -> tuple[Formula, ...]:
-    """Return the formulas that stand in an operator itself."""
+    """Return the formulas of an operator, without those of its operands."""
     match operator:
         case Filter(_, condition):
             return (condition,)
@@ -451,7 +451,7 @@ def formulas_of(operator: Operator) -> tuple[Formula, ...]:
 
 
 def bodies_of(formula: Formula) -> Iterator[Operator]:
-    """Return the bodies of EXISTS in a formula."""
+    """Yield the bodies of EXISTS in a formula."""
     if isinstance(formula, Exists):
         yield formula.body
     elif isinstance(formula, Call):
@@ -462,7 +462,7 @@ def bodies_of(formula: Formula) -> Iterator[Operator]:
 
 
 def aggregates_in(formula: Formula) -> Iterator[Aggregate]:
-    """Return the aggregates in a formula, not those inside EXISTS."""
+    """Yield the aggregates in a formula, except those inside EXISTS."""
     if isinstance(formula, Aggregate):
         yield formula
     elif isinstance(formula, Call):
@@ -471,7 +471,7 @@ def aggregates_in(formula: Formula) -> Iterator[Aggregate]:
 
 
 def has_exists(formula: Formula | None) -> bool:
-    """Return whether there is an EXISTS in a formula."""
+    """Return whether a formula contains an EXISTS."""
     return formula is not None and any(True for _ in bodies_of(formula))
 
 

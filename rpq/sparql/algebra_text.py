@@ -1,4 +1,4 @@
-"""The algebra for people: operators one below the other, with what they bind, and formulas as SPARQL writes them."""
+"""The algebra as readable text: indented operators with the variables that they bind, and formulas in SPARQL syntax."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def algebra_text(operator: Operator) -> str:
             ?y c2q ?z
     """
     lines = _lines(operator, 0)
-    width = max(len(text) for text, told in lines if told) + 2
-    return "\n".join(f"{text:{width}}{told}" if told else text for text, told in lines)
+    width = max(len(text) for text, bindings in lines if bindings) + 2
+    return "\n".join(f"{text:{width}}{bindings}" if bindings else text for text, bindings in lines)
 
 
 def formula_text(formula: Formula) -> str:
-    """Return a formula as SPARQL writes it; of EXISTS the body is left out.
+    """Return a formula in SPARQL syntax, without the bodies of EXISTS.
 
     >>> print(formula_text(Call("&&", (Call("BOUND", (Variable("x"),)), Call("<", (Variable("x"), Constant("7")))))))
     BOUND(?x) && ?x < <7>
@@ -68,7 +68,7 @@ def formula_text(formula: Formula) -> str:
 
 
 def term_text(term: str) -> str:
-    """Return a term as SPARQL writes it, in short.
+    """Return a term in SPARQL syntax, abbreviated if possible.
 
     >>> print(term_text(f'"007"^^<{XSD}integer>'), term_text(f'"2024-01-01"^^<{XSD}date>'), term_text('"x"'), term_text("x"))
     007 "2024-01-01"^^xsd:date "x" <x>
@@ -117,8 +117,8 @@ def _head(operator: Operator) -> str:
         case Values(variables, rows):
             return f"values {_variables(variables)} of {len(rows)} row{'' if len(rows) == 1 else 's'}"
         case Group(_, keys, aggregates):
-            told = [f"?{name} = {formula_text(one)}" for name, one in aggregates]
-            return ", ".join([f"group by {_variables(keys)}" if keys else "one group", *told])
+            aggregate_texts = [f"?{name} = {formula_text(one)}" for name, one in aggregates]
+            return ", ".join([f"group by {_variables(keys)}" if keys else "one group", *aggregate_texts])
         case Project(_, columns):
             return f"project {_variables(columns)}"
         case Distinct():
@@ -128,8 +128,8 @@ def _head(operator: Operator) -> str:
 def _bound(operator: Operator) -> str:
     sure = certain_variables(operator)
     perhaps = ", ".join(sorted(possible_variables(operator) - sure))
-    told = [", ".join(sorted(sure))] if sure else []
-    return "binds " + (", ".join([*told, *([f"perhaps {perhaps}"] if perhaps else [])]) or "nothing")
+    parts = [", ".join(sorted(sure))] if sure else []
+    return "binds " + (", ".join([*parts, *([f"perhaps {perhaps}"] if perhaps else [])]) or "nothing")
 
 
 def _atom(one: WindowAtom) -> str:
@@ -140,8 +140,8 @@ def _variables(names: tuple[str, ...]) -> str:
     return " ".join(f"?{name}" for name in names) or "nothing"
 
 
-def _formula(formula: Formula, around: int) -> str:
-    """Return a formula inside one that binds its operands with at least `around`."""
+def _formula(formula: Formula, outer_binding: int) -> str:
+    """Return a formula, in parentheses if it binds its operands less tightly than `outer_binding`."""
     match formula:
         case Variable() | Blank():
             return str(formula)
@@ -162,7 +162,7 @@ def _formula(formula: Formula, around: int) -> str:
                 text = f"{first} {function} ({members})"
             else:
                 text = f" {function} ".join([_formula(arguments[0], binding if binding > 2 else binding + 1), *others])
-            return f"({text})" if binding < around else text
+            return f"({text})" if binding < outer_binding else text
         case Call(function, arguments):
             name = f"xsd:{function.removeprefix(XSD)}" if function.startswith(XSD) else function
             return f"{name}({', '.join(_formula(one, 0) for one in arguments)})"

@@ -1,4 +1,4 @@
-"""What a query in SPARQL means to the engine: its algebra, and the operators that keep its answer."""
+"""The explanation of a SPARQL query: its algebra, and the operators that maintain its answer."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rpq.sparql.rewriting import rewrite
 
 @dataclass(frozen=True, kw_only=True)
 class SparqlExplanation:
-    """How a query in SPARQL is understood and evaluated. Its text is for people; `to_dict` has the same for programs.
+    """The meaning of a SPARQL query and its evaluation plan. `str` is for people, `to_dict` for programs.
 
-    `operators` are those of the network, each above those that it reads, with what it keeps and how many entries that are
-    now; empty where it does not run.
+    `operators` lists the operators of the network, each above its inputs, with its state and the current number of
+    entries; it is empty for a query that is not running.
 
     >>> from rpq import Query, Window
     >>> from rpq.sparql.explanation import explain_query
     >>> print(explain_query(Query("ASK { ?x <a> ?y }", window=Window(size=10, slide=1)), ""))
-    language     SPARQL: it begins with a keyword of it
+    language     SPARQL: the text begins with one of its keywords
     form         ask
     semantics    explicit
     windows
@@ -42,14 +42,14 @@ class SparqlExplanation:
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as JSON values."""
+        """Return the explanation as JSON values."""
         return asdict(self)
 
     def __str__(self) -> str:
         columns = [f"columns      {', '.join(self.columns)}"] if self.columns else []
         report = [] if self.report == "change" else [f"report       {self.report}"]
         lines = [
-            "language     SPARQL: it begins with a keyword of it",
+            "language     SPARQL: the text begins with one of its keywords",
             f"form         {self.form}",
             *columns,
             f"semantics    {self.semantics}",
@@ -61,12 +61,12 @@ class SparqlExplanation:
             *(f"  {line}" for line in self.algebra.splitlines()),
         ]
         if self.operators:
-            lines += ["", "operators, and what each keeps", *(f"  {line}" for line in self.operators.splitlines())]
+            lines += ["", "operators and their state", *(f"  {line}" for line in self.operators.splitlines())]
         return "\n".join(lines)
 
 
 def explain_query(query: SparqlQuery, operators: str) -> SparqlExplanation:
-    """Return the explanation of a query; `operators` describes the network of a running one and is empty otherwise."""
+    """Return the explanation of a query; `operators` describes the network of a running query and is empty otherwise."""
     streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.parsed.windows if one.stream}
     windows = [
         ("default" if name is None else f"<{name}>", repr(window) + streams.get(name, ""))

@@ -1,4 +1,4 @@
-"""A SPARQL query as a user writes it: its text and options, its windows, its columns and their kinds, and its centre."""
+"""A SPARQL query as a user writes it: its text and options, windows, columns with their kinds, and centre."""
 
 from __future__ import annotations
 
@@ -47,19 +47,20 @@ from rpq.sparql.syntax.reading import read
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")
-_NO_DEFAULT = "the query has no default window, so what stands in no WINDOW <name> { … } reads the edges without time alone"
+_NO_DEFAULT = "the query has no default window, so patterns outside WINDOW <name> { … } read only the edges without time"
 
 
 @dataclass(frozen=True, repr=False)
 class SparqlQuery(Query):
-    """A persistent query in SPARQL 1.1: `expression` is its text, with the window clauses of RSP-QL; `Query` makes one.
+    """A persistent query in SPARQL 1.1, with the window clauses of RSP-QL. Create it with `Query`.
 
-    - `window`: the default window, which atoms read that stand in no WINDOW; may be left out where there are none
-    - `paths`, `simple_budget`, `name`: as of a path query; the default name is that of REGISTER, or the text
-    - `semantics`: "implicit" (the default of SELECT without OPTIONAL, MINUS, NOT EXISTS and aggregates) or "explicit"
-    - `report`: as of a pattern; REGISTER means "slide"
+    - `expression`: the text of the query
+    - `window`: the default window, which atoms outside WINDOW read; may be omitted if there are no such atoms
+    - `paths`, `simple_budget`, `name`: as for a path query; the default name is that of REGISTER, or the text
+    - `semantics`: "implicit" (the default for SELECT without OPTIONAL, MINUS, NOT EXISTS and aggregates) or "explicit"
+    - `report`: as for a pattern; REGISTER implies "slide"
 
-    Raises `SparqlError` with line and column for what is not understood or refused, and `QueryError`.
+    Raises `SparqlError` with line and column for text that is invalid or refused, and `QueryError`.
 
     >>> query = Query("SELECT ?x (COUNT(*) AS ?n) { ?x <a2q> ?y } GROUP BY ?x", window=Window(size=30, slide=1))
     >>> query.columns, query.semantics, sorted(query.labels)
@@ -68,17 +69,17 @@ class SparqlQuery(Query):
 
     window: Any = field(default=None, kw_only=True)
     report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
-    select: Any = field(default=None, kw_only=True)  # these three are refused with what to write in the text
+    select: Any = field(default=None, kw_only=True)  # these three are refused, with advice on what to write in the text
     distinct: Any = field(default=None, kw_only=True)
     matching: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.expression, str):
-            raise QueryError(f"the text of a query is text, not {self.expression!r}")
+            raise QueryError(f"the text of a query is a string, not {self.expression!r}")
         options = ("sources", "targets", "select", "distinct", "matching")
         usual = {"distinct": False, "matching": "homomorphism"}
-        given = [name for name in options if getattr(self, name) not in (None, usual.get(name))]
-        if misfit := unsuitable_option("sparql", self.expression, given):
+        used_options = [name for name in options if getattr(self, name) not in (None, usual.get(name))]
+        if misfit := unsuitable_option("sparql", self.expression, used_options):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         if self.on_budget != "error":
             raise QueryError('on_budget="set_aside" is for path queries: NOT EXISTS would assert what is false')
@@ -90,26 +91,26 @@ class SparqlQuery(Query):
         object.__setattr__(self, "_unit", None)
         object.__setattr__(self, "_original", None)
         object.__setattr__(self, "_has_default", self.window is not None)
-        self._have_window()
-        self._have_report()
+        self._set_default_window()
+        self._check_report()
         if not self.name and parsed.registration is not None:
             object.__setattr__(self, "name", parsed.registration.name)
-        self._see_that_options_fit()
+        self._check_options()
         if self.semantics == "implicit" and not self._may_be_implicit:
             raise QueryError(
                 "implicit windows, in which solutions expire silently, are for SELECT without OPTIONAL, MINUS, NOT EXISTS, "
-                'aggregates and reports: leave semantics out, or give semantics="explicit"'
+                'aggregates and reports: omit semantics, or pass semantics="explicit"'
             )
         for path in self._paths:
             compiled(path)
-        self._have_name()
+        self._set_default_name()
 
-    def _have_window(self) -> None:
+    def _set_default_window(self) -> None:
         if self.window is not None:
             return
         object.__setattr__(self, "window", UnboundedWindow())
 
-    def _have_report(self) -> None:
+    def _check_report(self) -> None:
         if self.report not in ("change", "slide", "time"):
             raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
         if self.parsed.registration is not None:
@@ -118,7 +119,7 @@ class SparqlQuery(Query):
             object.__setattr__(self, "report", "slide")
         if self.report != "change" and not (self.has_default and self.window.kind == "time"):
             raise QueryError(
-                f"report={self.report!r} tells at boundaries of the default window, which has to be one of time: give it as "
+                f"report={self.report!r} reports at boundaries of the default window, which must be a time window: pass "
                 "window=rpq.Window(size=…, slide=…)"
             )
 
@@ -135,7 +136,7 @@ class SparqlQuery(Query):
 
     @property
     def parsed(self) -> SparqlQuestion:
-        """The question that the text asks."""
+        """The parsed text."""
         parsed: SparqlQuestion = self._parsed  # type: ignore[attr-defined]
         return parsed
 
@@ -147,10 +148,10 @@ class SparqlQuery(Query):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may be meant otherwise than it is understood.
+        """Hints on parts of the query that may mean something other than intended.
 
         >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
-        ('the path a* accepts the empty path too, which is never an answer',)
+        ('the path a* also accepts the empty path, which is never an answer',)
         """
         no_default = (_NO_DEFAULT,) if not self.has_default and reads_default(self.parsed.body) else ()
         atoms = [one.atom for one in atoms_of(self.parsed.body)] if self.paths == "simple" else []
@@ -158,12 +159,12 @@ class SparqlQuery(Query):
 
     @cached_property
     def columns(self) -> TypedColumns:
-        """The columns of its rows: those of SELECT, none of ASK, source, label and target of CONSTRUCT."""
+        """The columns of the rows: those of SELECT, none for ASK, and source, label and target for CONSTRUCT."""
         return TypedColumns(_TRIPLE if self.parsed.form == "construct" else self.parsed.columns, column_kinds(self.parsed))
 
     @property
     def centre(self) -> Centre | None:
-        """The column around which all lies that it reads, by which shares divide it; None where there is none.
+        """The column whose vertex is an end of every edge of a solution, by which shares divide the query; None without one.
 
         >>> query = Query("SELECT ?x ?y { ?x <a> ?y . ?y <b> ?z }", window=Window(size=1, slide=1))
         >>> query.centre.variable
@@ -173,21 +174,21 @@ class SparqlQuery(Query):
 
     @property
     def dfa(self) -> automata.DFA:
-        """Only a path expression has an automaton. Raises `QueryError`."""
+        """The automaton of a path expression. Raises `QueryError`, because a SPARQL query has none."""
         raise QueryError("a query in SPARQL has no automaton as a whole")
 
     # --- windows and labels ----------------------------------------------------------------------------------
 
     @property
     def windows(self) -> Mapping[str | None, AnyWindow]:
-        """All windows by name, those declared in the text that nothing reads too; None is the default one, if any."""
+        """All windows by name, including declared windows that nothing reads; None is the default window, if any."""
         windows: dict[str | None, AnyWindow] = {None: self.window} if self.has_default else {}
         windows.update(self._declared)  # type: ignore[attr-defined]
         return windows
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """What it reads over each of `windows`; nothing over one that nothing leaves, where it has none."""
+        """The labels that the query reads over each of `windows`; empty for a window that edges do not leave."""
         streams: dict[str | None, str | None] = {one.name: one.stream for one in self.parsed.windows}
         atoms: dict[str | None, list[WindowAtom]] = {}
         for one in atoms_of(self.parsed.body):
@@ -202,21 +203,21 @@ class SparqlQuery(Query):
 
     @property
     def label_set(self) -> LabelSet:
-        """The labels that it reads in some window, as a set."""
+        """The labels that the query reads in any window, as a set."""
         return _labels([*atoms_of(self.parsed.body)])
 
     @property
     def labels(self) -> frozenset[str] | None:
-        """The labels of its atoms; None where a path may have others than those that it names."""
+        """The labels of the atoms; None if a path may match labels that it does not name."""
         return None if self.label_set.others else self.label_set.named
 
     @property
     def named_labels(self) -> frozenset[str]:
-        """The labels that its text names."""
+        """The labels that the text names."""
         return frozenset().union(*(compiled(path).labels for path in self._paths))
 
     def reads(self, label: str) -> bool:
-        """Return whether an atom can be matched by edges of a label."""
+        """Return whether an atom can match edges with a label."""
         return self.label_set.has(label)
 
     def over(self, window: AnyWindow) -> Self:
@@ -244,7 +245,7 @@ class SparqlQuery(Query):
 
     @property
     def declares_durations(self) -> bool:
-        """Whether its text declares a window in durations.
+        """Whether the text declares a window in durations.
 
         >>> Query("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT2H] { WINDOW <w> { ?x <a> ?y } }").declares_durations
         True
@@ -253,18 +254,18 @@ class SparqlQuery(Query):
 
     @property
     def unit(self) -> str | None:
-        """The unit of time that its windows were put into; None where they are as they were given."""
+        """The unit of time to which the windows were converted; None if they have their original unit."""
         unit: str | None = self._unit  # type: ignore[attr-defined]
         return unit
 
     @property
     def original(self) -> Self:
-        """The same query with its windows as they were given."""
+        """The same query with its original windows."""
         return self._original or self  # type: ignore[attr-defined]
 
 
 def _window_of(extent: Extent, unit: str | None = None) -> AnyWindow:
-    """Return the window of an extent; without a unit in nanoseconds, in which one unit of the stream is one."""
+    """Return the window of an extent; without a unit, in nanoseconds, where the default slide is 1."""
     if isinstance(extent, TimeExtent):
         return Window(size=extent.size, slide=extent.slide or 1, unit="ns") if unit is None else extent.window(unit)
     if isinstance(extent, CountExtent):
@@ -279,7 +280,7 @@ def _labels(atoms: list[WindowAtom]) -> LabelSet:
 
 
 def sparql_centre(question: SparqlQuestion) -> Centre | None:
-    """Return the first column of SELECT that is a centre of the question, None if there is none. O(size · columns).
+    """Return the first column of SELECT that is a centre of the question, or None. O(size · columns).
 
     >>> from rpq.sparql.syntax.reading import read
     >>> sparql_centre(read("SELECT ?y (COUNT(*) AS ?n) { ?x <a> ?y OPTIONAL { ?y <b> ?z } } GROUP BY ?y")).variable
@@ -296,14 +297,14 @@ def sparql_centre(question: SparqlQuestion) -> Centre | None:
 
 
 def _lies_around(operator: Operator, name: str) -> bool:
-    """Return whether every solution binds a variable to a vertex, and depends on the edges at that vertex alone."""
+    """Return whether every solution binds a variable to a vertex, and depends only on edges at that vertex."""
     if not all(_lies_around(body, name) for formula in formulas_of(operator) for body in bodies_of(formula)):
         return False
     match operator:
         case Conjunction(atoms):
             return stands_in_all([one.atom for one in atoms], name)
         case Join(parts):
-            # What reads no edges is the same wherever it is evaluated.
+            # VALUES reads no edges, so it is the same in every share.
             reading = [part for part in parts if not isinstance(part, Values)]
             return bool(reading) and all(_lies_around(part, name) for part in reading)
         case Union(branches):
@@ -365,7 +366,7 @@ def _kind(formula: Formula, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
 
 
 def _either(*branches: Mapping[str, ColumnKind]) -> Mapping[str, ColumnKind]:
-    """Merge the kinds of the columns of several operators: "text" wins over others."""
+    """Merge the kinds of the columns of several operators; "text" takes precedence over other kinds."""
     found: dict[str, ColumnKind] = {}
     for kinds in branches:
         for name, kind in kinds.items():

@@ -1,8 +1,8 @@
-"""The same question, asked so that it is cheaper: filters as far down as they can go, conjunctions as large as they can be.
+"""The optimisation of the algebra: pushes filters down and merges conjunctions.
 
-Every rule leaves the bag of solutions as it is. A filter may pass what surrounds it only where that cannot change what it
-sees: each variable that it looks at is bound on the way it takes whenever it is bound at all. Below a conjunction nothing
-is pushed; a filter that looks at one variable of it can be judged once a vertex (`vertex_conditions`).
+No rule changes the bag of solutions. A filter moves past another operator only if the values of its variables cannot change:
+each variable that it uses is bound below whenever it is bound at all. Filters are not pushed into a conjunction; a filter on
+a single variable of a conjunction can be evaluated once per vertex (`vertex_conditions`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rpq.sparql.algebra import (
 
 @dataclass(frozen=True)
 class FilteredConjunction:
-    """A conjunction with the filters that stand directly on it: those on one variable each, and the others."""
+    """A conjunction with the filters directly above it, divided into those on one variable and others."""
 
     conjunction: Conjunction
     vertex_conditions: tuple[tuple[str, Formula], ...]
@@ -42,7 +42,7 @@ class FilteredConjunction:
 
 
 def rewrite(operator: Operator) -> Operator:
-    """Return the operator with filters pushed down and conjunctions joined. O(size · depth).
+    """Return the operator with filters pushed down and conjunctions merged. O(size · depth).
 
     >>> from rpq.sparql.algebra_text import algebra_text
     >>> from rpq.sparql.syntax.reading import read
@@ -76,7 +76,7 @@ def rewrite(operator: Operator) -> Operator:
 
 
 def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
-    """Return the conjunction that an operator is, with filters on it or none; None for any other operator."""
+    """Return an operator as a conjunction with zero or more filters, or None for any other operator."""
     conditions: list[Formula] = []
     while isinstance(operator, Filter) and not has_exists(operator.condition):
         conditions.append(operator.condition)
@@ -95,11 +95,11 @@ def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
 
 
 def _joined(parts: list[Operator]) -> Operator:
-    """Return a join; filters on its conjunctions are lifted above it if that merges several conjunctions into one."""
+    """Return a join. Filters on its conjunctions are lifted above it if that merges several conjunctions into one."""
     conditions: list[Formula] = []
     found = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
     conjunctions = sum(filtered_conjunction(one) is not None for one in found)
-    kept: list[Operator] = []
+    parts_left: list[Operator] = []
     for place, part in enumerate(found):
         others = frozenset().union(*(possible_variables(one) for other, one in enumerate(found) if other != place))
         while conjunctions > 1 and filtered_conjunction(part) and isinstance(part, Filter):
@@ -107,8 +107,8 @@ def _joined(parts: list[Operator]) -> Operator:
                 break
             conditions.append(part.condition)
             part = part.inner
-        kept.append(part)
-    operator = make_join(*kept)
+        parts_left.append(part)
+    operator = make_join(*parts_left)
     for condition in conditions:
         operator = _pushed(operator, condition)
     return operator
@@ -116,7 +116,7 @@ def _joined(parts: list[Operator]) -> Operator:
 
 def _pushed(operator: Operator, condition: Formula) -> Operator:
     """Push a filter into an operator whose own filters are already pushed down."""
-    if has_exists(condition):  # it looks at all that is around its body
+    if has_exists(condition):  # the body of an EXISTS can use every variable around it
         return Filter(operator, condition)
     names = variables_of(condition)
     match operator:
@@ -143,5 +143,5 @@ def _pushed(operator: Operator, condition: Formula) -> Operator:
 
 
 def _sees_the_same(condition: Formula, part: Operator, others: frozenset[str]) -> bool:
-    """Return whether a condition has the same value in a part and in its join with others: the part binds all it uses."""
+    """Return whether a condition has the same value in a part and in its join with others: the part binds its variables."""
     return variables_of(condition) & others <= certain_variables(part)

@@ -16,22 +16,20 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.errors import ConflictBudgetError, RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.paths.path_query import read_aside_roots, set_aside_error
-from rpq.patterns import tables
 from rpq.patterns.joins.plan import shaped_parts
 from rpq.patterns.meanings import Neighbours, PathRead, Roots
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
 from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent
 from rpq.patterns.relations.shared_relations import Content
-from rpq.patterns.rows.delivered import PartRows, Place
+from rpq.patterns.rows.solutions import Place
 from rpq.queries.kinds import Kind, read_window, window_json
 from rpq.queries.protocol import Figures, Overrun, ReportContent, Resources, RunningQuery
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, IdRows
+from rpq.results.delta import Delta, IdRows, ids_of_columns
+from rpq.results.weighted_rows import WeightedRows, weighted
 from rpq.sparql.algebra import Reporting
 from rpq.sparql.explanation import SparqlExplanation, explain_query
-from rpq.sparql.network.bags import DeltaBag, nothing
-from rpq.sparql.network.conversions import as_change, as_delta, net_changes, number_events
 from rpq.sparql.network.evaluation import Network
 from rpq.sparql.network.nodes import LeafNode
 from rpq.sparql.network.planning import ConjunctionPart, Read, all_reads, plan_network
@@ -78,7 +76,6 @@ class RunningSparql(RunningQuery):
         self._parts: dict[int, tuple[dict[str, int], int, tuple[str, ...]]] = {}
         """Of a leaf: the ids of its constants, the number that the host gave its part, and the columns of that."""
         self._rows = np.zeros(2, np.int64)
-        self._order = tuple(range(len(question.columns)))
         centre = None if self._host.division.is_whole else question.centre
         self._deciding = 0 if centre is None else centre.column  # the column that tells which share has a row
         self._origin = self._host.new_origin() if resources.is_late else 0
@@ -90,7 +87,7 @@ class RunningSparql(RunningQuery):
             self._host.release_constants(question.name, self._names)
             del self._host.members[question.name]
             raise
-        self.has_first_rows = bool(len(net_changes(self._network.begin({}))))  # of no edges
+        self.has_first_rows = bool(len(self._network.begin({}).net()))  # of no edges
 
     # --- relations and plans ---------------------------------------------------------------------------------
 
@@ -156,17 +153,15 @@ class RunningSparql(RunningQuery):
         for leaf, (_, part) in enumerate(self._leaves):
             ids = {name: self._host.constants.id_of(name) for name in part.meaning.names}
             known = {name: identity for name, identity in ids.items() if identity is not None}
-            held = self._parts.get(leaf)
-            if held is not None and held[0] != known:
+            if leaf in self._parts and self._parts[leaf][0] != known:
                 self._take_out(leaf)
-                held = None
-            if held is None and len(known) == len(ids):
+            if leaf not in self._parts and len(known) == len(ids):
                 self._put_in(leaf, part, known)
 
     def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
         atoms = part.meaning.atoms(lambda read: self._reads.relation(self._windowed(read)), ids.__getitem__)  # type: ignore[arg-type]
-        ((made, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
-        number = self._host.add_part(made, explicit=True, is_reported=False, constants=constants)
+        ((shaped, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
+        number = self._host.add_part(shaped, explicit=True, is_reported=False, constants=constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
         self._parts[leaf] = dict(ids), number, columns
 
@@ -175,7 +170,7 @@ class RunningSparql(RunningQuery):
         self._host.leave_part(number, self.question.name, Place(leaf, 0))
         self._host.release_part(number)
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- labels and edges ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Ignore labels, which the host receives."""
@@ -216,71 +211,48 @@ class RunningSparql(RunningQuery):
             return []
         return [self._to_delta(answer, np.array([1]), np.array([time]))]
 
-    def _begin(self) -> DeltaBag:
+    def _begin(self) -> WeightedRows:
         """Initialize the network from the current relations and return the answer."""
-        return net_changes(self._network.begin({id(leaf): bag for leaf, bag in self._bags_now()}))
+        return self._network.begin(self._leaves_now()).net()
 
-    def _bags_now(self) -> list[tuple[LeafNode, DeltaBag]]:
-        """Return the current rows of the leaves. O(edges), plus the cost of joining them."""
-        found = []
-        for number, (leaf, _) in enumerate(self._leaves):
-            if number in self._parts:
-                rows = self._host.rows_of_part(self._parts[number][1])
-                found.append((leaf, self._bag(leaf, number, rows, np.zeros(len(rows.runs), np.int64))))
-        return found
+    def _leaves_now(self) -> dict[int, WeightedRows]:
+        """Return the current rows of the leaves, by the id of the leaf. O(edges), plus the cost of joining them."""
+        return {
+            id(self._leaves[leaf][0]): self._rows_of_leaf(
+                leaf, WeightedRows.inserted(self._host.rows_of_part(number, len(columns)))
+            )
+            for leaf, (_, number, columns) in sorted(self._parts.items())
+        }
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- results ---------------------------------------------------------------------------------------------
 
-    def _bag(self, leaf: LeafNode, number: int, rows: PartRows, events: np.ndarray) -> DeltaBag:
-        """Return the rows of runs as a change of a leaf; `events` are those of the runs."""
-        columns = self._parts[number][2]
-        bag = as_change(rows, [columns.index(f"?{name}") for name in leaf.columns], events)
-        return bag.with_rows(self._terms.replace_aliases(bag.rows))
+    def _rows_of_leaf(self, number: int, rows: WeightedRows) -> WeightedRows:
+        """Return changes of the part of a leaf as changes of the leaf."""
+        leaf, columns = self._leaves[number][0], self._parts[number][2]
+        rows = rows.select_columns([columns.index(f"?{name}") for name in leaf.columns])
+        return rows.with_rows(self._terms.replace_aliases(rows.rows))
 
-    def delta(self, found: dict[Place, PartRows]) -> Delta:
+    def delta(self, parts: dict[Place, Delta]) -> Delta:
         """Return the changes of the answer that changes of leaves cause."""
-        runs = np.empty((sum(len(rows.runs) for rows in found.values()), 2), np.int64)
-        begin = 0
-        for rows in found.values():
-            end = begin + len(rows.runs)
-            runs[begin:end, 0], runs[begin:end, 1] = rows.runs[:, tables.RUN_ORDER], rows.runs[:, tables.RUN_TIME]
-            begin = end
-        if self._host.first is not None:  # what several tuples do that are one event is one
-            is_tuple = runs[:, 0] % 2 == 1
-            runs[is_tuple, 0] = 2 * self._host.first[runs[is_tuple, 0] // 2] + 1
-        moments, numbers = number_events(runs)
-        leaves: dict[int, DeltaBag] = {}
-        begin = 0
-        for (number, _), rows in found.items():
-            leaf, _ = self._leaves[number]
-            end = begin + len(rows.runs)
-            leaves[id(leaf)] = self._bag(leaf, number, rows, numbers[begin:end])
-            begin = end
+        events, changes = weighted(parts.values(), first=self._host.first)
+        leaves = {
+            id(self._leaves[number][0]): self._rows_of_leaf(number, rows)
+            for (number, _), rows in zip(parts, changes, strict=True)
+        }
         change = self._network.change(leaves)
         if self._is_netted:
-            change = net_changes(change)
-        return self._to_delta(change, moments[:, 0], moments[:, 1])
+            change = change.net()
+        return self._to_delta(change, events[:, 0], events[:, 1])
 
-    def _to_delta(self, change: DeltaBag, orders: np.ndarray, times: np.ndarray) -> Delta:
+    def _to_delta(self, change: WeightedRows, orders: np.ndarray, times: np.ndarray) -> Delta:
         """Return net changes of the answer as a delta; `orders` and `times` are those of events."""
         if self.question.semantics == "implicit":
-            change = self._without_silent(change, orders)
+            change = change.where((change.weights > 0) | ~self._host.is_silent(orders)[change.events])
         if not self._host.division.is_whole:
             change = change.where(self._are_own(change.rows))
-        delta = as_delta(change, orders, times)
+        delta = change.delta(orders, times)
         self._rows += delta.counts()
         return delta
-
-    def _without_silent(self, change: DeltaBag, orders: np.ndarray) -> DeltaBag:
-        """Return the changes without rows that leave by expiry or by eviction through an insert."""
-        if not len(change):
-            return change
-        order = orders[change.events]
-        is_silent = change.weights < 0
-        is_delete = np.zeros(len(change), bool)
-        is_tuple = order % 2 == 1
-        is_delete[is_tuple] = self._host.is_delete[order[is_tuple] // 2] != 0 if len(self._host.is_delete) else False
-        return change.where(~(is_silent & ~is_delete))
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
         """Return which rows are this share's: one column decides, for the first share where that is no vertex."""
@@ -296,23 +268,20 @@ class RunningSparql(RunningQuery):
         return self._reads.slides(edges)
 
     def answers(self) -> list[IdRows]:
-        bag = self._answer()
-        return [IdRows(np.ascontiguousarray(bag.rows, np.int32), self._order)]
+        return [ids_of_columns(np.ascontiguousarray(self._answer(), np.int32))]
 
-    def _answer(self) -> DeltaBag:
-        """Compute the answer by a second network; each row occurs as often as it is in the bag."""
+    def _answer(self) -> np.ndarray:
+        """Compute the answer, (row, column), by a second network; each row occurs as often as it is in the bag."""
         if self._graph is None or self._graph.time is None:
-            return nothing(len(self._order))  # rows that exist without edges are output with the first tuple
+            # rows that exist without edges are output with the first tuple
+            return np.zeros((0, len(self.question.columns)), np.int32)
         twin = plan_network(self.question.parsed, self._terms)
-        now = {id(leaf): bag for leaf, bag in self._bags_now()}
+        now = self._leaves_now()
         leaves = zip(twin.leaves, self._leaves, strict=True)
-        bag = net_changes(
-            Network(twin).begin({id(other): now[id(leaf)] for (other, _), (leaf, _) in leaves if id(leaf) in now})
-        )
+        answer = Network(twin).begin({id(other): now[id(leaf)] for (other, _), (leaf, _) in leaves if id(leaf) in now}).net()
         if not self._host.division.is_whole:
-            bag = bag.where(self._are_own(bag.rows))
-        rows = np.repeat(bag.rows, bag.weights, axis=0)
-        return DeltaBag(rows, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64))
+            answer = answer.where(self._are_own(answer.rows))
+        return np.repeat(answer.rows, answer.weights, axis=0)
 
     def explain(self) -> SparqlExplanation:
         return explain_query(self.question.original, self._network.describe())
@@ -369,7 +338,7 @@ class RunningSparql(RunningQuery):
     def set_aside(self) -> list[int]:
         return sorted({root for relation in self._reads.path_relations for root in relation.index.aside})
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saving and restoring --------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         relations = self._reads.path_relations

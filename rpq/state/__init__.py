@@ -1,1 +1,1 @@
-"""Saved states of an engine: their content, and their layout in a file. Imports `running` and what is below it."""
+"""Saved states of an engine: their content and their file layout. Imports `running` and the layers below it."""

@@ -1,12 +1,12 @@
 """Saving an engine to a file and restoring it.
 
-The state that is worth keeping is the window, not the index: the file holds the edges with their names, the
-slide at which each expires from every query, the queries, the counters, and what was lost of each label. The index
-is built anew. How this lies in the file is the business of `state_layout.py`.
+A state is the window, not the index: the file contains the edges with their names, the slide at which each edge expires from
+every query, the queries, the counters, and the losses of each label. The index is rebuilt. `state_layout.py` defines the
+file layout.
 
-A file that was changed since it was written is refused, because its checksum is wrong. One whose checksum somebody made
-right again, or of version 1, which has none, is refused unless everything in it could have been saved by some engine, as
-far as one can tell without building the index twice.
+A file that has changed since it was written is refused, because its checksum is wrong. A file with a recomputed checksum, or
+of version 1, which has no checksum, is refused unless an engine could have saved its content, as far as this can be checked
+without building the index twice.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _LARGEST_COUNT = 2**56
 
 
 def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> None:
-    """Write a state, with what the engine adds `about` itself, to a file that appears whole or not at all.
+    """Write a state, with the engine's own data `about`, to a file that appears whole or not at all.
 
     O(edges in the window).
     """
     graph = evaluation.graph
     evaluation.collector.collect()
-    live = graph.live_edges()
+    window_edges = graph.live_edges()
     content = Content(
         time=graph.time,
         kind=evaluation.vertices.kind,
@@ -58,26 +58,26 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         **about,
     )
     with replacing(path, is_private=True) as file:
-        write_file(file, content.described(), _edges_of(evaluation, live))
+        write_file(file, content.described(), _edges_of(evaluation, window_edges))
 
 
-def _edges_of(evaluation: Evaluation, live: np.ndarray) -> Edges:
+def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
     static = evaluation.graph.static_edges()
     is_named = np.zeros(vertices.count, bool)
-    for some in (live, static):
-        is_named[edges.source[some]] = is_named[edges.target[some]] = True
+    for selection in (window_edges, static):
+        is_named[edges.source[selection]] = is_named[edges.target[selection]] = True
     number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
     labels = _label_numbers(evaluation)
     names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(np.flatnonzero(is_named))])
     return Edges(
         names=names,
-        source=number[edges.source[live]],
-        target=number[edges.target[live]],
-        label=labels[edges.label[live]],
-        timestamp=edges.timestamp[live],
-        # Not derived from the timestamp: a query that started empty does not hold every edge.
-        slides=[slides for running in evaluation.running for slides in running.slides(live)],
+        source=number[edges.source[window_edges]],
+        target=number[edges.target[window_edges]],
+        label=labels[edges.label[window_edges]],
+        timestamp=edges.timestamp[window_edges],
+        # Not derived from the timestamp: a query that started empty does not contain every edge.
+        slides=[slides for running in evaluation.running for slides in running.slides(window_edges)],
         static_source=number[edges.source[static]],
         static_target=number[edges.target[static]],
         static_label=labels[edges.label[static]],
@@ -113,7 +113,7 @@ def _labels_of(evaluation: Evaluation) -> Labels:
 
 
 def _label_numbers(evaluation: Evaluation) -> np.ndarray:
-    """Return for each label id the number in `_labels_of`, which has no gaps."""
+    """Return for each label id its number in `_labels_of`, which has no gaps."""
     labels = evaluation.labels
     numbers = np.zeros(labels.room, np.int32)
     numbers[list(labels.ids.values())] = np.arange(len(labels))
@@ -122,14 +122,14 @@ def _label_numbers(evaluation: Evaluation) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """The content of a file: the edges, and all else as `content`."""
+    """The content of a file: the edges, and everything else as `content`."""
 
     path: str
     edges: Edges
     content: Content
 
     def times(self) -> tuple[StreamTime, dict[str, Any]]:
-        """Return what is known of the stream's time, and the queries as they were given, by name."""
+        """Return the known properties of the stream's time, and the original queries by name."""
         running = [state.question for state in self.content.queries]
         keep = self.content.keep
         if self.content.events is not None and self.content.events.mode == "alone":
@@ -137,21 +137,21 @@ class Saved:
         with _damage_named(self.path):
             try:
                 if self.content.times is not None:
-                    known, original = StreamTime.from_json(self.content.times, running)
+                    known, queries = StreamTime.from_json(self.content.times, running)
                     if keep is not None:
-                        known = known.with_queries([KeepOption(keep.original), *original.values()])
+                        known = known.with_queries([KeepOption(keep.original), *queries.values()])
                         if known.resolve(KeepOption(keep.original)).window != keep.window:
-                            raise Damage("the window that is kept is another in the stream's unit than it was")
-                    return known, original
+                            raise Damage("the stored window differs from the window of `keep` in the stream's unit")
+                    return known, queries
                 times = StreamTime(unit=self.content.time_unit).with_queries(running)
                 return times, {query.name: query for query in running}
             except (ValueError, QueryError) as problem:
                 raise Damage(str(problem)) from problem
 
     def fill(self, evaluation: Evaluation) -> None:
-        """Bring an empty evaluation to where the saved one was. O(window · index).
+        """Restore the saved state in an empty evaluation. O(window · index).
 
-        Raises `StateFormatError` where the parts do not fit together.
+        Raises `StateFormatError` if the parts do not fit together.
         """
         with _damage_named(self.path):
             if self.content.keep is not None:
@@ -171,7 +171,7 @@ class Saved:
             evaluation.graph.outcomes[:] = self.content.outcomes
             if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
                 raise Damage(
-                    f"it tells of {len(self.edges.slides)} windows when edges expire from them, which are not the queries'"
+                    f"it has expiry slides for {len(self.edges.slides)} windows, which are not the windows of the queries"
                 )
             slides = iter(self.edges.slides)
             of_queries = [[next(slides) for _ in running.windows] for running in evaluation.running]
@@ -200,21 +200,21 @@ class Saved:
     def _enter_edges(
         self, evaluation: Evaluation, of_queries: list[list[np.ndarray]]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Enter the edges in the graph and its count windows; return their ids, and those of the vertices."""
+        """Insert the edges into the graph and its count windows; return their ids, and the ids of the vertices."""
         graph, vertices, saved = evaluation.graph, evaluation.vertices, self.edges
         vertices.kind = self.content.kind
         chunks = [] if saved.names is None else saved.names.chunks
         ids = [vertices.intern(names, np.ones(len(names), np.uint8))[0] for names in chunks]
         identity = np.concatenate([np.zeros(0, np.int32), *ids])
         if vertices.live < len(identity):
-            raise Damage("a vertex is there twice")
+            raise Damage("a vertex occurs twice")
         source, target = identity[saved.source], identity[saved.target]
         entered: np.ndarray = graph.enter(source, target, saved.label, saved.timestamp, vertices.count)
         if graph.edge_count < len(saved):
-            raise Damage("an edge is there twice")
+            raise Damage("an edge occurs twice")
         graph.enter_static(identity[saved.static_source], identity[saved.static_target], saved.static_label)
         if graph.statics < len(saved.static_source):
-            raise Damage("a static edge is there twice")
+            raise Damage("a static edge occurs twice")
         self._fill_counted(evaluation, of_queries, entered)
         evaluation.note_first()
         if self.content.time is not None:
@@ -225,7 +225,7 @@ class Saved:
         return entered, identity
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
-        """Fill the count windows of the graph with what those of the queries held. Raises `Damage` where these differ."""
+        """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
         counted, holders = evaluation.graph.counted, evaluation.graph.edges.holders
         known: dict[Any, tuple[int, np.ndarray]] = {}
         for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
@@ -236,13 +236,13 @@ class Saved:
                 inside = np.where(slides[place] > number // window.step, slides[place], NOT_HELD)
                 if key not in known:
                     known[key] = number, inside
-                    is_held = inside != NOT_HELD
-                    counted.fill(key, number, entered[is_held], inside[is_held], holders)
+                    is_inside = inside != NOT_HELD
+                    counted.fill(key, number, entered[is_inside], inside[is_inside], holders)
                 elif known[key][0] != number or (known[key][1] != inside).any():
-                    raise Damage(f"query {running.question.name!r} counts otherwise than one that counts the same")
+                    raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
 
     def _enter_waiting(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
-        """Give ids to vertices in rows that wait for a report; return those of each query with reports, by its name."""
+        """Assign ids to vertices in rows that wait for a report; return the ids for each query with reports, by its name."""
         found: dict[str, np.ndarray] = {}
         vertices = evaluation.vertices
         for running, state in zip(evaluation.running, self.content.queries, strict=True):
@@ -251,21 +251,21 @@ class Saved:
             names = Reports.saved_names(state.saved["report_state"])
             kind = int if self.content.kind == "int64" else str
             if any(not isinstance(name, kind) for name in names) or (names and self.content.kind is None):
-                raise Damage(f"a row that waits has a vertex that is not of kind {self.content.kind}")
+                raise Damage(f"a waiting row has a vertex that is not of kind {self.content.kind}")
             try:
                 column = pa.array(names, pa.int64() if kind is int else pa.string())
             except (OverflowError, pa.ArrowException) as problem:
-                raise Damage(f"a row that waits has a vertex that none can be: {problem}") from problem
+                raise Damage(f"a waiting row has an invalid vertex: {problem}") from problem
             found[running.question.name] = vertices.intern(column, np.ones(len(column), np.uint8))[0]
             if len(np.unique(found[running.question.name])) < len(names):
-                raise Damage("a vertex of rows that wait is there twice")
+                raise Damage("a vertex of waiting rows occurs twice")
         evaluation.graph.make_room(0, vertices.count)
         return found
 
     def _load(
         self, running: RunningQuery, state: QueryState, slides: list[np.ndarray], entered: np.ndarray, evaluation: Evaluation
     ) -> None:
-        """Load the edges that a query held, by the slides at which they expire from its windows."""
+        """Load the edges of a query, by the slides at which they expire from its windows."""
         time = self.content.time
         if time is None:
             return
@@ -276,14 +276,15 @@ class Saved:
         if evaluation.graph.statics:
             running.load_static(evaluation.graph.chunk_of(evaluation.graph.static_edges()))
         chunk = evaluation.graph.chunk_of(entered[inside])
-        running.load(time, None if self.content.kind is None else chunk, *(mine[inside] for mine in slides), quiet=True)
+        edges = None if self.content.kind is None else chunk
+        running.load(time, edges, *(mine[inside] for mine in slides), quiet=True)
 
     def _check_slides(self, running: RunningQuery, state: QueryState, slides: list[np.ndarray]) -> None:
-        """Raise `Damage` where an edge expires from a window when it cannot."""
+        """Raise `Damage` if an edge has an impossible expiry slide."""
         name, time = running.question.name, self.content.time
         counts = [window for window in running.windows if window.kind == "count"]
         if (state.numbers is not None) != bool(counts) or len(state.numbers or slides) != len(slides):
-            raise Damage(f"query {name!r} has numbered inserts, and has no windows for it, or the other way round")
+            raise Damage(f"query {name!r} must have numbered inserts exactly if it has count windows")
         if time is None:
             if any(state.numbers or ()):
                 raise Damage(f"query {name!r} has numbered inserts, but there is no stream time")
@@ -295,13 +296,13 @@ class Saved:
             if isinstance(window, CountWindow):
                 labels = np.unique(self.edges.label[inside]).tolist()
                 if not all(readings[place].reads(self.content.labels.names[label]) for label in labels):
-                    raise Damage(f"query {name!r}: a count window holds an edge with a label that it does not read")
+                    raise Damage(f"query {name!r}: a count window contains an edge with a label that it does not read")
                 if (mine[inside] > (number + window.size - 1) // window.step + 1).any():
-                    raise Damage(f"query {name!r}: an edge is evicted later than the last insert would be")
+                    raise Damage(f"query {name!r}: an edge is evicted later than the last insert can be")
                 if _most_of_one_slide(mine[inside]) > window.step:
                     raise Damage(f"query {name!r}: more edges are evicted at once than there were inserts")
             elif isinstance(window, Window):
-                # A query that started empty may hold an edge by an older insert than the graph does, never by a younger one.
+                # A query that started empty may have an edge from an older insert than the graph, never from a younger one.
                 if (mine[inside] > -(-(self.edges.timestamp[inside] + window.size) // window.slide)).any():
                     raise Damage(f"query {name!r}: an edge expires later than its timestamp allows")
             elif (mine[inside] != INT64_MAX).any():
@@ -309,24 +310,24 @@ class Saved:
 
 
 def _number_of(state: QueryState, place: int) -> int:
-    """Return how many inserts a window of a query has numbered."""
+    """Return the number of inserts that a window of a query has numbered."""
     return 0 if state.numbers is None else state.numbers[place]
 
 
 def _current(window: AnyWindow, time: int, number: int) -> int:
-    """Return the slide up to which edges have left a window, of time or of count."""
+    """Return the slide up to which edges have left a time window or a count window."""
     if isinstance(window, CountWindow):
         return number // window.step
     return window.slide_number(time) if isinstance(window, Window) else NOT_HELD
 
 
 def _most_of_one_slide(slides: np.ndarray) -> int:
-    """Return how many edges the slide has that has most."""
+    """Return the number of edges of the most frequent slide."""
     return int(np.unique(slides, return_counts=True)[1].max(initial=0))
 
 
 def read_state(path: str) -> Saved:
-    """Read a state. Raises `StateFormatError`, and `OSError` where there is no file that can be read. O(edges)."""
+    """Read a state. Raises `StateFormatError`, and `OSError` for a file that cannot be read. O(edges)."""
     file = read_file(path)
     with _damage_named(path):
         content = Content.read(file.described)
@@ -335,24 +336,24 @@ def read_state(path: str) -> Saved:
 
 
 def _check_edges(content: Content, edges: Edges) -> None:
-    """Raise `Damage` unless the edges fit to labels, stream time and windows."""
+    """Raise `Damage` unless the edges are consistent with labels, stream time and windows."""
     kind = None if edges.names is None else "int64" if pa.types.is_integer(edges.names.type) else "string"
     if kind != content.kind:
         raise Damage(f"its vertices are of kind {kind}, not {content.kind}")
     for label in (edges.label, edges.static_label):
         if len(label) and (label.min() < 0 or label.max() >= len(content.labels.names)):
-            raise Damage(f"an edge has a label with a number outside of 0 to {len(content.labels.names) - 1}")
+            raise Damage(f"an edge has a label with a number outside 0 to {len(content.labels.names) - 1}")
     if len(edges) == 0:
         return
     if content.time is None:
         raise Damage("there are edges, but no stream time")
     if edges.timestamp.min() < EARLIEST or edges.timestamp.max() > content.time:
-        raise Damage(f"an edge has a timestamp outside of {EARLIEST} to the stream time {content.time}")
+        raise Damage(f"an edge has a timestamp outside {EARLIEST} to the stream time {content.time}")
 
 
 @contextmanager
 def _damage_named(path: str) -> Iterator[None]:
-    """Turn `Damage` into an error that names the file."""
+    """Convert `Damage` to an error that names the file."""
     try:
         yield
     except Damage as problem:

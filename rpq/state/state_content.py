@@ -1,4 +1,4 @@
-"""The content of a saved state beside the edges of the window: JSON with every type and range checked."""
+"""The content of a saved state besides the edges of the window: JSON with checks of every type and range."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rpq.stream.window import INT64_MAX, Window
 OUTCOMES = 6
 _LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
 _LARGEST_COUNT = 2**56
-"""Counts can be added to one another, and go on, without coming near the end of 64 bits."""
+"""The bound of counts, low enough that sums of counts fit 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """The labels by number, and of each the largest timestamp of an insert that was lost, `NEVER_LOST` for none.
+    """The labels by number, each with the largest timestamp of a lost insert, or `NEVER_LOST`.
 
-    `forgotten` is that of all labels that are not among them, `forgotten_of_streams` that of those of named streams.
+    `forgotten` is that timestamp for all other labels, `forgotten_of_streams` for all other labels of named streams.
     """
 
     names: list[LabelName]
@@ -32,7 +32,7 @@ class Labels:
     forgotten_of_streams: int = NEVER_LOST
 
     def described(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the labels as JSON values."""
         content: dict[str, Any] = {
             "labels": list(map(text_of, self.names)), "lost": self.lost, "forgotten": self.forgotten
         }
@@ -43,27 +43,27 @@ class Labels:
 
     @classmethod
     def read(cls, content: JsonValue) -> Labels:
-        """Read what `described` gave. Raises `Damage`."""
+        """Read the output of `described`. Raises `Damage`."""
         names: list[LabelName] = [label.unicode() for label in content["labels"]]
         of_streams = NEVER_LOST
-        if "label_streams" in content:  # in a state that knows no named streams there is none
+        if "label_streams" in content:  # a state without named streams lacks the key
             for place, stream in (pair.tuple_of(2) for pair in content["label_streams"]):
                 number = place.whole(0, len(names) - 1)
                 names[number] = StreamLabel(text_of(names[number]), stream.unicode())
             of_streams = content["forgotten_of_streams"].whole()
         if len(set(names)) < len(names):
-            raise Damage("a label is there twice")
+            raise Damage("a label occurs twice")
         lost = [timestamp.whole() for timestamp in content["lost"].tuple_of(len(names))]
-        forgotten = content["forgotten"].whole() if "forgotten" in content else NEVER_LOST  # the first files had it not
+        forgotten = content["forgotten"].whole() if "forgotten" in content else NEVER_LOST  # not in the first files
         return cls(names=names, lost=lost, forgotten=forgotten, forgotten_of_streams=of_streams)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryState:
-    """A query, whose window is in the integers of the stream, and what it had `saved`, in JSON values.
+    """A query, whose window is in the integers of the stream, and its `saved` state in JSON values.
 
-    `numbers` are the inserts that its windows of count have numbered, 0 for other windows; `is_late` that it started with
-    an empty one in mid-stream.
+    `numbers` are the counts of inserts that its count windows have numbered, 0 for other windows; `is_late` is true if it
+    started with an empty window in mid-stream.
     """
 
     question: Any
@@ -72,14 +72,14 @@ class QueryState:
     is_late: bool = False
 
     def described(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the query and its state as JSON values."""
         numbered = {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
         described: dict[str, Any] = kinds.query_json(self.question) | self.saved.value | numbered
         return described
 
     @classmethod
     def read(cls, content: JsonValue) -> QueryState:
-        """Read what `described` gave. Raises `Damage`."""
+        """Read the output of `described`. Raises `Damage`."""
         question = kinds.read_query(content)
         if "numbers" not in content:
             return cls(question=question, saved=content)
@@ -88,33 +88,33 @@ class QueryState:
 
 
 class EventsState(NamedTuple):
-    """The mode of events of several tuples; where each is answered by itself, also the time of the last one."""
+    """The mode of events of several tuples; in the mode "alone" also the time of the last event."""
 
     mode: Literal["window", "alone"]
     time: int | None
 
     @classmethod
     def read(cls, content: JsonValue) -> EventsState:
-        """Read it from JSON values. Raises `Damage`."""
+        """Read the mode from JSON values. Raises `Damage`."""
         mode, time = content.tuple_of(2)
         return cls(mode.one_of("window", "alone"), None if time.is_none else time.whole())
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeepWindow:
-    """The window `keep` of an engine, in the integers of the stream, and as the user gave it."""
+    """The window whose edges are all kept, in the integers of the stream, and its `original` form."""
 
     window: Window
     original: Window
 
     def described(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the window as JSON values."""
         duration = None if self.original.unit is None else [self.original.size, self.original.slide]
         return {"window": [self.window.size, self.window.slide], "duration": duration}
 
     @classmethod
     def read(cls, content: JsonValue) -> KeepWindow:
-        """Read what `described` gave. Raises `Damage`."""
+        """Read the output of `described`. Raises `Damage`."""
         size, slide = (length.whole(1, INT64_MAX) for length in content["window"].tuple_of(2))
         window = original = Window(size=size, slide=slide)
         if not content["duration"].is_none:
@@ -125,9 +125,9 @@ class KeepWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """Everything but the edges. `time_unit`, `times`, `seconds`, `left` and `extra` are the engine's own.
+    """Everything except the edges. `time_unit`, `times`, `seconds`, `left` and `extra` belong to the engine itself.
 
-    `times` is None in files of releases that had integers only, in `time_unit`.
+    `times` is None in files of releases that supported only integers, in `time_unit`.
     """
 
     time: int | None
@@ -145,7 +145,7 @@ class Content:
     keep: KeepWindow | None = None
 
     def described(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the content as JSON values."""
         return {
             "time": self.time,
             "kind": self.kind,
@@ -164,7 +164,7 @@ class Content:
 
     @classmethod
     def read(cls, content: JsonValue) -> Content:
-        """Read what `described` gave. Raises `Damage`."""
+        """Read the output of `described`. Raises `Damage`."""
         queries = [QueryState.read(query) for query in content["queries"]]
         if len({state.question.name for state in queries}) < len(queries):
             raise Damage("two queries have the same name")
@@ -191,7 +191,7 @@ class Content:
 
 
 def _times(content: JsonValue) -> dict[str, Any]:
-    """Return what `StreamTime.to_json` gave, of the right types."""
+    """Read the output of `StreamTime.to_json`, with checks of its types."""
     unit, kind, step, zone, zoned = (content[name] for name in ("unit", "kind", "step", "zone", "zoned"))
     durations = {
         name: [length.whole(1, _LONGEST) for length in pair.tuple_of(2)] for name, pair in content["durations"].items()

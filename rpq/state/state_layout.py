@@ -1,13 +1,13 @@
-"""The layout of a saved state in its file.
+"""The file layout of a saved state.
 
-Under a seal (`sealed.py`): the length of a description (8 bytes), the description (JSON), and arrays one after the
-other, each with its number of entries in the description, so that no length is believed before it was compared with
-what is there. All begin at multiples of 8. Vertices are numbered: an edge has the numbers of its ends in `names` and
-that of its label in the list of labels.
+Under a seal (`sealed.py`): the length of a description (8 bytes), the description (JSON), and arrays one after the other.
+The description contains the number of entries of each array, and every length is checked against the size of the file. All
+parts begin at multiples of 8. Vertices are numbered: an edge contains the numbers of its ends in `names` and the number of
+its label in the list of labels.
 
-Files of version 2, which are the same but know neither static edges nor windows but those of time, are read too, and those
-of version 1. These are Arrow IPC files without a seal: an Arrow column for each array, the names of
-both ends with every edge, and the description in the metadata. Damage to values in them cannot be seen.
+Older versions are also read. Files of version 2 have the same layout, but no static edges, and no windows except time
+windows. Files of version 1 are Arrow IPC files without a seal: an Arrow column for each array, the names of both ends with
+every edge, and the description in the metadata. Damage to values in them cannot be detected.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ _LARGEST_TEXT = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Edges:
-    """The edges of a window: `source` and `target` count in `names`, `slides` has for each window of each query when they
-    expire. The static edges are beside them, whether in a window or not.
+    """The edges of a window.
 
-    Numbers are int32, timestamps and slides int64; all are as long as there are edges. `names` are int64 or text, and
-    None where no vertex was ever seen.
+    `source` and `target` are indices of `names`, and `slides` has an array for each window of each query, with the slide at
+    which each edge expires. The static edges are separate, whether they are in a window or not.
+
+    Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
+    vertex ever occurred.
     """
 
     names: pa.ChunkedArray | None
@@ -61,7 +63,7 @@ class Edges:
 
 @dataclass(frozen=True, kw_only=True)
 class StateFile:
-    """The content of a file; `described` is everything but the edges."""
+    """The content of a file; `described` is everything except the edges."""
 
     described: JsonValue
     edges: Edges
@@ -84,10 +86,10 @@ def write_file(file: IO[bytes], described: dict[str, Any], edges: Edges) -> None
 
 
 def read_file(path: str) -> StateFile:
-    """Read a state. Raises `StateFormatError`, and `OSError` where there is no file that can be read. O(bytes).
+    """Read a state. Raises `StateFormatError`, and `OSError` for a file that cannot be read. O(bytes).
 
-    Shapes are checked: that there is all of everything, of the right type, that texts are UTF-8, and that numbers of
-    vertices are in range.
+    Checks that all parts are present and of the right type, that texts are UTF-8, and that numbers of vertices are in
+    range.
     """
     with open(path, "rb") as file:
         head = file.read(HEADER_BYTES)
@@ -106,7 +108,7 @@ def read_file(path: str) -> StateFile:
 
 
 def _arrays(edges: Edges) -> dict[str, np.ndarray]:
-    """Return the arrays by the names that they have in the file."""
+    """Return the arrays by their names in the file."""
     arrays: dict[str, np.ndarray] = {}
     if edges.names is not None and pa.types.is_integer(edges.names.type):
         arrays["names"] = np.array(edges.names, np.int64)
@@ -120,18 +122,18 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
 
 
 def _text_arrays(names: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each text ends, and the bytes of all."""
+    """Return the end offset of each text, and the bytes of all texts."""
     ends, data, before = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], 0
     for chunk in names.chunks:
         if not len(chunk):
             continue
         text = chunk.cast(pa.large_string())
-        _, offsets, held = text.buffers()
+        _, offsets, content = text.buffers()
         where = np.frombuffer(offsets, np.int64)[text.offset : text.offset + len(text) + 1]
         ends.append(where[1:] - where[0] + before)
         before = int(ends[-1][-1])
-        if held is not None:
-            data.append(np.frombuffer(held, np.uint8)[where[0] : where[-1]])
+        if content is not None:
+            data.append(np.frombuffer(content, np.uint8)[where[0] : where[-1]])
     return np.concatenate(ends), np.concatenate(data)
 
 
@@ -143,11 +145,11 @@ def _padding(length: int) -> bytes:
 
 
 def _parsed(content: bytes) -> StateFile:
-    """Return what a file of this version holds. Raises `Damage`."""
+    """Parse a file of this version. Raises `Damage`."""
     room = len(content) - _LENGTH.size
     length = _LENGTH.unpack_from(content)[0] if room >= 0 else 0
     if length > room:
-        raise Damage(f"{max(room, 0):,} bytes are no description")
+        raise Damage(f"{max(room, 0):,} bytes are too few for a description")
     described = JsonValue.parsed(content[_LENGTH.size : _LENGTH.size + length])
     arrays: dict[str, np.ndarray] = {}
     at = _LENGTH.size + length + -length % 8
@@ -156,9 +158,9 @@ def _parsed(content: bytes) -> StateFile:
         dtype = _TYPES[kind.one_of(*_TYPES)]
         size = count.whole(0) * dtype.itemsize
         if size > len(content) - at:
-            raise Damage(f"{name} has {size:,} bytes, of which {max(0, len(content) - at):,} are there")
+            raise Damage(f"{name} has {size:,} bytes, but only {max(0, len(content) - at):,} remain")
         native = dtype.newbyteorder("=")
-        arrays[name] = np.frombuffer(content, dtype, count.whole(), at).astype(native)  # a copy that is aligned
+        arrays[name] = np.frombuffer(content, dtype, count.whole(), at).astype(native)  # an aligned copy
         at += size + -size % 8
     if at != len(content):
         raise Damage(f"its arrays end at byte {at:,} of {len(content):,}")
@@ -176,10 +178,10 @@ def _names(arrays: dict[str, np.ndarray]) -> pa.ChunkedArray | None:
 
 
 def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
-    """Yield the texts that end there, in as few arrays as can hold them."""
+    """Yield the texts with these end offsets, in as few arrays as possible."""
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
     if (ends < starts).any() or (len(data) != ends[-1] if len(ends) else len(data)):
-        raise Damage("the names of the vertices overlap or lie outside of the file")
+        raise Damage("the names of the vertices overlap or are outside the file")
     if len(ends) and int((ends - starts).max()) > _LARGEST_TEXT:
         raise Damage(f"the name of a vertex has more than {_LARGEST_TEXT:,} bytes")
     first = 0
@@ -198,7 +200,7 @@ def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
 
 
 def _typed(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | None = None) -> np.ndarray:
-    """Return an array of that type and length. Raises `Damage`."""
+    """Return an array after checking its type and length. Raises `Damage`."""
     if name not in arrays:
         raise Damage(f"{name} is missing")
     array = arrays[name]
@@ -210,13 +212,13 @@ def _typed(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | N
 
 
 def _expiries(arrays: dict[str, np.ndarray]) -> list[str]:
-    """Return the names of the arrays that tell when edges expire, in the order of the windows."""
+    """Return the names of the arrays of expiry slides, in the order of the windows."""
     names = [f"expiry_{number}" for number in range(len(arrays))]
     return [name for name in names if name in arrays]
 
 
 def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edges:
-    """Return the edges, all of whose numbers are in range. Raises `Damage`."""
+    """Return the edges after checking that all numbers are in range. Raises `Damage`."""
     count = len(_typed(arrays, "source", np.int32))
     has_static = any(name in arrays for name in _STATIC)
     statics = len(_typed(arrays, _STATIC[0], np.int32)) if has_static else 0
@@ -234,7 +236,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     named = np.zeros(vertices, bool)
     for end in (edges.source, edges.target, edges.static_source, edges.static_target):
         if ((end < 0) | (end >= vertices)).any():
-            raise Damage(f"an edge has a vertex with a number outside of 0 to {vertices - 1}")
+            raise Damage(f"an edge has a vertex with a number outside 0 to {vertices - 1}")
         named[end] = True
     if not named.all():
         raise Damage(f"vertex {int(np.argmin(named))} has no edge")
@@ -245,7 +247,7 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
 
 
 def _read_version_1(path: str) -> StateFile:
-    """Return what a file of version 1 holds. Raises `Damage`, and `StateFormatError` for an Arrow file that is no state."""
+    """Read a file of version 1. Raises `Damage`, and `StateFormatError` for an Arrow file that is not a state."""
     try:
         with pa.OSFile(path, "rb") as file, pa.ipc.open_file(file) as reader:
             table = reader.read_all()
@@ -257,7 +259,7 @@ def _read_version_1(path: str) -> StateFile:
         raise Damage(f"damaged or truncated in the format of version 1: {problem}") from problem
     if text is None:
         raise StateFormatError(
-            f"{path} is no saved state of an engine: it is some other Arrow file", reason="foreign"
+            f"{path} is not a saved state of an engine, but another Arrow file", reason="foreign"
         )
     state = JsonValue.parsed(text)
     version = state["version"].whole()
@@ -281,7 +283,7 @@ def _read_version_1(path: str) -> StateFile:
 
 
 def _numbered(source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray, np.ndarray]:
-    """Return the names of both ends, each once, and the numbers of the ends. Raises `Damage`."""
+    """Return the distinct names of both ends, and the numbers of the ends. Raises `Damage`."""
     ends = source.type
     if ends != target.type or not (ends == pa.int64() or ends == pa.string() or ends == pa.large_string()):
         raise Damage(f"its vertices are of type {source.type} and {target.type}")

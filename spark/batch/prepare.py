@@ -5,10 +5,10 @@
 
 Only the list of splits and two counts for each split pass through the driver.  Tasks read local files themselves
 (`rpq.spark.batch.splits`), so every node must see these files under the same names; Spark reads all other inputs
-(`rpq.spark.batch.spark_inputs`), from wherever it can read.
+(`rpq.spark.batch.spark_inputs`), from any location that it supports.
 
 A prepared data set is a folder of Parquet files with the columns source, target, label, timestamp and op.  The files, in the
-order of their paths (and ages), are the stream in the order of its timestamps, ties in the order of the input.  Both
+order of their paths (and ages), contain the stream in the order of its timestamps, ties in the order of the input.  Both
 `rpq run --input FOLDER` and Spark read it.  Text is dictionary-encoded.  With `vertices="ids"`, source and target are 64-bit
 integers and `_vertices` maps them to names: the data set is smaller, the engine faster, and rows contain numbers.  The
 folder also has `_statistics.json` and, if lines were bad, `_rejected` (JSON lines: file, line, column, message, text).
@@ -75,11 +75,11 @@ def prepare(
 ) -> dict[str, Any]:
     """Write the tuples of `data` as a prepared data set to the folder `output`, and return its statistics.
 
-    `data` are files or folders by any URIs that Spark reads, with or without wildcards, or a data frame with the columns of
-    edges, as for `rpq_changes`.  Parquet, data frames and the format edges may have other names for the columns, given by
-    `columns` and `label` as for `rpq run`.  Folders of Parquet files may carry columns in their names (`label=a2q`).  Edges
-    are sorted by time whatever the format, so no line of an `edges` file is late; ties keep the order of the input.
-    Timestamps that are times become numbers in `time_unit` (s, ms, us; by default us).
+    `data` is one or more URIs of files or folders that Spark can read, with or without wildcards, or a data frame with the
+    columns of edges, as for `rpq_changes`.  Parquet, data frames and the format edges may have other names for the columns,
+    specified by `columns` and `label` as for `rpq run`.  Folders of Parquet files may have columns in their names
+    (`label=a2q`).  Edges are sorted by time whatever the format, so no line of an `edges` file is late; ties keep the order
+    of the input.  Timestamps that are times are converted to numbers in `time_unit` (s, ms, us; by default us).
 
     With `on_error="stop"` the first bad line, in the order of the input, raises `InputError` and nothing is written.
     `partitions` is the number of time ranges that are sorted at once, and `rows_per_file` limits the rows of a file (0: one
@@ -132,7 +132,7 @@ def prepare(
     except BaseException:
         with suppress(Exception):
             spark.sparkContext.cancelAllJobs()
-            hadoop_files.remove(spark, output)  # it was not there before
+            hadoop_files.remove(spark, output)  # it did not exist before
         raise
     return statistics
 
@@ -169,7 +169,7 @@ def _source_of_frame(frame: DataFrame, settings: _Settings) -> _Source:
 
 
 def _source_of_files(spark: SparkSession, paths: Sequence[str], settings: _Settings) -> _Source:
-    """Return a source of files: local ones read by tasks, others by Spark.
+    """Return a source of files: tasks read local files, Spark reads all others.
 
     Raises `InputError` if the files cannot be read together.
     """
@@ -328,7 +328,7 @@ def _offsets(staged: DataFrame, files: Sequence[str]) -> DataFrame:
 
 
 def _write_rejected(staged: DataFrame, offsets: DataFrame, folder: str, *, on_error: str) -> int:
-    """Write the bad lines with their places, and return how many there are.
+    """Write the bad lines with their places, and return their number.
 
     With `on_error` "stop" the first bad line raises `InputError` instead.
     """
@@ -371,7 +371,7 @@ def _with_positions(edges: DataFrame, offsets: DataFrame) -> DataFrame:
 
 
 def _with_ids(edges: DataFrame, folder: str) -> DataFrame:
-    """Replace names by numbers.  The table of both is written first, so that numbers are assigned only once."""
+    """Replace names by numbers.  The table that maps them is written first, so that numbers are assigned only once."""
     from pyspark.sql import functions as sql
 
     session = edges.sparkSession
@@ -403,8 +403,8 @@ def _write(edges: DataFrame, output: str, *, partitions: int | None, rows_per_fi
 def compute_statistics(edges: DataFrame) -> dict[str, Any]:
     """Return the statistics of edges (source, target, label, timestamp, op) as JSON values.
 
-    `duplicates` counts inserts of an edge (source, label, target) that was inserted before, `repeated_tuples` those of them
-    that have the same timestamp too.  `span` is the first and the last timestamp.
+    `duplicates` counts inserts of an edge (source, label, target) that was inserted before; `repeated_tuples` counts those
+    duplicates that have the same timestamp too.  `span` is the first and the last timestamp.
     """
     from pyspark.sql import functions as sql
 

@@ -2,11 +2,11 @@
 
 Every share receives all tuples that some query reads, packed in envelopes (`rpq.spark.envelopes`) and in the order of the
 stream, and has an engine that answers for its part of the roots.  The rows are those of `rpq run` over the same data,
-whatever the number of shares.  Spark alone reads the data, which may lie wherever Spark can read.
+whatever the number of shares.  Only Spark reads the data, from any location that it supports.
 
-Spark would read Parquet into rows, each with the name of its file, and turn them into columns again for Python, which takes
-more than a microsecond a tuple.  A file whose columns are exactly those of tuples is therefore passed on as bytes, and a
-task reads it with Arrow.  As one task takes the whole file, large files are read as rows.
+Spark would read Parquet into rows, each with the name of its file, and convert them back to columns for Python, which takes
+more than a microsecond per tuple.  A file whose columns are exactly those of tuples is therefore passed on as bytes, and a
+task reads it with Arrow.  Large files are read as rows, because a single task would read the whole file.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ def replay(
     `data` is any URI that Spark reads, or a data frame with the columns of edges, as for `rpq_changes`.  The tuples of a
     data frame are first sorted by time, ties by the integers of the column `sequence`.  Rows within a partition of the
     result are in time order.  `partitions` is the number of shares into which the roots are divided, by default one per task
-    slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids become names
-    again.
-    `columns` and `label` are the names that the data has for the columns, as in `rpq_changes`.  `memory_limit` (bytes)
-    applies to each share.  Windows may be durations if timestamps are times, if the data set records the unit of its
-    timestamps, or if `time_unit` (s, ms, us, ns) gives it.  Raises `PipelineError` for unsuitable data or options.
+    slot; each share has `spark.task.cpus` threads.  With `names`, the numbers of a data set prepared with ids are replaced
+    by names again.
+
+    `columns` and `label` are the names of the columns in the data, as in `rpq_changes`.  `memory_limit` (bytes) applies to
+    each share.  Windows may be durations if timestamps are times, if the data set records the unit of its timestamps, or if
+    `time_unit` (s, ms, us, ns) specifies it.  Raises `PipelineError` for unsuitable data or options.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay
@@ -81,7 +82,7 @@ def replay(
         changes = changes.withColumn("timestamp", timestamps_as_times(plan.unit))
     if names:
         if not isinstance(data, str):
-            raise PipelineError("names can be had only of a data set that was prepared with ids, not of a data frame")
+            raise PipelineError("names are available only for a data set that was prepared with ids, not for a data frame")
         return _with_names(changes, queries[0].columns, hadoop_files.join(data, VERTICES))
     return changes
 
@@ -100,8 +101,9 @@ def replay_to(
 ) -> dict[tuple[str, str], int]:
     """Write the rows of `replay` to the folder `output` as Parquet, and return the number of rows by query and op.
 
-    This is several times as fast as writing the data frame of `replay`: the tasks make the files in Python, and the JVM only
-    copies their content.  `output` is any URI that Spark writes to, and must not exist.  The options are those of `replay`.
+    This is several times as fast as writing the data frame of `replay`: the tasks write the files in Python, and the JVM
+    only copies their content.  `output` is any URI that Spark can write to, and must not exist.  The options are those of
+    `replay`.
 
     >>> import rpq
     >>> from rpq.spark import open_session, replay_to
@@ -113,10 +115,11 @@ def replay_to(
     plan = _plan_replay(spark, data, queries, partitions, memory_limit, sequence, time_unit, named)
     if hadoop_files.exists(spark, output):
         raise PipelineError(f"{output}: exists already; remove it or choose another name")
-    addition: Any = _RowCounts()  # no subclass of PySpark's, so that this module is imported without it
-    counted = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
+    addition: Any = _RowCounts()  # not a subclass of a PySpark class, so that this module can be imported without PySpark
+    row_counts = spark.sparkContext.accumulator(Counter({(query.name, op): 0 for query in queries for op in "+-"}), addition)
     microseconds = NANOSECONDS[plan.unit] // NANOSECONDS["us"] if plan.is_time else None
-    contents = plan.envelopes.mapInArrow(RowFiles(plan.share, counted=counted, microseconds=microseconds), "value string")
+    row_files = RowFiles(plan.share, row_counts=row_counts, microseconds=microseconds)
+    contents = plan.envelopes.mapInArrow(row_files, "value string")
     try:
         contents_writer(contents).text(output)  # files appear when all of them are complete
         if not hadoop_files.rename_endings(spark, output, ".txt", ".parquet"):
@@ -127,9 +130,9 @@ def replay_to(
     except BaseException:
         with suppress(Exception):
             spark.sparkContext.cancelAllJobs()
-            hadoop_files.remove(spark, output)  # it was not there before
+            hadoop_files.remove(spark, output)  # it did not exist before
         raise
-    return dict(counted.value)
+    return dict(row_counts.value)
 
 
 class _Replay(NamedTuple):
@@ -139,7 +142,7 @@ class _Replay(NamedTuple):
     share: Share
     vertex: str
     is_time: bool
-    unit: str  # the unit of the integers that times become
+    unit: str  # the unit of the integers to which times are converted
 
 
 def _plan_replay(
@@ -219,7 +222,7 @@ def _with_names(changes: DataFrame, columns: Sequence[str], folder: str) -> Data
     from pyspark.sql import functions as sql
 
     if not hadoop_files.exists(changes.sparkSession, folder):
-        raise PipelineError(f"{folder}: is missing; names can be had only of a data set that was prepared with ids")
+        raise PipelineError(f"{folder}: is missing; names are available only for a data set that was prepared with ids")
     vertices = changes.sparkSession.read.parquet(folder)
     for column in columns:
         named = vertices.select(sql.col("id").alias(column), sql.col("name").alias(f"{column}_name"))
@@ -301,12 +304,12 @@ class RowBatches:
 class RowFiles:
     """A function for `mapInArrow` that returns answer changes as the contents of Parquet files.
 
-    The accumulator `counted` receives the number of rows of each query and op; `microseconds` is that of `ParquetContent`.
+    The accumulator `row_counts` receives the numbers of rows by query and op; `microseconds` is that of `ParquetContent`.
     """
 
-    def __init__(self, share: Share, *, counted: Any, microseconds: int | None) -> None:
+    def __init__(self, share: Share, *, row_counts: Any, microseconds: int | None) -> None:
         self._share = share
-        self._counted = counted
+        self._row_counts = row_counts
         self._microseconds = microseconds
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -326,7 +329,7 @@ class RowFiles:
                 file = ParquetContent(microseconds=self._microseconds)
         if file.rows:
             yield _as_text(file.finish())
-        self._counted.add(found)
+        self._row_counts.add(found)
 
 
 def _as_text(content: pa.Buffer) -> pa.RecordBatch:
@@ -336,7 +339,7 @@ def _as_text(content: pa.Buffer) -> pa.RecordBatch:
 
 
 class _RowCounts:
-    """The sum of counters by (query, op), as an accumulator parameter of Spark's, found by the names of its methods."""
+    """The sum of counters by (query, op): an accumulator parameter of Spark, which calls the methods by name."""
 
     def zero(self, value: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
         """Return an empty counter."""
@@ -351,7 +354,7 @@ class _RowCounts:
 
 
 MAX_WHOLE_BYTES = 1 << 26
-"""The size of the largest file that is read as a whole, as it is briefly in memory three times."""
+"""The size of the largest file that is read as a whole; three copies of the file are in memory for a moment."""
 
 _TUPLE = {"source": None, "target": None, "label": "string", "timestamp": "bigint", "op": "string"}
 _ARROW = {"bigint": pa.int64(), "string": pa.string()}
@@ -366,13 +369,13 @@ def plain_vertex_type(edges: DataFrame) -> str | None:
 
 
 def can_read_whole(session: SparkSession, data: str) -> bool:
-    """Return whether the files at a URI have all columns inside, none in names of folders (`label=a`), and none is large."""
+    """Return whether the files at a URI contain all columns, with none in names of folders (`label=a`), and are small."""
     sizes = hadoop_files.file_sizes(session, data)
     return max(sizes.values()) <= MAX_WHOLE_BYTES and not any("=" in uri for uri in sizes)
 
 
 def read_whole_files(session: SparkSession, data: str, vertex: str, queries: Sequence[LabelReader]) -> DataFrame:
-    """Return the tuples of the Parquet files at a URI, with vertices of a type, as placed envelopes (`PlacedPacker`)."""
+    """Return the tuples of the Parquet files at a URI, with vertices of type `vertex`, as envelopes with places."""
     files = session.read.format("binaryFile").option("recursiveFileLookup", True).load(data)
     return files.select("path", "content").mapInArrow(FilePacker(queries, vertex), PLACED_SCHEMA)
 
@@ -403,7 +406,7 @@ class FilePacker(Shipped):
     def _check(self, path: str, schema: pa.Schema) -> None:
         """Raise `InputError` if a file has other columns than the file whose schema Spark has read."""
         if DELETE in schema.names:
-            raise InputError(f"{path}: column {DELETE!r} is there, which other files have not", file=path, column=DELETE)
+            raise InputError(f"{path}: has a column {DELETE!r}, which other files lack", file=path, column=DELETE)
         for name, kind in self._types.items():
             place = schema.get_field_index(name)
             found = None if place < 0 else schema.field(place).type
@@ -413,6 +416,6 @@ class FilePacker(Shipped):
 
 
 def _has_type(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Return whether a column type holds integers, or text, according to `kind`."""
+    """Return whether a column type is an integer type, or text, according to `kind`."""
     found = plain_type(found)
     return bool(pa.types.is_integer(found)) if kind == pa.int64() else found in (TEXT, TEXTS)

@@ -1,6 +1,6 @@
-"""Inputs that Spark reads, wherever they lie, as staged rows (`rpq.spark.batch.splits`).
+"""Inputs that Spark reads, from any location, as staged rows (`rpq.spark.batch.splits`).
 
-Text arrives as lines, which Spark cuts and inflates; Parquet files and data frames arrive as rows.
+Text arrives as lines, which Spark separates and decompresses; Parquet files and data frames arrive as rows.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class LineReader(Shipped):
 
 
 def _blocks_with_head(runs: Iterable[pa.Array], head_lines: int | None) -> Iterator[tuple[Block, int]]:
-    """Yield blocks of lines, each with the number of its bytes in the head of the file; with None, all bytes."""
+    """Yield blocks of lines, each with the number of its bytes in the head of the file, or all bytes if there is no head."""
     line, left = 1, head_lines or 0
     for lines in runs:
         data = _join_lines(lines)
@@ -124,7 +124,7 @@ def read_beginning(session: SparkSession, uri: str, options: LineOptions) -> byt
 
 
 def _through_first_time(lines: bytes, head: Head, options: LineOptions) -> bytes:
-    """Return the lines of a head and the first line after it, or if timestamps are times, all through the first time."""
+    """Return the lines of a head and the first line after it; if timestamps are times, all lines through the first time."""
     end = lines.find(b"\n", head.size) + 1 or len(lines)
     while head.times != "integers" and end < len(lines) and find_head([Block(lines[:end], 1)], options).times == "integers":
         end = lines.find(b"\n", end) + 1 or len(lines)
@@ -135,7 +135,7 @@ _PLACES = ("file", "row")
 
 
 def stage_frame(columns: EdgeColumns, *, files: Mapping[str, int] | None = None) -> DataFrame:
-    """Return tuples as staged rows in the order of files (path → number) and of their rows, or else as they arrive."""
+    """Return tuples as staged rows, ordered by file (path → number) and row, or without files in the order of arrival."""
     rows = columns.tuples if files is not None else columns.tuples.drop(*_PLACES)
     return rows.mapInArrow(RowReader(columns.vertex, files), staged_schema(columns.vertex))
 
@@ -148,15 +148,15 @@ class RowReader(Shipped):
         self._files = None if files is None else dict(files)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen: Counter[int] = Counter()
-        for split, runs in groupby(self._runs(batches, seen), lambda run: run[0]):
+        row_counts: Counter[int] = Counter()
+        for split, runs in groupby(self._runs(batches, row_counts), lambda run: run[0]):
             for _, first, rows in runs:
                 yield from stage_parts(check_rows(rows, first), split=split, vertex=self._vertex, first=first)
-        for split, count in seen.items():
+        for split, count in row_counts.items():
             counts = {"lines": pa.array([0]), "data_lines": pa.array([count])}
             yield from stage_parts([(COUNTS, counts)], split=split, vertex=self._vertex)
 
-    def _runs(self, batches: Iterable[pa.RecordBatch], seen: Counter[int]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    def _runs(self, batches: Iterable[pa.RecordBatch], counts: Counter[int]) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         """Yield runs of consecutive rows of one split, each with the number of the split and of its first row."""
         from pyspark import TaskContext
 
@@ -166,13 +166,13 @@ class RowReader(Shipped):
                 continue
             if self._files is None:
                 split = split_number(task.partitionId() if task else 0, 0)
-                yield split, seen[split], batch
-                seen[split] += batch.num_rows
+                yield split, counts[split], batch
+                counts[split] += batch.num_rows
                 continue
             begin = 0
             for end in pc.run_end_encode(batch["file"]).run_ends.to_pylist():
                 split = split_number(self._files[path_of(batch["file"][begin].as_py(), is_encoded=True)], 0)
                 rows = batch.slice(begin, end - begin)
                 yield split, rows["row"][0].as_py(), rows.drop_columns(list(_PLACES))
-                seen[split] += end - begin
+                counts[split] += end - begin
                 begin = end

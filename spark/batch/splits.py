@@ -1,11 +1,11 @@
 """Splits of local inputs, which tasks read independently as staged rows, in the order of the input.
 
-Plain text is cut at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
-file is one split, as it can only be read from its beginning.
+Plain text is divided at bytes (a line belongs to the split in which it begins), Parquet at row groups; a compressed
+file is one split, because it can be read only from its beginning.
 
-Reading turns every line into tuples or a bad line, and reports the number of lines of every split.  These three kinds of
-rows form one staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the
-stream is computed afterwards, from the counts of the splits before.
+Reading converts every line to tuples or a bad line, and counts the lines of every split.  These three kinds of rows form one
+staged data set, in separate folders.  The place of a line in its file and, in formats by position, in the stream is computed
+afterwards, from the counts of the splits before it.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def file_number(split: int) -> int:
 class Split:
     """A piece of a file.
 
-    By `kind`, it is the bytes `start` to `end` of a "text", a whole "compressed" file, or the row groups `start` to `end` of
-    "parquet".
+    The `kind` is "text" for the bytes `start` to `end` of a text file, "compressed" for a whole compressed file, or
+    "parquet" for the row groups `start` to `end` of a Parquet file.
     """
 
     path: str
@@ -87,7 +87,7 @@ def cut_splits(paths: Sequence[str], *, split_bytes: int = SPLIT_BYTES) -> list[
         else:
             size = ByteSource(path).size
             if size is None:
-                raise InputError(f"{path}: is a pipe; tasks can only share files", file=path)
+                raise InputError(f"{path}: is a pipe; tasks can share only files", file=path)
             with open(path, "rb") as opened:
                 compression = compression_of(opened.read(16))
             if compression is not None:
@@ -152,7 +152,7 @@ def find_text_format(name: str) -> TextFormat:
     readable = ", ".join(known for known in formats() if format_by_name(known).text is not None)
     if name in formats():
         raise PipelineError(
-            f"the format {name!r} does not say how its lines are laid out, so that tasks cannot share a file of it: "
+            f"the format {name!r} does not define how its lines are laid out, so tasks cannot share one of its files: "
             f"expected one of {readable}"
         )
     raise PipelineError(f"unknown format {name!r}: expected one of {readable}")
@@ -162,7 +162,7 @@ def find_text_format(name: str) -> TextFormat:
 class LineOptions:
     """Options for reading lines: the name of the format, the names of columns, and the unit that times are converted to.
 
-    `names` and `time_unit` apply to the format edges, the only one in which lines may have other names, and times.
+    `names` and `time_unit` apply to the format edges, the only format in which columns may have other names, and times.
 
     >>> lines = LineOptions(format="edges", names=ColumnNames.parse("source=user,target=item", label="likes"))
     >>> lines.layout.detect(b"when,user,timestamp,item").parser.layout.fields
@@ -175,14 +175,14 @@ class LineOptions:
 
     @property
     def layout(self) -> TextFormat:
-        """The layout of the lines.  Raises `PipelineError` for a format that is unknown, or cannot have these names."""
+        """The layout of the lines.  Raises `PipelineError` for an unknown format, or one whose columns cannot be renamed."""
         layout = find_text_format(self.format)
         if not self.names:
             return layout
         if self.format != EDGES.name:
             raise PipelineError(
-                f"columns and label are for Parquet, data frames and the format {EDGES.name!r}, not for {self.format!r}, "
-                "the columns of which are known"
+                f"columns and label apply to Parquet, data frames and the format {EDGES.name!r}, not to {self.format!r}, "
+                "whose columns are fixed"
             )
         names, constant = self.names, self.names.constant_label
         return replace(
@@ -215,13 +215,13 @@ class Head:
 
     @property
     def times(self) -> str:
-        """The kind of the timestamps: "integers", or times that are "naive" or "aware" of a zone."""
+        """The kind of the timestamps: "integers", or times without ("naive") or with ("aware") a time zone."""
         parser = None if self.detected is None else self.detected.parser
         return parser.layout.times if isinstance(parser, LineParser) else "integers"
 
 
 def read_head(path: str, lines: LineOptions) -> Head:
-    """Read as much of a file as determines its layout, usually a line or two, and return its head."""
+    """Read the part of a file that determines its layout, usually a line or two, and return its head."""
     return find_head(ByteSource(path).blocks(BLOCK_BYTES), lines)
 
 
@@ -250,7 +250,7 @@ def _with_times(detected: DetectedFormat, block: Block, unit: str | None) -> Det
 
 EDGE, BAD, COUNTS = "edge", "bad", "counts"
 LONGEST_TEXT = 10_000
-"""The number of characters that are kept of a bad line."""
+"""The number of characters of a bad line that are stored."""
 
 Part = tuple[str, dict[str, pa.Array]]
 """Rows of one kind (`EDGE`, `BAD` or `COUNTS`), as columns."""
@@ -309,7 +309,7 @@ def stage_parts(parts: Iterable[Part], *, split: int, vertex: str, first: int = 
 
 
 def split_json(split: Split) -> str:
-    """Return a split as JSON, for the rows that a `SplitReader` takes."""
+    """Return a split as JSON, for the input rows of a `SplitReader`."""
     return json.dumps(asdict(split))
 
 

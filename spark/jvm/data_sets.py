@@ -23,7 +23,7 @@ def statistics_in(session: SparkSession, data: str) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise PipelineError(f"{data}/{STATISTICS}: is no JSON: {error}") from error
+        raise PipelineError(f"{data}/{STATISTICS}: is not JSON: {error}") from error
     return content
 
 

@@ -1,7 +1,8 @@
-"""Prepared data sets as a data source of Spark's: `spark.read.format("rpq").load(folder)`.
+"""Prepared data sets as a data source of Spark: `spark.read.format("rpq").load(folder)`.
 
-Unlike `spark.read.parquet`, it returns the files in the order of the stream, one partition each, and timestamps as times, by
-the unit in the statistics.  Files are read in Python, through the file systems that Arrow supports (local, s3, gs, …).
+Unlike `spark.read.parquet`, this source returns the files in the order of the stream, one partition each, and on request
+timestamps as times, according to the unit in the statistics.  Files are read in Python, through the file systems that Arrow
+supports (local, s3, gs, …).
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class _Folder:
         except FileNotFoundError as error:
             raise PipelineError(f"{uri}: is no prepared data set: it has no {STATISTICS}") from error
         except pa.ArrowInvalid as error:
-            hint = "read it with spark.read.parquet, or give it to rpq.spark.replay"
+            hint = "read it with spark.read.parquet, or pass it to rpq.spark.replay"
             raise PipelineError(f"{uri}: {error}; {hint}") from error
         known = self.statistics.get("time_unit")
         wants_times = str(options.get("times", "false")).lower() == "true"
@@ -123,7 +124,7 @@ class _Folder:
             return bool(pa.types.is_integer(pq.read_schema(file).field("source").type))
 
     def with_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch without dictionaries, and with times if the options ask for them."""
+        """Return the batch without dictionaries, and with times if the options request them."""
         vertex = pa.int64() if pa.types.is_integer(batch.schema.field("source").type) else pa.string()
         types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "op": pa.string()}
         arrays = {name: _plain(batch.column(name)).cast(kind) for name, kind in types.items()}

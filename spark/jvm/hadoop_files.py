@@ -40,9 +40,9 @@ def list_names(session: SparkSession, uri: str) -> list[str]:
 
 
 def list_files(session: SparkSession, uri: str) -> list[str]:
-    """Return the full URIs of the files at a URI, with or without wildcards, and in folders all but hidden ones, sorted.
+    """Return the sorted full URIs of the files at a URI, which may have wildcards; of a folder, all except hidden files.
 
-    Raises `PipelineError` if there are none.
+    Raises `PipelineError` if there are no files.
     """
     return sorted(file_sizes(session, uri))
 
@@ -127,7 +127,7 @@ PARTIAL = ".partial"
 def write_text(session: SparkSession, uri: str, text: str) -> None:
     """Write a small text file atomically, in place of an existing one.
 
-    On file systems that cannot replace a file, there is neither for a moment, and the new one has the ending `PARTIAL`.
+    On file systems that cannot replace a file, for a moment only the new file exists, with the ending `PARTIAL`.
     """
     files, path = _resolve(session, uri)
     partial = path.suffix(PARTIAL)

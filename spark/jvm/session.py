@@ -2,7 +2,7 @@
 
 The JVM of a session on this machine gets a collector and memory, unless the user has chosen them.  It runs the tasks too,
 and short-lived rows pass through it.  Spark's own defaults, a gigabyte and a collector with short pauses, cost a fourth of
-its processor time where a micro-batch has 800,000 rows (`COSTS.md`).
+its processor time if a micro-batch has 800,000 rows (`COSTS.md`).
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     py_files: Sequence[str] = (),
 ) -> SparkSession:
-    """Return a session, the running one if there is one; `settings` override those of this module.
+    """Return the running session, or a new session if there is none; `settings` override those of this module.
 
-    `partitions` is the number of shuffle partitions, which is best the number of shares into which roots are divided; by
-    default, and unless a setting gives it, one per task slot of the cluster.  Workers run the Python of this process, or
-    that of PYSPARK_PYTHON.  `py_files` are shipped to them: wheels (of this package, if their Python lacks it) or anything
-    else that `--py-files` takes.  Raises `PipelineError` if Java, PySpark or one of these files is missing.
+    `partitions` is the number of shuffle partitions, which should equal the number of shares into which roots are divided;
+    by default it is the value in `settings`, or else one per task slot of the cluster.  Workers run the Python of this
+    process, or that of PYSPARK_PYTHON.  `py_files` are shipped to the workers: wheels (of this package, if their Python
+    lacks it) or anything else that `--py-files` accepts.  Raises `PipelineError` if Java, PySpark or one of these files is
+    missing.
 
     >>> from rpq.spark import open_session
     >>> session = open_session(master="local[2]", partitions=2)  # doctest: +SKIP
@@ -124,7 +125,7 @@ def java_version(program: str) -> int | None:
 def check_java() -> None:
     """Raise `PipelineError` unless the Java that Spark would start is new enough.
 
-    That is `$JAVA_HOME/bin/java` where JAVA_HOME is set, else the first `java` on the PATH, as Spark's launcher does.
+    This Java is `$JAVA_HOME/bin/java` if JAVA_HOME is set, otherwise the first `java` on the PATH, as in Spark's launcher.
     """
     home = os.environ.get("JAVA_HOME")
     program = os.path.join(home, "bin", "java") if home else shutil.which("java")
@@ -135,7 +136,7 @@ def check_java() -> None:
     found = f"{place} there is Java {version}" if version else f"{place} there is no Java that runs"
     raise PipelineError(
         f"Spark needs Java {OLDEST_JAVA} or newer; {found}. Install one, e.g. `apt install openjdk-17-jre-headless`, "
-        "`brew install openjdk@17`, `conda install openjdk=17` or from https://adoptium.net, and let JAVA_HOME name "
+        "`brew install openjdk@17`, `conda install openjdk=17` or from https://adoptium.net, and set JAVA_HOME to "
         "its folder"
     )
 
@@ -143,7 +144,7 @@ def check_java() -> None:
 _JAVA_OPTIONS, _MEMORY = "spark.driver.defaultJavaOptions", "spark.driver.memory"
 _COLLECTOR = "-XX:+UseParallelGC"
 _MIN_MEMORY, _MAX_MEMORY = 1 << 10, 3 << 10
-"""Megabytes of memory: Spark's default, and the amount beyond which more does not make it faster."""
+"""Megabytes of memory: Spark's default, and the amount beyond which more memory does not make Spark faster."""
 _MEMORY_DIVISOR = 4
 """The divisor of the machine's memory: a fourth, the default of a JVM."""
 _OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
@@ -185,7 +186,7 @@ _warned: set[tuple[str, int]] = set()
 
 
 def task_threads(session: SparkSession) -> int:
-    """Return the number of cores of a task (`spark.task.cpus`), which is that of the threads of its engine."""
+    """Return the number of cores of a task (`spark.task.cpus`), which is also the number of threads of its engine."""
     return max(1, int(session.conf.get("spark.task.cpus", "1") or 1))
 
 
@@ -199,10 +200,10 @@ def wait_for_executors(session: SparkSession, *, seconds: float = 30.0) -> int:
 
     Spark counts slots only as executors register, and the number of shares depends on the slots.
     """
-    wanted = int(session.sparkContext.getConf().get("spark.executor.instances", "0") or 0)
+    requested = int(session.sparkContext.getConf().get("spark.executor.instances", "0") or 0)
     end = time.monotonic() + seconds
     found, since = 0, time.monotonic()
-    while time.monotonic() < end and not (found and (found == wanted or time.monotonic() - since > _QUIET_SECONDS)):
+    while time.monotonic() < end and not (found and (found == requested or time.monotonic() - since > _QUIET_SECONDS)):
         # The status includes the driver.
         now = session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1
         if now != found:
@@ -221,7 +222,7 @@ def share_count(session: SparkSession, partitions: int | None) -> int:
 
 
 def warn_of_shuffle_partitions(session: SparkSession, shares: int) -> None:
-    """Warn once, with the setting to write, if Spark would make more or fewer tasks for the state than there are shares.
+    """Warn once, with the setting to write, if Spark would run more or fewer tasks for the state than there are shares.
 
     A stateful operator has as many tasks as shuffle partitions at its first start, by default 200, each with a state store
     that is committed with every micro-batch.
@@ -241,6 +242,6 @@ def check_classic(session: SparkSession) -> None:
     """Raise `PipelineError` for a session of Spark Connect, which has no access to the JVM of the driver."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise PipelineError(
-            "this session is one of Spark Connect, where neither task slots nor checkpoints can be looked at: "
+            "this session is one of Spark Connect, which has no access to task slots and checkpoints: "
             "run the program with spark-submit, or in a session of rpq.spark.open_session(master=…)"
         )

@@ -1,15 +1,16 @@
-"""A process that keeps the engines of a share while Python workers come and go, and a worker's connection to it.
+"""A process that keeps the engines of a share while Python workers start and end, and a worker's connection to the process.
 
-Spark runs a task in whichever of its workers has been idle for longest, so the shares of one machine swap workers all the
-time, and Spark ends workers that were idle for a minute.  An engine inside a worker would have to catch up, or be built
-again, about every second micro-batch.  On Linux, therefore, each share of an executor has a process for its engines
-(`python -m rpq.spark.stream.engine_host`), which the first worker that needs it starts.  Workers send tuples to the process
-and receive packed rows (`connect_engine`).
+Spark runs a task in the worker that has been idle longest, so the shares of one machine swap workers all the time, and Spark
+ends workers that were idle for a minute.  An engine inside a worker would have to catch up, or be rebuilt, about every
+second micro-batch.  On Linux, therefore, each share of an executor has a process for its engines
+(`python -m rpq.spark.stream.engine_host`), which is started by the first worker that needs it.  Workers send tuples to the
+process and receive packed rows (`connect_engine`).
 
-The process serves only its own user: the kernel reports the user at the other end of a connection to both sides.
+The process serves only its own user: the operating system reports to both sides which user is at the other end of a
+connection.
 
-The process is a cache: an engine in it is used only if its token is one of the state's (`rpq.spark.stream.processor`).  It
-ends with the process that Spark started for its workers, or when no worker has called for `LONGEST_IDLE` seconds.
+The process is a cache: an engine in it is used only if the state contains its token (`rpq.spark.stream.processor`).  The
+process ends with the process that Spark started for its workers, or when no worker has called for `LONGEST_IDLE` seconds.
 """
 
 from __future__ import annotations
@@ -69,15 +70,15 @@ class _Call:
     def check_caller(self) -> None:
         """Raise `_Gone` if the worker has ended.
 
-        A worker that waits for an answer sends nothing, so anything that can be read is the end of the connection.
+        A worker that waits for an answer sends nothing, so readable data means the end of the connection.
         """
         if self._unless_gone(self._connection.poll):
             raise _Gone
 
     @staticmethod
-    def _unless_gone(what: Callable[[], Any]) -> Any:
+    def _unless_gone(operation: Callable[[], Any]) -> Any:
         try:
-            return what()
+            return operation()
         except (EOFError, ConnectionError) as end:
             raise _Gone from end
 
@@ -88,7 +89,7 @@ class _Host:
     def __init__(self, files: str) -> None:
         self._files = files
         self._cache = EngineCache()
-        self._known: dict[bytes, ShareSpec] = {}
+        self._specs: dict[bytes, ShareSpec] = {}
         self._calls = 0
         self._called_at = time.monotonic()
         self._lock = threading.Lock()
@@ -101,7 +102,7 @@ class _Host:
                 if peer_user(connection) == os.getuid():
                     self._serve(_Call(connection))
         except _Gone:
-            pass  # the engine is gone too, unless it was kept
+            pass  # the engine is dropped too, unless the worker has called `keep`
         finally:
             self._count(-1)
 
@@ -123,12 +124,12 @@ class _Host:
 
     def _receive_spec(self, call: _Call) -> ShareSpec:
         digest = call.receive()
-        if digest not in self._known:
+        if digest not in self._specs:
             call.answer(UNKNOWN)
             spec: ShareSpec = pickle.loads(call.receive())
-            self._known = {digest: spec}  # only the latest: a share may have many queries, and seldom has others
+            self._specs = {digest: spec}  # only the latest: a share may have many queries, which seldom change
             return spec
-        return self._known[digest]
+        return self._specs[digest]
 
     @staticmethod
     def _answer(call: _Call, engine: LocalEngine, name: str, values: tuple[Any, ...]) -> None:
@@ -163,14 +164,14 @@ def is_running(process: int) -> bool:
 
 
 def error_parts(error: Exception) -> tuple[Any, ...]:
-    """Return an error as its class, arguments and attributes, which can be pickled; of foreign errors only the traceback."""
+    """Return an error as its class, arguments and attributes, which can be pickled; other errors become their traceback."""
     if isinstance(error, RpqError):
         return type(error), error.args, {name: value for name, value in error.__dict__.items() if name != "changes"}
     return RuntimeError, ("".join(traceback.format_exception(error)),), {}
 
 
 def restore_error(kind: type[Exception], values: tuple[Any, ...], attributes: dict[str, Any]) -> Exception:
-    """Return the error that `error_parts` took apart."""
+    """Return the error with these parts (`error_parts`)."""
     error = kind.__new__(kind, *values)
     error.args = values
     error.__dict__.update(attributes, **({"changes": None} if "row" in attributes else {}))
@@ -178,7 +179,7 @@ def restore_error(kind: type[Exception], values: tuple[Any, ...], attributes: di
 
 
 def main(parent: int, files: str) -> None:
-    """Serve the workers of a parent process at an address, which is printed.
+    """Serve the workers of a parent process at an address, and print the address.
 
     `files` is a pattern of the address files of all shares of the executor.
     """
@@ -198,7 +199,7 @@ def main(parent: int, files: str) -> None:
         while True:
             try:
                 connection = listener.accept()
-            except OSError:  # the caller is gone already, or too many connections are open
+            except OSError:  # the caller has ended already, or too many connections are open
                 time.sleep(0.1)
                 continue
             threading.Thread(target=host.serve, args=(connection,), daemon=True).start()
@@ -210,7 +211,7 @@ _GONE = (ConnectionError, EOFError)
 
 @contextmanager
 def connect_engine(spec: ShareSpec, cache: EngineCache) -> Iterator[ShareEngine]:
-    """Yield the engine of a share: in the process that keeps it if there may be one, otherwise in this process and cache."""
+    """Yield the engine of a share: in a separate process if possible, otherwise in this process with `cache`."""
     folder = _folder()
     if folder is None:
         yield LocalEngine(spec, cache)
@@ -219,7 +220,7 @@ def connect_engine(spec: ShareSpec, cache: EngineCache) -> Iterator[ShareEngine]
     connection = _connect_or_start(folder, spec.share[0])
     try:
         engine = _RemoteEngine(connection, content)
-    except _Ended:  # just now, for lack of calls, and before it was given anything to do
+    except _Ended:  # the process was idle for too long, and ended before it received the first call
         connection.close()
         connection = _connect_or_start(folder, spec.share[0])
         engine = _RemoteEngine(connection, content)
@@ -232,7 +233,7 @@ class _Ended(PipelineError):
 
 
 class _RemoteEngine:
-    """The engine of a share in another process, which receives the `ShareSpec` if it does not know its digest."""
+    """The engine of a share in another process, which receives the `ShareSpec` if the digest is unknown there."""
 
     outcome: Outcome
 
@@ -287,7 +288,7 @@ class _RemoteEngine:
 
 
 def _ended_error() -> _Ended:
-    return _Ended("the process that keeps the engine of a share has ended; its next task builds the engine again")
+    return _Ended("the process that keeps the engine of a share has ended; the next task of the share rebuilds the engine")
 
 
 def _folder() -> str | None:
@@ -301,7 +302,7 @@ def _folder() -> str | None:
 
 
 def _parent() -> int:
-    """Return the id of the process that started this worker, and without which there are no workers."""
+    """Return the id of the process that started this worker; all workers end with it."""
     return os.getppid()
 
 
@@ -335,11 +336,11 @@ def _connect_or_start(folder: str, number: int) -> Connection:
 
 
 def _connect(address: str) -> Connection:
-    """Return a connection to a process of this user.  Raises `OSError` if there is none, or if it is another user's."""
+    """Return a connection to a process of this user.  Raises `OSError` if there is none, or it is another user's."""
     connection = Client(f"\0{address}", family="AF_UNIX")
     if peer_user(connection) != os.getuid():
         connection.close()
-        raise ConnectionRefusedError("another user's process is there")
+        raise ConnectionRefusedError("the process at the address belongs to another user")
     return connection
 
 

@@ -2,8 +2,8 @@
 
 The sink gives the guarantees of Spark's own file sink: for readers that use the log of the folder (`SinkLog`), as Spark
 does, each micro-batch is in the folder once and as a whole.  Every attempt at a micro-batch writes files of its own, and the
-log decides which attempt counts if two drivers write at the same time, for example because one was thought dead.  Readers
-that only list files see those of a micro-batch appear one after the other, and see the files of a failed attempt until a
+log decides which attempt counts if two drivers write at the same time, for example because one was considered dead.  Readers
+that only list files see the files of a micro-batch appear one after the other, and see the files of a failed attempt until a
 later attempt has succeeded.
 """
 
@@ -26,16 +26,16 @@ _WRITING = "_writing-"
 
 
 def refuse_other_rows(session: SparkSession, output: str, checkpoint: str) -> None:
-    """Raise `PipelineError` if a folder has the rows of another stream than that of a checkpoint.
+    """Raise `PipelineError` if a folder has the rows of a stream other than that of a checkpoint.
 
-    The log of the folder would show the micro-batches of the other stream as written.
+    Otherwise the log of the folder would show the micro-batches of the new stream as already written.
     """
     if hadoop_files.exists(session, hadoop_files.join(checkpoint, "offsets")):
         return
     if hadoop_files.exists(session, hadoop_files.join(output, FOLDER)) and SinkLog(session, output).latest >= 0:
         raise PipelineError(
-            f"{output}: has the rows of another stream, and {checkpoint} is a new checkpoint: give another folder, or the "
-            "checkpoint of those rows"
+            f"{output}: has the rows of another stream, and {checkpoint} is a new checkpoint: choose another folder, or use "
+            "the checkpoint of these rows"
         )
 
 
@@ -60,8 +60,8 @@ class FileSink:
         latest = self._log.latest
         if number < latest:
             raise PipelineError(
-                f"{self._output}: has micro-batches up to {latest}, this is number {number}: the folder is that of another "
-                "checkpoint, or the checkpoint is an old copy"
+                f"{self._output}: has micro-batches up to {latest}, but the next one is number {number}: the folder belongs "
+                "to another checkpoint, or the checkpoint is an old copy"
             )
         if number == latest:
             self._tidy(session, number, self._log.names(number))
@@ -85,7 +85,7 @@ class FileSink:
             hadoop_files.remove(session, writing)
         if not self._log.add(number, files):
             hadoop_files.remove_matching(session, self._output, lambda one: one.endswith(f"-{attempt}.parquet"))
-            raise PipelineError(f"{self._output}: another stream writes to it, which has told of micro-batch {number}")
+            raise PipelineError(f"{self._output}: another stream writes to it and has committed micro-batch {number}")
         if not is_clean:
             self._tidy(session, number, {str(file.getPath().getName()) for file in files})
         self._is_clean = True
@@ -114,7 +114,7 @@ FOLDER = "_spark_metadata"
 
 
 class SinkLog:
-    """The log of a file sink of Spark's: the files of each micro-batch in a folder, by which readers know the valid ones.
+    """The log of Spark's file sink: the files of each micro-batch in a folder, from which readers learn the valid files.
 
     The log is created with its first micro-batch.
     """
@@ -128,12 +128,12 @@ class SinkLog:
 
     @property
     def latest(self) -> int:
-        """The number of the last micro-batch in the log; -1 if it has none."""
+        """The number of the last micro-batch in the log, or -1 if the log is empty."""
         latest = self._log.getLatestBatchId()
         return int(latest.get()) if latest.isDefined() else -1
 
     def names(self, number: int) -> set[str]:
-        """Return the names of the files of a micro-batch, or of all up to it; of one that is not in the log, none."""
+        """Return the names of the files of a micro-batch, or of all up to it; the set is empty if it is not in the log."""
         files = self._log.get(number)
         return {str(file.path()).rsplit("/", 1)[-1] for file in files.get()} if files.isDefined() else set()
 

@@ -1,9 +1,9 @@
 """The output of the stateful processor: answer changes packed in a binary column, and the figures of the share.
 
-Spark takes pandas frames from a stateful processor, in which text is Python objects, four of the five values of a row.
-Packed, tens of thousands of rows are one value: an Arrow stream, which the next step turns into columns without looking at
-single rows, or the content of a file, which is written unchanged.  Beside the packed rows are their number and, once per
-micro-batch, the figures of the share.  `observe_figures` sums these up for Spark's progress, over the few packed rows.
+A stateful processor returns pandas frames, in which text is Python objects: four of the five values of a row.  Packed, tens
+of thousands of rows are one value: an Arrow stream, which the next step converts to columns without accessing single rows,
+or the content of a file, which is written unchanged.  Beside the packed rows are their number and, once per micro-batch, the
+figures of the share.  `observe_figures` aggregates these for Spark's progress, over the few packed rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUMMED = ("hits", "catch_ups", "rebuilds", "memory")
 """Figures that differ between shares: how each obtained its engine, and the bytes of its worker's engines."""
 
 SAME = ("tuples", "unread", "late", "window")
-"""Figures that are equal in all shares: tuples, those whose label no query reads, late ones, and those in the log."""
+"""Figures that are equal in all shares: all tuples, tuples whose label no query reads, late tuples, tuples in the log."""
 
 FIGURES = (*SAME, *SUMMED)
 
@@ -32,7 +32,7 @@ FIGURES = (*SAME, *SUMMED)
 def observe_figures(packed: DataFrame, name: str) -> DataFrame:
     """Return the data frame with the number of rows and the figures observed under a name.
 
-    They become `StreamingQueryProgress.observedMetrics` and part of the event log.
+    The figures appear in `StreamingQueryProgress.observedMetrics` and in the event log.
     """
     from pyspark.sql import functions as sql
 
@@ -59,7 +59,7 @@ class RowPacker(Protocol):
     """A packer of the answer changes of a share in a micro-batch."""
 
     def add(self, changes: pa.Table) -> Iterator[PackedRows]:
-        """Add answer changes, and yield packed rows as far as they are complete. O(bytes)."""
+        """Add answer changes, and yield the packed rows that are complete. O(bytes)."""
 
     def finish(self) -> Iterator[PackedRows]:
         """Yield the remaining packed rows at the end."""
@@ -113,7 +113,7 @@ class _FilePacker:
 
 
 def row_frames(all_packed: Iterable[PackedRows]) -> Iterator[pd.DataFrame]:
-    """Yield packed rows as data frames of one row each."""
+    """Yield packed rows as data frames with a single row each."""
     for rows, count in all_packed:
         yield _frame(rows, count, {})
 

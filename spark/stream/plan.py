@@ -1,21 +1,21 @@
 """Answer changes of a streaming DataFrame of edges.
 
-The plan replicates every edge, packed in envelopes, to every root partition.  Each partition keeps the trees of its own
-roots in a stateful processor (`rpq.spark.stream.processor`), which returns packed rows.  What a user should know:
+The plan replicates every edge, packed in envelopes, to every root partition.  Each partition maintains the trees of its own
+roots in a stateful processor (`rpq.spark.stream.processor`), which returns packed rows.  Users should know the following:
 
 **Order.**  Spark guarantees no order within a micro-batch.  The tuples of a micro-batch are applied by timestamp; ties by
-the sequence column if one is named, otherwise deletes before inserts.  The rows are those of the engine for the stream in
+the sequence column if there is one, otherwise deletes before inserts.  The rows are those of the engine for the stream in
 this order, whatever the number of partitions, and whatever happened between two micro-batches, such as the loss of a worker
-or a restart from the checkpoint.  A different division into micro-batches is a different order if tuples are out of order
-across its boundaries.
+or a restart from the checkpoint.  A different division into micro-batches gives a different order if tuples are out of order
+across the boundaries of micro-batches.
 
 **Late tuples.**  The stream time is the largest timestamp seen so far.  A tuple of a later micro-batch with a smaller
 timestamp is applied on arrival while its timestamp is inside the window; an older insert is dropped and counted as `late`
-in the state.  A delete is applied whatever its timestamp.  This is the only rule: a watermark set with `withWatermark`
-neither drops tuples nor delays rows, and the result carries none.  A `max_delay` does delay: tuples wait in the state until
-it has passed.
+in the state.  A delete is applied whatever its timestamp.  There are no other rules: a watermark set with `withWatermark`
+neither drops tuples nor delays rows, and the result has no watermark.  `max_delay` does delay: tuples wait in the state
+until the delay has passed.
 
-**Time** advances with tuples.  Nothing expires while a stream is quiet; a tuple with a label that no query uses serves as a
+**Time** advances with tuples.  Nothing expires while a stream is idle; a tuple with a label that no query uses serves as a
 clock tick.
 
 **State** needs the RocksDB state store.  The checkpoint records the queries, the number of shares and everything else that
@@ -82,27 +82,28 @@ def rpq_changes(
     """Return the answer changes of `queries` over `edges`: query, columns of the queries (source, target), timestamp, op.
 
     `edges` has the columns source, target (both text, or both integers), label (text), timestamp (an integer, a
-    timestamp or a date) and optionally op ("+" or "-") or delete (boolean), without which all are inserts; other columns are
-    ignored.  With a timestamp or date, windows are durations, or numbers in `time_unit` (s, ms, us), and the rows have
-    timestamps again.  `sequence` names an integer column that orders tuples of one timestamp.
+    timestamp or a date) and optionally op ("+" or "-") or delete (boolean); without op and delete, all tuples are inserts.
+    Other columns are ignored.  With timestamps or dates, windows are durations, or numbers in `time_unit` (s, ms, us), and
+    the rows have timestamps again.  `sequence` is the name of an integer column that orders tuples of one timestamp.
 
-    `columns` gives the names that `edges` has for these columns, as in `rpq run`: "source=user,target=item,timestamp=ts".
+    `columns` lists the names of these columns in `edges`, as in `rpq run`: "source=user,target=item,timestamp=ts".
     `label` is the label of all edges if there is no column for it.
 
     `partitions` is the number of shares into which the work is divided by root vertices, by default one per task slot of the
     cluster; each share has as many threads as a task has cores (`spark.task.cpus`).  The first start of a stream fixes
-    `spark.sql.shuffle.partitions` as the number of its tasks; a warning gives the setting to write if it is another number.
-    `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.  `memory_limit` (bytes)
-    applies to all engines of a process together: that of a share on an executor (on Linux), or a worker.
+    `spark.sql.shuffle.partitions` as the number of its tasks; if this differs from the number of shares, a warning contains
+    the setting to write.  `on_error="skip"` leaves out tuples with a null or an unknown op, which otherwise end the query.
+    `memory_limit` (bytes) applies to all engines of a process together: on Linux, the process of a share on an executor;
+    elsewhere, a worker.
 
-    With a `max_delay` (a duration, or a number in the unit of timestamps), tuples wait until one has arrived that is later
-    by this delay, and are applied in the order of time, whichever micro-batch brought them; a tuple that arrives after that
-    is out of order, or late.  The last tuples of a stream wait for later ones.
+    With a `max_delay` (a duration, or a number in the unit of timestamps), tuples wait until a tuple has arrived that is
+    later by this delay, and are applied in the order of time, whichever micro-batch they arrived in; a tuple that arrives
+    after that is out of order, or late.  The last tuples of a stream wait for later tuples.
 
-    `checkpoint` is the folder in which the stream will keep its state, and `output` that of its rows.  If they are given,
-    everything that rows depend on is recorded in the checkpoint, and compared before Spark starts.  `counts` is the name of
-    the figures in `StreamingQueryProgress.observedMetrics` (tuples, late ones, rows, …; None: no figures).  Raises
-    `PipelineError` for unsuitable columns, settings or checkpoints.
+    `checkpoint` is the folder in which the stream will store its state, and `output` the folder of its rows.  If they are
+    specified, everything that rows depend on is recorded in the checkpoint, and compared before Spark starts.  `counts` is
+    the name of the figures in `StreamingQueryProgress.observedMetrics` (tuples, late tuples, rows, …; None: no figures).
+    Raises `PipelineError` for unsuitable columns, settings or checkpoints.
 
     >>> import rpq
     >>> from rpq.spark import open_session, rpq_changes
@@ -149,10 +150,11 @@ def stream_to(
 ) -> DataStreamWriter:
     """Return a writer of the rows of `rpq_changes` to the folder `output` as Parquet; its `start()` begins or continues it.
 
-    This is much faster than writing the data frame: the tasks make the files in Python, and the JVM only copies their
-    content.  `output` and `checkpoint` are any URIs that Spark writes to.  The folder has the format of Spark's file sink:
-    its log (`_spark_metadata`) lists the valid files, with each micro-batch once, and a stream that Spark's own sink has
-    written so far continues in it.  The writer accepts a trigger and a name; other options are those of `rpq_changes`.
+    This is much faster than writing the data frame: the tasks write the files in Python, and the JVM only copies their
+    content.  `output` and `checkpoint` are any URIs that Spark can write to.  The folder has the format of Spark's file
+    sink: its log (`_spark_metadata`) lists the valid files, with each micro-batch once, and a stream that Spark's own sink
+    has written so far can continue in this folder.  The writer accepts a trigger and a name; other options are those of
+    `rpq_changes`.
 
     >>> import rpq
     >>> from rpq.spark import open_session, stream_to
@@ -223,7 +225,7 @@ def pack_changes(
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:
         raise PipelineError(
             f"the state needs RocksDB; set it with spark.conf.set({STATE_STORE_KEY!r}, {STATE_STORE!r}) "
-            "or take the session of rpq.spark.open_session()"
+            "or use the session of rpq.spark.open_session()"
         )
     shares = share_count(session, partitions)
     names = parse_column_names(columns, label)
@@ -261,7 +263,7 @@ def pack_changes(
         packing=FilePacking(microseconds=microseconds) if as_files else StreamPacking(),
     )
     every = keys if moved is None else [*keys, *moved.retired]
-    # A tuple that no query reads moves the time when it is applied, which is not known yet if it has to wait.
+    # A tuple that no query reads advances the time when it is applied, which is not known yet if it has to wait.
     packer = Packer(None if delay else known)
     packed = (
         _replicate(tuples.mapInArrow(packer, envelopes.SCHEMA), every)
@@ -284,12 +286,12 @@ def _replicate(packed: DataFrame, keys: list[int]) -> DataFrame:
     return packed.select(sql.explode(every).alias("partition"), "edges")
 
 
-def _parse_delay(given: int | str, unit: str | None) -> int:
+def _parse_delay(value: int | str, unit: str | None) -> int:
     """Return a delay in the unit of timestamps, which are plain numbers if `unit` is None."""
     try:
-        delay = parse_duration(given, unit=unit) if isinstance(given, str) else operator.index(given)
+        delay = parse_duration(value, unit=unit) if isinstance(value, str) else operator.index(value)
     except (DurationError, TypeError) as error:
-        raise PipelineError(f"max_delay is {given!r}: {error}") from error
+        raise PipelineError(f"max_delay is {value!r}: {error}") from error
     if delay < 0:
-        raise PipelineError(f"max_delay is {given!r}; expected 0 or more")
+        raise PipelineError(f"max_delay is {value!r}; expected 0 or more")
     return delay

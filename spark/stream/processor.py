@@ -1,16 +1,15 @@
 """The stateful processor: one root partition of the queries, from micro-batch to micro-batch.
 
-The state holds the window, as a log (`rpq.spark.stream.window_log`), and a record of figures (`Record`).  The engine with
-its index is a cache, in a separate process (`rpq.spark.stream.engine_host`) or, where there is none, in the Python worker.
-A cache may never have seen this partition, may have missed its last micro-batches, which another machine had, or may hold
-the outcome of an attempt that failed.  Therefore each micro-batch writes a new random token into the state, and the cache
-keeps the token that its engine belongs to: an engine whose token the state never had is never used.  An engine whose token
-the state had some micro-batches ago catches up with the tuples since then; without one, the engine is built again from the
-window.
+The state contains the window, as a log (`rpq.spark.stream.window_log`), and a record of figures (`Record`).  The engine with
+its index is a cache, in a separate process (`rpq.spark.stream.engine_host`) or, if there is none, in the Python worker.  A
+cache may never have seen this partition, may have missed its last micro-batches, which ran on another machine, or may
+contain the outcome of a failed attempt.  Therefore each micro-batch writes a new random token to the state, and the cache
+stores the token of its engine: an engine whose token the state never had is never used.  An engine whose token the state had
+some micro-batches ago catches up with the tuples since then; without such an engine, a new one is built from the window.
 
-With a maximal delay, tuples wait for earlier ones that may still arrive.  The watermark is the latest timestamp that has
-arrived, less the delay.  Tuples up to the watermark are applied, in the order of time whichever micro-batch brought them;
-the others wait in the state, as envelopes.  The latest tuple always waits, so the watermark needs no place of its own.
+With a maximal delay, tuples wait for earlier tuples that may still arrive.  The watermark is the latest timestamp that has
+arrived, less the delay.  Tuples up to the watermark are applied in the order of time, whichever micro-batch they arrived in;
+the others wait in the state, as envelopes.  The latest tuple always waits, so the watermark need not be stored.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ _TOKEN_BYTES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """The figures of a partition, which the state holds beside the window.
+    """The figures of a partition, which the state contains beside the window.
 
     `stream` distinguishes this state from any other, and `token` its versions from one another; the second half of a token
-    is a checksum of the whole record.  `history` (JSON) has the tokens of earlier versions with the `order` of the log at
-    each, and `parts` (JSON) those of `WindowLog`.  `hits` counts how often the cache had the engine of this version,
-    `catch_ups` how often that of an earlier version, and `rebuilds` how often none.
+    is a checksum of the whole record.  `history` (JSON) maps the tokens of earlier versions to the `order` of the log at
+    that version, and `parts` (JSON) is the `parts` of `WindowLog`.  `hits` counts the micro-batches for which the cache had
+    the engine of the current version, `catch_ups` those for which it had an earlier version, and `rebuilds` the others.
     """
 
     format: int = FORMAT
@@ -92,8 +91,8 @@ class Record:
         return self.token == self._with_token(self.token[: 2 * _TOKEN_BYTES]).token
 
     def _with_token(self, chosen: str) -> Record:
-        said = json.dumps(asdict(replace(self, token=chosen)))
-        return replace(self, token=chosen + hashlib.blake2b(said.encode(), digest_size=_TOKEN_BYTES).hexdigest())
+        text = json.dumps(asdict(replace(self, token=chosen)))
+        return replace(self, token=chosen + hashlib.blake2b(text.encode(), digest_size=_TOKEN_BYTES).hexdigest())
 
     def log_parts(self) -> dict[int, list[tuple[int, int]]]:
         """Return `parts`, parsed.  Raises `Damage`."""
@@ -121,19 +120,19 @@ RECORD_SCHEMA = ", ".join(f"{field.name} {_SQL_TYPES[str(field.type)]}" for fiel
 
 
 cache = EngineCache()
-"""The engines of this process, used if no other process keeps them (`rpq.spark.stream.engine_host`)."""
+"""The engines of this process, used if there is no separate process for engines (`rpq.spark.stream.engine_host`)."""
 
 
 class AnswerChanges(Shipped, StatefulProcessor):
-    """A stateful processor that turns envelopes of edges into packed answer changes; its key is that of a root partition.
+    """A stateful processor that turns envelopes of edges into packed answer changes, with root partitions as keys.
 
     `numbers` maps the keys of the partitions to their numbers, `threads` is the number of threads of an engine, and
     `memory_limit` (bytes) applies to all engines of a process together.  With `counts`, a frame of figures follows the rows
     (`figures_frame`).  `packing` returns a packer for the rows of a micro-batch.  Tuples wait until `max_delay`, in the
     unit of timestamps, has passed.
 
-    For a stream that moves from other shares or other queries, `moved` is the state with which shares begin that have no
-    state yet; the state of keys that are not in `numbers` belongs to the former shares and is removed.
+    For a stream that moves from other shares or other queries, `moved` is the initial state of shares that have no state
+    yet; the state of keys that are not in `numbers` belongs to the former shares and is removed.
     """
 
     def __init__(
@@ -175,36 +174,36 @@ class AnswerChanges(Shipped, StatefulProcessor):
             return
         yield from row_frames(self._adopt_moved_state(self._numbers[int(key[0])]))
         if self._max_delay:
-            came, arrived = split_at_watermark(envelopes, _WaitingTuples(self._waiting), max_delay=self._max_delay)
-            if not len(came) and not self._record.exists():
+            due, arrived = split_at_watermark(envelopes, _WaitingTuples(self._waiting), max_delay=self._max_delay)
+            if not len(due) and not self._record.exists():
                 return  # the stream time is not defined yet
         else:
-            came = unpack(envelopes)
-            arrived = len(came)
-        tuples = engine_columns(came.table)
+            due = unpack(envelopes)
+            arrived = len(due)
+        tuples = engine_columns(due.table)
         record = self._read_record()
         log = WindowLog(chunks=_Chunks(self._window), queries=self._queries, parts=record.log_parts(), order=record.order)
         before = record
         with connect_engine(self._spec(self._numbers[int(key[0])]), cache) as engine:
             record = self._synchronize(engine, log, record)
-            yield from row_frames(engine.apply(tuples, came.tick))
+            yield from row_frames(engine.apply(tuples, due.tick))
             outcome = engine.outcome
             log.append(self._relevant_tuples(tuples, outcome.late_rows), time=outcome.time)
             record = self._next_record(record, log, outcome, arrived)
             self._record.update(tuple(asdict(record).values()))
-            held = engine.keep(record.stream, record.token)
+            memory = engine.keep(record.stream, record.token)
         if self._counts:
             counted = {
                 "tuples": arrived,
-                "unread": came.dropped,
+                "unread": due.dropped,
                 **{name: getattr(record, name) - getattr(before, name) for name in _COUNTED},
                 "window": log.rows,
-                "memory": held,
+                "memory": memory,
             }
             yield figures_frame(counted)
 
     def close(self) -> None:
-        """Do nothing: cached engines stay."""
+        """Do nothing: engines stay in the cache."""
 
     def _clear_state(self) -> None:
         """Remove the state."""
@@ -215,7 +214,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
                 self._waiting.clear()
 
     def _adopt_moved_state(self, number: int) -> Iterator[PackedRows]:
-        """Adopt the moved state if there is no state, or that of the former queries; yield the first rows of new queries."""
+        """Adopt the moved state, unless the state is that of these queries already; yield the first rows of new queries."""
         if self._moved is None:
             return
         record = self._stored_record()
@@ -238,7 +237,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             version=moved.version,
             time=moved.time,
             order=log.order,
-            tuples=moved.came,
+            tuples=moved.tuple_count,
             late=moved.late,
             parts=json.dumps(log.parts),
         ).with_token()
@@ -251,7 +250,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
             yield from packer.finish()
 
     def _stored_record(self) -> Record | None:
-        """Return the record in the state, or None.  Raises `PipelineError` and `StateFormatError` if it cannot be read."""
+        """Return the record in the state, or None.  Raises as `validate_record` if the record cannot be read."""
         values = self._record.get() if self._record.exists() else None
         return None if values is None else validate_record(tuple(values))
 
@@ -294,7 +293,7 @@ class AnswerChanges(Shipped, StatefulProcessor):
         )
 
     def _synchronize(self, engine: ShareEngine, log: WindowLog, record: Record) -> Record:
-        """Bring an engine to the version of the state; return the record with the way it was done counted."""
+        """Bring an engine to the version of the state; return the record with an increased count of hits or the like."""
         started = clock.perf_counter()
         orders = record.orders()
         token = engine.take(record.stream, [record.token, *orders])
@@ -312,14 +311,14 @@ class AnswerChanges(Shipped, StatefulProcessor):
         return replace(record, catch_ups=record.catch_ups + 1, catch_up_seconds=seconds)
 
     def _relevant_tuples(self, tuples: pa.Table, late_rows: np.ndarray) -> pa.Table:
-        """Return the tuples without late ones and those with a label that no query reads."""
+        """Return the tuples except late ones and those with a label that no query reads."""
         labels = tuples["label"].combine_chunks().dictionary_encode()
         relevant = np.array(
             [any(query.reads(label) for query in self._queries) for label in labels.dictionary.to_pylist()], bool
         )
-        kept = relevant[labels.indices.to_numpy()]
-        kept[late_rows] = False
-        return tuples.filter(pa.array(kept))
+        mask = relevant[labels.indices.to_numpy()]
+        mask[late_rows] = False
+        return tuples.filter(pa.array(mask))
 
 
 def validate_record(values: tuple[Any, ...]) -> Record:
@@ -349,12 +348,12 @@ def validate_record(values: tuple[Any, ...]) -> Record:
 
 
 def state_identity(queries: Sequence[rpq.Query], partitions: int) -> str:
-    """Return the queries and the number of partitions as text, which must be that of a checkpoint to continue from it."""
+    """Return the queries and the number of partitions as text; a stream continues only from a checkpoint with equal text."""
     return json.dumps({"queries": [_query_identity(kinds.query_json(query)) for query in queries], "partitions": partitions})
 
 
 def _query_identity(query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of a described query that determine its rows; for path queries as in the first checkpoints."""
+    """Return the properties of a query's JSON that determine its rows; path queries have the form of the first release."""
     if "kind" in query:
         return dict(query)
     ends = {name: sorted(map(repr, query[name])) for name in ("sources", "targets") if query[name] is not None}
@@ -404,12 +403,12 @@ class _WaitingTuples:
 
 
 def split_at_watermark(envelopes: Sequence[bytes], waiting: _WaitingTuples, *, max_delay: int) -> tuple[Tuples, int]:
-    """Return the tuples up to the watermark, and the number of new tuples; store the others. O(waiting tuples)."""
+    """Return the tuples up to the watermark, and the number of new tuples; store the other tuples. O(waiting tuples)."""
     before = waiting.read_all()
     tuples = unpack([*envelopes, *before])
-    come = len(tuples) - sum(len(unpack([one])) for one in before)
+    arrived = len(tuples) - sum(len(unpack([one])) for one in before)
     stamps = tuples.table["timestamp"].to_numpy()
     cut = int(stamps.searchsorted(stamps[-1] - max_delay, "right"))
     rest = tuples.table.slice(cut)
     waiting.replace_all([pack_table(rest.slice(start, ROWS)) for start in range(0, len(rest), ROWS)])
-    return Tuples(table=tuples.table.slice(0, cut), dropped=tuples.dropped, tick=tuples.tick), come
+    return Tuples(table=tuples.table.slice(0, cut), dropped=tuples.dropped, tick=tuples.tick), arrived

@@ -1,11 +1,11 @@
-"""Other shares, or other queries, for a stream that has begun, which continues from its checkpoint.
+"""A change of the shares or the queries of an existing stream, which continues from its checkpoint.
 
-The positions of sources and sinks do not change.  A checkpoint moves in three steps, any of which may be the last before a
-machine fails:
+The positions of sources and sinks do not change.  A checkpoint moves in three steps, and a machine may fail after any of
+them:
 
 1. `rpq.json` records the new queries and shares, and the queries that the state still belongs to.
 2. Spark changes the number of tasks of the state to that of the shares (`StreamingCheckpointManager.repartition`), in a
-   micro-batch without tuples.  This micro-batch is added to the log of a file sink, which must not lack any.
+   micro-batch without tuples.  This micro-batch is added to the log of a file sink, which must contain every micro-batch.
 3. The stream starts again.  The driver reads the state of one share, which has the whole window, and all shares begin with
    it in the next micro-batch (`rpq.spark.stream.window_log.MovedState`), which also removes the former state.
 """
@@ -39,14 +39,14 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     """Change a stream to `partitions` shares, if given, and to `queries`, if there are any, from its checkpoint on.
 
     The stream must not be running.  Rows continue as if nothing had happened: a query that stays gives the same rows as
-    without the change, and one that is left out gives no more rows.  A new query begins, in the first micro-batch that has
-    tuples, with the answers over the edges in its window at the stream time before them.  A changed query counts as left out
-    and new.  A new query is refused if its window would hold edges that the stream did not keep.  The positions of the
-    source and the sink are not touched.  The stream must have given its `checkpoint` (and, with a file sink, its `output`)
-    to `rpq_changes`.
+    without the change, and a query that is left out gives no more rows.  A new query begins, in the first micro-batch that
+    has tuples, with the answers over the edges in its window at the stream time before these tuples.  A changed query counts
+    as left out and new.  A new query is refused if its window would contain edges that the stream did not keep.  The
+    positions of the source and the sink do not change.  The stream must have passed its `checkpoint` (and, with a file sink,
+    its `output`) to `rpq_changes`.
 
     Returns `shares` and `queries` (names), each as (before, now), and `added`.  Raises `PipelineError` for unsuitable
-    queries or checkpoints, and if a micro-batch has begun and not ended; starting the stream as it was ends it.
+    queries or checkpoints, and if a micro-batch has begun and not ended; to end it, start the stream once more unchanged.
     O(window × shares).
 
     >>> import rpq
@@ -58,13 +58,13 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
     content = stream_identity.read(session, checkpoint)
     if content is None:
         raise PipelineError(
-            f"{checkpoint}: has no {stream_identity.FILE}, which says what its rows depend on; rpq_changes writes it where "
-            "it is given the checkpoint"
+            f"{checkpoint}: has no {stream_identity.FILE}, which records the queries and options of the stream; rpq_changes "
+            "writes this file if it has the argument checkpoint"
         )
     before = parse_queries(content, checkpoint)
     now = queries_in_unit(queries, content["time_unit"]) if queries else before
     refuse_unsupported(now)
-    row_schema([*before, *now], content["vertices"])  # refuses other columns: a sink has one set of them
+    row_schema([*before, *now], content["vertices"])  # refuses other columns: all rows of a sink have the same columns
     shares = share_count(session, partitions) if partitions is not None else int(content["shares"])
     _refuse_unfinished(session, checkpoint)
     records = _records(session, checkpoint)
@@ -76,7 +76,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
         following["before"] = {"identity": former.identity, "queries": _query_json(former.queries)}
     else:
         if content.get("max_delay") and _latest(session, checkpoint, "commits") is not None:
-            raise PipelineError(f"{checkpoint}: all tuples wait for max_delay to pass; let the stream go on until some have")
+            raise PipelineError(f"{checkpoint}: all tuples wait for max_delay; run the stream until some have been applied")
         added = ()
     stream_identity.replace(session, checkpoint, following)
     if records:
@@ -90,7 +90,7 @@ def rescale(session: SparkSession, checkpoint: str, *queries: rpq.Query, partiti
 
 
 class Move(NamedTuple):
-    """The move of a stream to other shares or queries: the state that shares begin with, and the keys whose state goes."""
+    """The move of a stream to other shares or queries: the initial state of shares, and the keys whose state is removed."""
 
     state: MovedState
     retired: tuple[int, ...]
@@ -103,9 +103,9 @@ def plan_move(
     queries: Sequence[rpq.Query],
     keys: Sequence[int],
 ) -> Move | None:
-    """Return the move that a stream with these queries and keys has to make, or None if there is none, or it is complete.
+    """Return the move that is pending for a stream with these queries and keys, or None if no move is pending.
 
-    Raises `PipelineError` and `StateFormatError` if the state is not that of one stream, or damaged.
+    Raises `PipelineError` if the state is not that of one stream, and `StateFormatError` if it is damaged.
     """
     from rpq.spark.stream.processor import state_identity
 
@@ -150,7 +150,7 @@ class _StateQueries(NamedTuple):
 
 
 def _state_queries(records: Mapping[int, Record], content: Mapping[str, Any], checkpoint: str) -> _StateQueries:
-    """Return the queries that the state belongs to: the former ones, if the stream has not moved yet."""
+    """Return the queries that the state belongs to: the former queries, if the stream has not moved yet."""
     found = {record.identity for record in records.values()}
     if len(found) != 1:
         raise PipelineError(f"{checkpoint}: the state is of {len(found)} streams, not of one")
@@ -171,7 +171,7 @@ def _query_json(queries: Sequence[rpq.Query]) -> dict[str, Any]:
 
 
 def _records(session: SparkSession, checkpoint: str) -> dict[int, Record]:
-    """Return the record of each share by its key; none before the first micro-batch has ended."""
+    """Return the record of each share by its key; the dictionary is empty before the first micro-batch has ended."""
     from rpq.spark.stream.processor import validate_record
 
     if _latest(session, checkpoint, "commits") is None:
@@ -196,12 +196,12 @@ def _refuse_unfinished(session: SparkSession, checkpoint: str) -> None:
     begun, ended = (_latest(session, checkpoint, log) for log in ("offsets", "commits"))
     if begun != ended:
         raise PipelineError(
-            f"{checkpoint}: micro-batch {begun} has begun and not ended; start the stream once more as it was, which ends it"
+            f"{checkpoint}: micro-batch {begun} has begun and not ended; to end it, start the stream once more unchanged"
         )
 
 
 def _repartition(session: SparkSession, checkpoint: str, shares: int) -> None:
-    """Change the number of tasks of the state to that of the shares."""
+    """Change the number of tasks of the state to the number of shares."""
     from pyspark.errors import PySparkException
 
     try:

@@ -66,9 +66,9 @@ class Stream:
 
     @staticmethod
     def edges(session: SparkSession, folder: str, files: str, max_files: int, *, timestamps: str = "timestamp") -> DataFrame:
-        """Return the files of a folder as they appear, the oldest first; the columns are those of the existing files.
+        """Return a stream of the files that appear in a folder, the oldest first, with the columns of the existing files.
 
-        In text files the first value decides whether the column `timestamps` has integers or times.
+        In text files the first value determines whether the column `timestamps` contains integers or times.
         """
         if not hadoop_files.is_folder(session, folder):
             raise PipelineError(f"{folder}: there is no such folder")
@@ -76,7 +76,7 @@ class Stream:
         later = session.readStream.option("maxFilesPerTrigger", max_files)
         names = hadoop_files.list_names(session, folder)
         if not any(name.endswith(files) and not name.startswith(("_", ".")) for name in names):
-            raise PipelineError(f"{folder}: holds no .{files} file yet; the first one tells the columns")
+            raise PipelineError(f"{folder}: has no .{files} file yet; the first file determines the columns")
         if files == "parquet":
             return later.schema(now.parquet(folder).schema).parquet(folder)
         separator = _SEPARATORS[files]
@@ -86,7 +86,7 @@ class Stream:
         return later.schema(schema).option("header", True).option("sep", separator).csv(folder)
 
     def run(self, *, once: bool, shown: bool) -> dict[str, Any]:
-        """Run until there are no more files (`once`) or until interrupted, and return the figures."""
+        """Run until no files are left (with `once`) or until interrupted, and return the figures."""
         started = time.perf_counter()
         writer = self._writer.trigger(availableNow=True) if once else self._writer
         query = writer.start()
@@ -106,7 +106,7 @@ class Stream:
         tuples, late = (sum(one[name] for one in batches.values()) for name in ("tuples", "late"))
         if late > LATE_SHARE * tuples:
             click.echo(
-                f"warning: {late:,} of {tuples:,} tuples came when every window had passed them, and were dropped", err=True
+                f"warning: {late:,} of {tuples:,} tuples arrived too late for every window, and were dropped", err=True
             )
         return {
             "ended": ended,
@@ -142,7 +142,7 @@ class Stream:
 
     @staticmethod
     def summary(figures: dict[str, Any]) -> str:
-        """Return the figures as some lines of text."""
+        """Return the figures as lines of text."""
         late = max((one["late"] for one in figures["partitions"]), default=0)
         counts = {name: sum(one[name] for one in figures["partitions"]) for name in ("hits", "catch_ups", "rebuilds")}
         median, longest = figures["batch_seconds_median"], figures["batch_seconds_longest"]
@@ -153,15 +153,15 @@ class Stream:
                 "late": f"{late:,} in all" if late else "",
                 "rows": f"{figures['rows']:,}" if figures["rows"] else "",
                 "batches": f"{median:.1f} s, the longest {longest:.1f} s" if figures["batches"] else "",
-                "index": f"at hand {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
-                f"built again {counts['rebuilds']:,}",
+                "index": f"reused {counts['hits']:,} times, caught up {counts['catch_ups']:,}, "
+                f"rebuilt {counts['rebuilds']:,}",
                 "time": f"{figures['total_seconds']:.1f} s",
             }
         )
 
 
 def _kind_of_times(text: DataFrame, column: str, folder: str) -> str:
-    """Return the type of the timestamps of text by the first of them.  Raises `PipelineError` if it is no timestamp."""
+    """Return the type of the timestamps of text, by the first value.  Raises `PipelineError` if this is no timestamp."""
     if column not in text.columns:
         return "bigint"  # a missing column is reported where columns are resolved
     first = text.select(f"`{column}`").where(f"`{column}` is not null").first()

@@ -28,7 +28,7 @@ PUSHED_ROWS = 1 << 14
 """The number of tuples pushed at once, whose answer changes are in memory together."""
 
 CACHED_ENGINES = 8
-"""The largest number of idle engines in a process; the one used longest ago is dropped."""
+"""The largest number of idle engines in a process; the least recently used engine is dropped."""
 
 
 class EngineCache:
@@ -41,14 +41,14 @@ class EngineCache:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes that all engines hold."""
+        """The number of bytes that all engines occupy."""
         with self._lock:
             return sum(map(engine_bytes, self._engines()))
 
     def make_room(self, engine: Engine, limit: int) -> None:
         """Set the memory limit of an engine in use to what the other engines of this process leave of `limit`.
 
-        Idle engines are dropped, the one used longest ago first, while all engines hold more than half of the limit.
+        Idle engines are dropped, the least recently used first, while all engines occupy more than half of the limit.
         """
         with self._lock:
             while self._idle and self.nbytes > limit // 2:
@@ -66,13 +66,13 @@ class EngineCache:
         The engine is removed so that no later call gets an engine that failed half-way.
         """
         with self._lock:
-            kept = self._idle.pop(stream, None)
-            if kept is not None:
-                self.use(kept[1])
-            return kept
+            entry = self._idle.pop(stream, None)
+            if entry is not None:
+                self.use(entry[1])
+            return entry
 
     def put(self, stream: str, token: str, engine: Engine) -> None:
-        """Keep an engine that is no longer in use."""
+        """Store an engine that is no longer in use."""
         with self._lock:
             self._in_use.discard(engine)
             self._idle[stream] = (token, engine)
@@ -90,7 +90,7 @@ class EngineCache:
 
 @dataclass(frozen=True, kw_only=True)
 class ShareSpec(Shipped):
-    """The specification of a share: queries, its number and the number of shares, and how its rows are packed.
+    """The specification of a share: its queries, its number and the number of shares, and how its rows are packed.
 
     `memory_limit` (bytes) applies to all engines of a process together.
     """
@@ -111,12 +111,15 @@ class Outcome(NamedTuple):
 
 
 class ShareEngine(Protocol):
-    """The engine of a share, in whichever process: call `take`, then `build` or `catch_up` if needed, `apply`, `keep`."""
+    """The engine of a share, in this or another process.
+
+    Call `take`, then `build` or `catch_up` if needed, then `apply` and `keep`.
+    """
 
     outcome: Outcome
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
-        """Take the kept engine of a stream, and return the token of its version if it is one of `tokens`, otherwise None."""
+        """Take the stored engine of a stream; return the token of its version if it is one of `tokens`, otherwise None."""
 
     def build(self, edges: pa.Table | None, time: int | None) -> None:
         """Build the engine from the edges of the window, the youngest first, at a stream time; None for a new stream.
@@ -131,14 +134,14 @@ class ShareEngine(Protocol):
         """Yield the rows for the tuples of a micro-batch, followed by a tick, and set `outcome`."""
 
     def keep(self, stream: str, token: str) -> int:
-        """Keep the engine for a version of a stream, and return the bytes that all engines of the process hold."""
+        """Store the engine for a version of a stream; return the number of bytes that all engines of the process occupy."""
 
 
 class LocalEngine:
     """The engine of a share in this process.
 
     `shares` is the number of shares with a process on this machine.  `check_caller` is called between the pieces of a
-    micro-batch, and raises an exception if the caller is gone.
+    micro-batch, and raises an exception if the caller has ended.
     """
 
     outcome: Outcome
@@ -149,15 +152,15 @@ class LocalEngine:
         self._spec = spec
         self._cache = cache
         self._limit = share_limit(spec.memory_limit, threads=spec.threads, shares=shares)
-        self._go_on = check_caller
+        self._check_caller = check_caller
         self._own = OwnEdges(spec.queries, share=spec.share)
         self._engine: Engine | None = None
 
     def take(self, stream: str, tokens: Collection[str]) -> str | None:
-        kept = self._cache.take(stream)
-        if kept is None or kept[0] not in tokens or kept[1].queries != self._spec.queries:
+        entry = self._cache.take(stream)
+        if entry is None or entry[0] not in tokens or entry[1].queries != self._spec.queries:
             return None
-        token, self._engine = kept
+        token, self._engine = entry
         return token
 
     def build(self, edges: pa.Table | None, time: int | None) -> None:
@@ -183,14 +186,14 @@ class LocalEngine:
         late = [np.zeros(0, np.int64)]
         seconds = 0.0
         for start in range(0, len(tuples), PUSHED_ROWS):
-            self._go_on()
+            self._check_caller()
             self._cache.make_room(engine, self._limit)
             started = clock.perf_counter()
             edges, time = own.select_in_order(tuples.slice(start, PUSHED_ROWS), engine.time)
             changes = engine.push(edges) if len(edges) else None
             seconds += clock.perf_counter() - started
             if changes is not None:
-                late.append(changes.late_rows + start)  # if edges are left out, none is late
+                late.append(changes.late_rows + start)  # if edges are left out, no edge is late
                 yield from packer.add(changes.to_arrow())
             if time is not None and (engine.time is None or time > engine.time):
                 yield from packer.add(engine.advance(time).to_arrow())

@@ -1,8 +1,8 @@
 """The identity of a stream, everything that its rows depend on beside its tuples, and the queries that a stream can answer.
 
 The identity is written to the checkpoint as `rpq.json`, beside the files of Spark, and compared before the stream starts.  A
-checkpoint without it is one of an earlier release, or of a program that did not name its checkpoint; workers then compare
-the queries and the number of shares in the state.
+checkpoint without this file is from an earlier release, or from a program that did not specify its checkpoint; workers then
+compare the queries and the number of shares with those in the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FILE = "rpq.json"
 FORMAT = 1
 MOVING_FORMAT = 2
-"""The format with the part "before": the queries that the state belongs to until the stream has moved to new ones."""
+"""The format with the part "before": the queries that the state belongs to until the stream has moved to new queries."""
 _MISSING = object()
 _DISPLAY_NAMES = {
     "shares": "the number of shares",
@@ -98,22 +98,22 @@ def begin(session: SparkSession, checkpoint: str, stream: Mapping[str, Any]) -> 
     stream = _as_json(dict(stream))
     if before is None:
         if hadoop_files.exists(session, hadoop_files.join(checkpoint, "offsets")):
-            return None  # begun without an identity: workers compare what the state has
+            return None  # the stream began without an identity: workers compare the values in the state
         replace(session, checkpoint, stream)
         return stream
     differences = [*_differences(before, stream)]
     if differences:
         raise PipelineError(
             f"the checkpoint {checkpoint} belongs to another stream: {'; '.join(differences)}. "
-            "Go on with what it was begun with (`rpq spark rescale` changes shares and queries), or begin with a new "
-            "checkpoint and a new output"
+            "Continue with the same queries and options (`rpq spark rescale` changes shares and queries), or begin with a "
+            "new checkpoint and a new output"
         )
     return before
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for name in before["queries"].keys() - now["queries"].keys():
-        yield f"it has a query {name!r}, which is not asked now"
+        yield f"it has a query {name!r}, which is missing now"
     for name in now["queries"].keys() - before["queries"].keys():
         yield f"it has no query {name!r}"
     for name in sorted(before["queries"].keys() & now["queries"].keys()):
@@ -138,47 +138,47 @@ def _as_json(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
-    """Raise `PipelineError` for no query, two of one name, and queries that need more than the window to continue."""
+    """Raise `PipelineError` for no query, two of one name, and a query that needs more than the window to continue."""
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
     names = [query.name for query in queries]
     if len(set(names)) < len(names):
-        raise PipelineError(f"two queries have the same name: {', '.join(names)}; give them different ones")
+        raise PipelineError(f"two queries have the same name: {', '.join(names)}; give them different names")
     if any(query.paths == "simple" and query.on_budget == "set_aside" for query in queries):
         raise PipelineError(
-            "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were; "
-            "leave it at 'error', with a larger simple_budget"
+            "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were set "
+            "aside; use 'error', with a larger simple_budget"
         )
     for query in queries:
         if (report := getattr(query, "report", "change")) != "change":
             raise PipelineError(
-                f"query {query.name!r}: report={report!r} does not run on a stream of Spark, whose state does not have the "
-                "report before; leave it at 'change'"
+                f"query {query.name!r}: report={report!r} is not supported on a stream of Spark, whose state does not "
+                "contain the previous report; use report='change'"
             )
 
 
 def refuse_missing_edges(added: Sequence[rpq.Query], before: Sequence[rpq.Query], *, time: int) -> None:
-    """Raise `PipelineError` if a window of an added query would hold edges that the former queries did not keep.
+    """Raise `PipelineError` if a window of an added query would contain edges that the former queries did not keep.
 
-    A stream on Spark keeps nothing of edges that no query reads, so a query must have read every label of the added query,
-    over a window that reaches as far back.
+    A stream on Spark does not keep edges that no query reads, so for every label of the added query a former query must have
+    read this label, over a window that reaches as far back.
     """
-    kept = [reading for query in before for reading in readings_of(query)]
+    former = [reading for query in before for reading in readings_of(query)]
     for query in added:
         for reading in readings_of(query):
             bound = _lower_bound(reading, time)
-            for label in _labels([*kept, reading]):
+            for label in _labels([*former, reading]):
                 if not reading.labels.has(label):
                     continue
-                readers = [one for one in kept if one.labels.has(label)]
+                readers = [one for one in former if one.labels.has(label)]
                 if not readers:
-                    raise _refusal(query, f"edges that no query has read ({_label_text(label, kept, reading)})")
+                    raise _refusal(query, f"edges that no query has read ({_label_text(label, former, reading)})")
                 if min(_lower_bound(one, time) for one in readers) > bound:
                     longest = min(readers, key=lambda one: _lower_bound(one, time))
                     raise _refusal(
                         query,
-                        f"edges from {bound + 1} on ({_label_text(label, kept, reading)}), and the stream, which reads them "
-                        f"over {longest.window}, has them from {_lower_bound(longest, time) + 1} on",
+                        f"edges from {bound + 1} on ({_label_text(label, former, reading)}), and the stream, which reads "
+                        f"them over {longest.window}, has them from {_lower_bound(longest, time) + 1} on",
                     )
 
 
@@ -189,7 +189,7 @@ def _lower_bound(reading: Any, time: int) -> int:
 
 
 def _labels(readings: Sequence[Any]) -> list[str]:
-    """Return all labels that readings name, and one that none of them names."""
+    """Return all labels that readings name, and one label that no reading names."""
     named = {label for reading in readings for label in reading.labels.named}
     return [*sorted(named), _unnamed_label(named)]
 
@@ -198,13 +198,13 @@ def _unnamed_label(named: set[str]) -> str:
     return max(named, default="") + "?"
 
 
-def _label_text(label: str, kept: Sequence[Any], reading: Any) -> str:
-    named = {one for each in (*kept, reading) for one in each.labels.named}
-    return f"label {label!r}" if label in named else "labels that nobody names"
+def _label_text(label: str, former: Sequence[Any], reading: Any) -> str:
+    named = {one for each in (*former, reading) for one in each.labels.named}
+    return f"label {label!r}" if label in named else "labels that no query names"
 
 
 def _refusal(query: rpq.Query, why: str) -> PipelineError:
     return PipelineError(
-        f"query {query.name!r} cannot begin here: its window would hold {why}. "
-        "Begin another stream for it, which reads the data again"
+        f"query {query.name!r} cannot be added here: its window would contain {why}. "
+        "Start a new stream for this query, which reads the data again"
     )

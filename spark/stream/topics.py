@@ -1,7 +1,7 @@
 """Topics of Kafka as a streaming DataFrame of edges, by Spark's connector, which keeps the offsets in Spark's checkpoint.
 
-The first messages of a topic determine the layout of its values.  The layout is kept in the checkpoint, so that a stream
-that continues reads messages as before, whatever its topics hold by then.  Messages are read as by `rpq run`.  Inside a
+The first messages of a topic determine the layout of its values.  The layout is stored in the checkpoint, so that a stream
+that continues reads messages as before, whatever its topics contain by then.  Messages are read as by `rpq run`.  Inside a
 micro-batch, tuples of one timestamp are ordered by topic, partition and offset, combined into one integer, `sequence`.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REDACTED = "(?i)secret|password|token|access[.]?key|jaas"
-"""The names of options whose values Spark never shows."""
+"""A regular expression for the names of options whose values Spark never shows."""
 
 _OTHER_NAMES = {"sasl.mechanisms": "sasl.mechanism", "ssl.ca.location": "ssl.truststore.location"}
 _TRANSLATED = ("sasl.username", "sasl.password", "auto.offset.reset")
@@ -40,47 +40,47 @@ _MODULES = {
 _FROM_END = ("latest", "largest", "end")
 
 
-def connector_options(brokers: str, given: Mapping[str, str]) -> dict[str, str]:
+def connector_options(brokers: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Return the options of Spark's connector for settings in librdkafka's names (`--kafka-config`).
 
-    Unknown names are passed on unchanged, so that those of Java's clients work too.  Raises `PipelineError` for settings
-    that Java's clients do not have, and `KafkaError` for settings that users must not change.
+    Unknown names are passed on unchanged, so that the names of Java's clients work too.  Raises `PipelineError` for settings
+    that Java's clients do not support, and `KafkaError` for settings that users must not change.
 
     >>> connector_options("localhost:9092", {"ssl.ca.location": "ca.pem"})["kafka.ssl.truststore.type"]
     'PEM'
     """
-    ClientSettings(brokers, given)  # raises an error for settings that users must not change
+    ClientSettings(brokers, settings)  # raises an error for settings that users must not change
     options = {
         "kafka.bootstrap.servers": brokers,
         "kafka.isolation.level": "read_committed",
-        "startingOffsets": "latest" if given.get("auto.offset.reset") in _FROM_END else "earliest",
+        "startingOffsets": "latest" if settings.get("auto.offset.reset") in _FROM_END else "earliest",
     }
-    for name, value in given.items():
+    for name, value in settings.items():
         if name in _IN_ONE_FILE:
             raise PipelineError(
-                f"--kafka-config: {name}: Java's clients have certificate and key in one file; name it with "
+                f"--kafka-config: {name}: Java's clients expect certificate and key in one file; specify it with "
                 "ssl.keystore.type=PEM and ssl.keystore.location"
             )
         if name not in _TRANSLATED and not is_of_producers(name):
             options[f"kafka.{_OTHER_NAMES.get(name, name)}"] = value
-    if "ssl.ca.location" in given:
+    if "ssl.ca.location" in settings:
         options["kafka.ssl.truststore.type"] = "PEM"
-    if given.get("ssl.endpoint.identification.algorithm") == "none":
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
         options["kafka.ssl.endpoint.identification.algorithm"] = ""
-    if "sasl.username" in given:
-        options["kafka.sasl.jaas.config"] = _login(given)
+    if "sasl.username" in settings:
+        options["kafka.sasl.jaas.config"] = _login(settings)
     return options
 
 
-def _login(given: Mapping[str, str]) -> str:
+def _login(settings: Mapping[str, str]) -> str:
     """Return the JAAS configuration of a login for Java's clients."""
-    mechanism = given.get("sasl.mechanisms") or given.get("sasl.mechanism") or "PLAIN"
+    mechanism = settings.get("sasl.mechanisms") or settings.get("sasl.mechanism") or "PLAIN"
     if mechanism not in _MODULES:
         raise PipelineError(
             f"--kafka-config: sasl.username with the mechanism {mechanism}: expected one of {', '.join(_MODULES)}, or "
-            "sasl.jaas.config in the words of Java's clients"
+            "sasl.jaas.config in the syntax of Java's clients"
         )
-    name, password = (_quote(given.get(key, "")) for key in ("sasl.username", "sasl.password"))
+    name, password = (_quote(settings.get(key, "")) for key in ("sasl.username", "sasl.password"))
     return f"{_MODULES[mechanism]} required username={name} password={password};"
 
 
@@ -97,15 +97,15 @@ METADATA_COLUMNS = ("key", "headers", "time", "time_kind")
 
 
 class ConnectorMessage:
-    """A message of Spark's connector with the methods of confluent-kafka's, which `MessageReader` calls."""
+    """A message of Spark's connector with the methods of a confluent-kafka message, which `MessageReader` calls."""
 
     __slots__ = ("_metadata", "_offset", "_partition", "_topic", "_value")
 
     def __init__(
-        self, topic: str, partition: int, offset: int, value: bytes | None, beside: Mapping[str, Any] | None = None
+        self, topic: str, partition: int, offset: int, value: bytes | None, metadata: Mapping[str, Any] | None = None
     ) -> None:
         self._topic, self._partition, self._offset = topic, partition, offset
-        self._value, self._metadata = value, beside
+        self._value, self._metadata = value, metadata
 
     def topic(self) -> str:
         return self._topic
@@ -123,8 +123,8 @@ class ConnectorMessage:
         return None if self._metadata is None else self._metadata["key"]
 
     def headers(self) -> list[tuple[str, bytes]]:
-        given = None if self._metadata is None else self._metadata["headers"]
-        return [(header["key"], header["value"]) for header in given or ()]
+        headers = None if self._metadata is None else self._metadata["headers"]
+        return [(header["key"], header["value"]) for header in headers or ()]
 
     def timestamp(self) -> tuple[int, int]:
         if self._metadata is None or self._metadata["time"] is None:
@@ -142,9 +142,10 @@ def read_messages(rows: pa.RecordBatch | pa.Table) -> list[ConnectorMessage]:
 
 
 class MessageTuples:
-    """A function for `mapInArrow` that turns batches of messages into batches of tuples; `layouts` has layouts by topic.
+    """A function for `mapInArrow` that turns batches of messages into batches of tuples.
 
-    With `stops`, a message that is no tuple raises `InputError`; otherwise it is left out.
+    `layouts` maps topics to the layouts of their values.  With `stops`, a message that is not a tuple raises `InputError`;
+    otherwise the message is left out.
     """
 
     def __init__(
@@ -160,10 +161,10 @@ class MessageTuples:
         ranks = {topic: number for number, topic in enumerate(sorted(self._layouts))}
         for batch in batches:
             for topic in pc.unique(batch.column("topic")).to_pylist():
-                theirs = batch.filter(pc.equal(batch.column("topic"), topic))
-                made = self._tuples(readers[topic].read(read_messages(theirs)), theirs, ranks[topic])
-                if made is not None:
-                    yield made
+                rows = batch.filter(pc.equal(batch.column("topic"), topic))
+                tuples = self._tuples(readers[topic].read(read_messages(rows)), rows, ranks[topic])
+                if tuples is not None:
+                    yield tuples
 
     def _tuples(self, tuples: Tuples, rows: pa.RecordBatch, rank: int) -> pa.RecordBatch | None:
         if tuples.bad and self._stops:
@@ -189,14 +190,14 @@ class MessageTuples:
 def message_sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     """Return the sequences of some messages of a topic, which sort by topic (its rank), partition and offset.
 
-    Raises `InputError` if one of these is too large.
+    Raises `InputError` if the rank, a partition or an offset is too large.
     """
     partitions = rows.column("partition").to_numpy().astype(np.int64)[numbers]
     offsets = rows.column("offset").to_numpy().astype(np.int64)[numbers]
     most = ((rank, TOPIC_BITS), (partitions.max(initial=0), PARTITION_BITS), (offsets.max(initial=0), OFFSET_BITS))
     for what, (largest, bits) in zip(("topics", "partitions", "offsets"), most, strict=True):
         if largest >> bits:
-            raise InputError(f"too many {what}: a stream on Spark takes less than 2^{bits} of them, to order tuples by")
+            raise InputError(f"too many {what}: a stream on Spark orders tuples by fewer than 2^{bits} of them")
     sequences: np.ndarray = (np.int64(rank) << (PARTITION_BITS + OFFSET_BITS)) | (partitions << OFFSET_BITS) | offsets
     return sequences
 
@@ -204,7 +205,7 @@ def message_sequences(rank: int, rows: pa.RecordBatch, numbers: Sequence[int] | 
 FILE = "rpq-topics.json"
 FORMAT = 1
 FIRST_MESSAGES = 20
-"""The number of messages of a topic that are searched for one that determines the layout."""
+"""The number of messages of a topic that are searched for a message that determines the layout."""
 
 
 class TopicEdges(NamedTuple):
@@ -223,24 +224,24 @@ def topic_edges(
     topics: TopicNames,
     *,
     columns: MessageColumns,
-    given: Mapping[str, str],
+    settings: Mapping[str, str],
     checkpoint: str,
     max_messages: int,
     on_error: str,
 ) -> TopicEdges:
-    """Return the messages of topics as edges as they arrive, at most `max_messages` per micro-batch.
+    """Return a stream of the messages of topics as edges, at most `max_messages` per micro-batch.
 
-    `given` are settings of clients in librdkafka's names.  Raises `PipelineError` if the connector is missing, or if a topic
+    `settings` are those of clients in librdkafka's names.  Raises `PipelineError` if the connector is missing, or if a topic
     has no message that determines the layout.
     """
     if len(topics.topics) > 1 << TOPIC_BITS:
         raise PipelineError(f"{len(topics.topics)} topics: a stream on Spark reads {1 << TOPIC_BITS} at most")
-    options = connector_options(topics.brokers, given)
+    options = connector_options(topics.brokers, settings)
     layouts = _stored_layouts(session, checkpoint, columns)
     if layouts is None:
         layouts = {topic: _topic_layout(session, topic, options, columns) for topic in topics.topics}
-        kept = {"format": FORMAT, "columns": _columns_json(columns), "layouts": layouts}
-        hadoop_files.write_text(session, _layouts_path(checkpoint), json.dumps(kept) + "\n")
+        content = {"format": FORMAT, "columns": _columns_json(columns), "layouts": layouts}
+        hadoop_files.write_text(session, _layouts_path(checkpoint), json.dumps(content) + "\n")
     if missing := [topic for topic in topics.topics if topic not in layouts]:
         raise PipelineError(
             f"the checkpoint {checkpoint} belongs to a stream of {', '.join(sorted(layouts))}, not of {missing[0]}; begin "
@@ -249,13 +250,13 @@ def topic_edges(
     integers = {bool(layout.get("integers")) for layout in layouts.values()}
     if len(integers) > 1:
         kinds = ", ".join(f"{topic} {'integers' if layout.get('integers') else 'text'}" for topic, layout in layouts.items())
-        raise PipelineError(f"vertices are of two kinds: {kinds}; all topics of a stream have to agree")
+        raise PipelineError(f"vertices are of two kinds: {kinds}; all topics of a stream must have the same kind")
     vertex = "bigint" if integers == {True} else "string"
-    later = session.readStream.format("kafka").options(**options).option("subscribe", ",".join(topics.topics))
-    later = later.option("maxOffsetsPerTrigger", max_messages).option("includeHeaders", _needs_metadata(columns))
+    stream = session.readStream.format("kafka").options(**options).option("subscribe", ",".join(topics.topics))
+    stream = stream.option("maxOffsetsPerTrigger", max_messages).option("includeHeaders", _needs_metadata(columns))
     read = MessageTuples(columns, layouts, integers=vertex == "bigint", stops=on_error == "stop")
     schema = f"source {vertex}, target {vertex}, label string, timestamp bigint, op string, {SEQUENCE} bigint"
-    edges = _columns(_load(later), columns).mapInArrow(read, schema)
+    edges = _columns(_load(stream), columns).mapInArrow(read, schema)
     has_times = any(layout.get("times", "integers") != "integers" for layout in layouts.values())
     return TopicEdges(edges, SEQUENCE, columns.unit or ("us" if has_times else None))
 
@@ -276,8 +277,8 @@ def _load(reader: Any) -> DataFrame:
         if "kafka" not in str(error).lower():
             raise
         raise PipelineError(
-            f"topics need Spark's connector, which is not there: --packages {coordinates()} (or the newest before it that "
-            "is published), or its jars with --conf spark.jars=FILE,FILE"
+            f"topics need Spark's connector, which is missing: add --packages {coordinates()} (or the latest published "
+            "version before it), or the connector's jars with --conf spark.jars=FILE,FILE"
         ) from error
     return frame
 
@@ -291,8 +292,8 @@ def _columns(messages: DataFrame, columns: MessageColumns) -> DataFrame:
     names = ["topic", "partition", "offset", "value"]
     if not _needs_metadata(columns):
         return messages.select(*names)
-    beside = ("key", "headers", "unix_millis(timestamp)", "timestampType")
-    renamed = [f"{what} AS {name}" for what, name in zip(beside, METADATA_COLUMNS, strict=True)]
+    expressions = ("key", "headers", "unix_millis(timestamp)", "timestampType")
+    renamed = [f"{one} AS {name}" for one, name in zip(expressions, METADATA_COLUMNS, strict=True)]
     return messages.selectExpr(*names, *renamed)
 
 
@@ -306,12 +307,12 @@ def _topic_layout(session: SparkSession, topic: str, options: Mapping[str, str],
 
 
 def layout_of_messages(topic: str, messages: Sequence[Any], columns: MessageColumns) -> dict[str, Any]:
-    """Return the layout of a topic's values, as messages determine it.  Raises `PipelineError` if none does."""
+    """Return the layout of a topic's values, as messages determine it.  Raises `PipelineError` if no message does."""
     reader = MessageReader(columns)
     bad = reader.read(messages).bad if messages else {}
     if reader.layout is None:
-        why = f": {bad[min(bad)].place}: {bad[min(bad)].reason}" if bad else " yet"
-        raise PipelineError(f"{topic}: holds no message that is a tuple{why}; the first one tells the columns")
+        reason = f": {bad[min(bad)].place}: {bad[min(bad)].reason}" if bad else " yet"
+        raise PipelineError(f"{topic}: has no message that is a tuple{reason}; the first tuple determines the columns")
     return reader.layout
 
 
@@ -320,7 +321,7 @@ def _layouts_path(checkpoint: str) -> str:
 
 
 def _columns_json(columns: MessageColumns) -> dict[str, Any]:
-    """Return the places of columns as JSON values, after a round trip."""
+    """Return the sources of the columns as JSON values, after a round trip."""
     described: dict[str, Any] = json.loads(json.dumps(asdict(columns)))
     return described
 
@@ -342,7 +343,7 @@ def _stored_layouts(session: SparkSession, checkpoint: str, columns: MessageColu
         raise PipelineError(f"{_layouts_path(checkpoint)} is damaged: {problem}") from problem
     if before != _columns_json(columns):
         raise PipelineError(
-            f"the checkpoint {checkpoint} belongs to a stream with other columns, label or time unit. Go on with what it "
-            "was begun with, or begin with a new checkpoint and a new output"
+            f"the checkpoint {checkpoint} belongs to a stream with other columns, label or time unit. Continue with the "
+            "same options, or begin with a new checkpoint and a new output"
         )
     return layouts

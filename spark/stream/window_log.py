@@ -1,23 +1,23 @@
-"""The window as a log of tuples, which is what Spark keeps of a partition between two micro-batches.
+"""The window as a log of tuples, which is the state of a partition in Spark between two micro-batches.
 
-The index is not kept: pickled it is large, and it can be built from the window.  Nor is the snapshot graph kept as such,
-as one micro-batch would change edges all over it.  Instead, the state has the log of the tuples that made the graph, cut
-into *buckets* of time:
+The state does not contain the index, which is large when pickled and can be built from the window.  It does not contain the
+snapshot graph either, because one micro-batch would change edges all over it.  Instead, the state contains the log of the
+tuples from which the graph results, divided into *buckets* of time:
 
-* An insert lies in the bucket of its own timestamp, a delete in the bucket of the stream time at which it arrived.  Each
-  has a number, `order`, that counts tuples as they were applied.
-* The snapshot graph is: of every edge, the largest timestamp among its inserts with a larger `order` than its last
-  delete.  An insert that refreshes an edge is one more insert; the maximum determines which one counts.
-* An engine of a version whose log had n tuples catches up with those whose `order` is n or more, in this order.
+* An insert is in the bucket of its own timestamp, a delete in the bucket of the stream time at which it arrived.  Each
+  tuple has a number, `order`, in the order of application.
+* The snapshot graph maps every edge to the largest timestamp among its inserts with a larger `order` than its last delete.
+  An insert that refreshes an edge is one more insert; the maximum determines which insert counts.
+* An engine of a version whose log had n tuples catches up with the tuples whose `order` is n or more, in this order.
 * A bucket all of whose timestamps have left the longest window is dropped as a whole.  A delete is dropped no sooner than
-  any insert that it undoes, as none of these can be younger than the stream time at which the delete arrived.
+  any insert that it undoes, because no such insert can be younger than the stream time at which the delete arrived.
 
-A bucket is stored in *parts*, one for each micro-batch that wrote into it, as packed tables
+A bucket is stored in *parts*, one for each micro-batch that wrote to it, as packed tables
 (`rpq.spark.envelopes`).  A new part absorbs the parts before it that have at most twice its rows, so a bucket has
-O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches write into a bucket.
+O(log rows) parts and each tuple is written O(log micro-batches) times, however many micro-batches write to a bucket.
 
 Every share has the same window in its state.  When a stream moves to other shares or other queries
-(`rpq.spark.stream.rescale`), the window of one share is therefore all that the new shares need (`MovedState`).
+(`rpq.spark.stream.rescale`), the new shares therefore need only the window of one former share (`MovedState`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rpq.stream.stream_time import windows_of
 from rpq.stream.window import Window
 
 BUCKETS = 64
-"""The number of buckets of a window, which has fewer if its slides are longer."""
+"""The largest number of buckets of a window; there are fewer if its slides are longer."""
 
 _EDGE = ("source", "target", "label")
 _COLUMNS = (*_EDGE, "timestamp", "delete", "order")
@@ -57,7 +57,7 @@ class Chunks(Protocol):
 
 
 def bucket_width(queries: Sequence[Query]) -> int:
-    """Return the time that a bucket spans: a slide of the longest window, or a sixty-fourth of it if that is more."""
+    """Return the time that a bucket spans: a slide of the longest window, or a sixty-fourth of the window if longer."""
     longest = max(_windows(queries), key=lambda window: window.size)
     return max(longest.slide, -(-longest.size // BUCKETS))
 
@@ -109,7 +109,7 @@ class WindowLog:
                 self.chunks.remove(bucket, part)
 
     def edges(self, *, time: int) -> pa.Table | None:
-        """Return the inserts that make the window at stream time `time`, the youngest first, or None if there are none.
+        """Return the inserts in the window at stream time `time`, the youngest first, or None if there are none.
 
         An edge may occur more than once, its largest timestamp first.
         """
@@ -134,7 +134,7 @@ class WindowLog:
         return recent.select([*_EDGE, "timestamp", "delete"])
 
     def _read(self, order: int) -> pa.Table | None:
-        """Return the parts whose last tuple has this `order` or a larger one, or None."""
+        """Return the parts whose last tuple has at least this `order`, or None."""
         tables = [
             self._part(bucket, part)
             for bucket, parts in self.parts.items()
@@ -144,29 +144,29 @@ class WindowLog:
         return pa.concat_tables(tables) if tables else None
 
     def _part(self, bucket: int, part: int) -> pa.Table:
-        """Return a part.  Raises `StateFormatError` if it is not the one that was written."""
+        """Return a part.  Raises `StateFormatError` if it differs from the part that was written."""
         name = f"part {part} of bucket {bucket} of the window"
         table = unpack_table(self.chunks.read(bucket, part), columns=_COLUMNS, name=name)
         rows, last = self.parts[bucket][part]
         orders = table["order"].to_numpy()
         if len(table) != rows or orders[-1] != last or orders.min() < 0 or (np.diff(orders) <= 0).any():
-            raise damaged(TUPLES, name, f"it does not hold the {rows:,} tuples up to number {last:,}")
+            raise damaged(TUPLES, name, f"it does not contain the {rows:,} tuples up to number {last:,}")
         inserts = ~table["delete"].to_numpy(zero_copy_only=False)
         if (table["timestamp"].to_numpy()[inserts] // self._width != bucket).any():
-            raise damaged(TUPLES, name, "it holds tuples of another bucket")
+            raise damaged(TUPLES, name, "it contains tuples of another bucket")
         return table
 
     def _write(self, bucket: int, tuples: pa.Table) -> None:
         parts = self.parts.setdefault(bucket, [])
-        kept, rows = len(parts), len(tuples)
-        while kept and parts[kept - 1][0] <= 2 * rows:
-            kept -= 1
-            rows += parts[kept][0]
-        swallowed = [self._part(bucket, part) for part in range(kept, len(parts))]
-        for part in range(kept + 1, len(parts)):
+        target, rows = len(parts), len(tuples)
+        while target and parts[target - 1][0] <= 2 * rows:
+            target -= 1
+            rows += parts[target][0]
+        absorbed = [self._part(bucket, part) for part in range(target, len(parts))]
+        for part in range(target + 1, len(parts)):
             self.chunks.remove(bucket, part)
-        self.chunks.write(bucket, kept, pack_table(pa.concat_tables([*swallowed, tuples])))
-        parts[kept:] = [(rows, tuples["order"][-1].as_py())]
+        self.chunks.write(bucket, target, pack_table(pa.concat_tables([*absorbed, tuples])))
+        parts[target:] = [(rows, tuples["order"][-1].as_py())]
 
     def _lower_bound(self, time: int) -> int:
         return min(window.lower_bound(time) for window in _windows(self.queries))
@@ -196,8 +196,8 @@ _NAME = "the window that moves to other shares"
 class MovedState(Shipped):
     """The state of one share: its window as a packed table (None if empty), waiting envelopes, and figures of its record.
 
-    `identity` is that of the records that it replaces.  `reach` is the former window that reached back farthest.  `added`
-    are the new queries, which begin with answers over the window.
+    `identity` is the identity of the replaced records.  `reach` is the former window that reached back farthest.  `added`
+    contains the new queries, which begin with answers over the window.
     """
 
     identity: str
@@ -205,7 +205,7 @@ class MovedState(Shipped):
     waiting: tuple[bytes, ...]
     version: int
     time: int
-    came: int
+    tuple_count: int
     late: int
     reach: Window
     added: tuple[rpq.Query, ...]
@@ -220,7 +220,10 @@ class MovedState(Shipped):
         identity: str,
         added: Sequence[rpq.Query],
     ) -> MovedState:
-        """Return the state in a log at the time in the figures of its share.  Raises `StateFormatError` if it is damaged."""
+        """Return the state in a log at the time in `figures`, those of its share.
+
+        Raises `StateFormatError` if the log is damaged.
+        """
         time = figures["time"]
         edges = log.edges(time=time)
         windows = (window for query in log.queries for window in windows_of(query) if isinstance(window, Window))
@@ -230,7 +233,7 @@ class MovedState(Shipped):
             waiting=tuple(waiting),
             version=figures["version"],
             time=time,
-            came=figures["tuples"],
+            tuple_count=figures["tuples"],
             late=figures["late"],
             reach=min(windows, key=lambda window: window.lower_bound(time)),
             added=tuple(added),
@@ -241,7 +244,7 @@ class MovedState(Shipped):
         return None if self.tuples is None else unpack_table(self.tuples, columns=_EDGE_COLUMNS, name=_NAME)
 
     def log(self, chunks: MemoryChunks, queries: Sequence[rpq.Query]) -> WindowLog:
-        """Write the window to `chunks` as the log that `queries` keep, and return the log."""
+        """Write the window to `chunks` as a log for `queries`, and return the log."""
         log = WindowLog(chunks=chunks, queries=queries)
         edges = self.edges()
         if edges is not None:
@@ -253,7 +256,7 @@ class MovedState(Shipped):
         return log
 
     def first_rows(self, *, share: tuple[int, int], threads: int, memory_limit: int) -> pa.Table | None:
-        """Return the rows with which new queries begin in a share (`Engine.register`), or None without new queries."""
+        """Return the first rows of the new queries in a share (`Engine.register`), or None without new queries."""
         if not self.added:
             return None
         engine = Engine(keep=self.reach, share=share, threads=threads, memory_limit=memory_limit)

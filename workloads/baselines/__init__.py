@@ -1,6 +1,6 @@
-"""What the engine is compared with.
+"""Systems and algorithms that the engine is compared with.
 
-    reevaluation                    the query evaluated anew over the window: by a search, a SPARQL store, DuckDB
+    reevaluation                    evaluation of the query from scratch over the window: a search, a SPARQL store, DuckDB
     inverted_index                  TriC's baselines for thousands of patterns at once
     two_hops, two_hops_bytewax, …   a join of two edges in stream processors without path queries
 """

@@ -1,12 +1,12 @@
 """The baselines INV, INV+, INC and INC+ of TriC (Zervakis et al., EDBT 2020, section 5): many patterns over inserted edges.
 
-A pattern is cut into *covering paths*. Each of its atoms has a materialized view: the edges with its label and its
-constants. An update is looked up in an inverted index of atoms, which returns the patterns that it affects; for these the
-views along each path are joined, and then the paths with one another.
+A pattern is divided into *covering paths*. Each of its atoms has a materialized view: the edges with its label and its
+constants. An update is looked up in an inverted index of atoms, which returns the patterns that it affects; for these
+patterns, the views along each path are joined, and then the paths with one another.
 
 - INV joins whole views, and reports the solutions that use the update
-- INC joins a path that the update affects beginning with the update alone
-- INV+ and INC+ keep the hash tables that joins build on views, and extend them with each update
+- INC joins a path that the update affects by starting from the update only
+- INV+ and INC+ store the hash tables that joins build on views, and extend them with each update
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Atom = tuple[Term, str, Term]
 Edge = tuple[str, str, str]
 """Source, label, target."""
 View = tuple[str, str | None, str | None]
-"""The label of an atom, and the constants of its ends, None for variables."""
+"""The label of an atom, and the constants at its ends, None for variables."""
 Binding = dict[Term, str]
 Row = tuple[str, ...]
 
@@ -47,7 +47,7 @@ class _Tables:
 
 
 class InvertedIndex:
-    """An inverted index of patterns over a growing graph: INV, INC if `incremental`, INV+ or INC+ if `caching`.
+    """An inverted index of patterns over a growing graph: INV, or INC if `incremental`; INV+ or INC+ if `caching`.
 
     >>> index = InvertedIndex(incremental=True, caching=True)
     >>> index.register("q", [("?x", "a", "?y"), ("?y", "b", "z")])
@@ -58,25 +58,25 @@ class InvertedIndex:
     def __init__(self, *, incremental: bool, caching: bool) -> None:
         self._incremental = incremental
         self._caching = caching
-        self._asked: dict[str, _RegisteredQuery] = {}
+        self._queries: dict[str, _RegisteredQuery] = {}
         self._readers: dict[View, list[str]] = {}  # the inverted index
         self._views: dict[View, list[tuple[str, str]]] = {}
         self._tables: dict[View, _Tables] = {}
         self._edges: set[Edge] = set()
 
     def register(self, name: str, atoms: Iterable[Atom]) -> None:
-        """Index a pattern; before the first edge. O(atoms²)."""
+        """Index a pattern, which is possible only before the first edge. O(atoms²)."""
         different = tuple(dict.fromkeys(atoms))
         terms = dict.fromkeys(term for source, _, target in different for term in (source, target))
         variables = tuple(term for term in terms if _is_variable(term))
-        self._asked[name] = _RegisteredQuery(different, variables, covering_paths(different))
+        self._queries[name] = _RegisteredQuery(different, variables, covering_paths(different))
         for view in dict.fromkeys(map(_view_of, different)):
             self._readers.setdefault(view, []).append(name)
             self._views.setdefault(view, [])
             self._tables.setdefault(view, _Tables())
 
     def insert(self, edge: Edge) -> dict[str, set[Row]]:
-        """Let an edge come; the new solutions of each pattern that has some: values of its variables in order."""
+        """Insert an edge; return the new solutions by pattern, as values of its variables in order."""
         if edge in self._edges:
             return {}
         self._edges.add(edge)
@@ -90,39 +90,39 @@ class InvertedIndex:
                 affected |= dict.fromkeys(self._readers[view])
         found = {}
         for name in affected:
-            asked = self._asked[name]
-            if all(self._views[_view_of(atom)] for atom in asked.atoms) and (rows := self._solutions(asked, edge)):
+            query = self._queries[name]
+            if all(self._views[_view_of(atom)] for atom in query.atoms) and (rows := self._solutions(query, edge)):
                 found[name] = rows
         return found
 
-    def _solutions(self, asked: _RegisteredQuery, edge: Edge) -> set[Row]:
+    def _solutions(self, query: _RegisteredQuery, edge: Edge) -> set[Row]:
         """Compute the solutions of a pattern that use an edge."""
         if not self._incremental:
             results = []
-            for path in asked.paths:
+            for path in query.paths:
                 results.append(self._join(path, self._whole(path[0]), 0))
                 if not results[-1]:
                     return set()
             return {
-                tuple(binding[name] for name in asked.variables)
+                tuple(binding[name] for name in query.variables)
                 for binding in _join_rows(results)
-                if any(_image(atom, binding) == edge for atom in asked.atoms)
+                if any(_image(atom, binding) == edge for atom in query.atoms)
             }
         found: set[Row] = set()
         whole: dict[int, list[Binding]] = {}
-        for number, path in enumerate(asked.paths):
+        for number, path in enumerate(query.paths):
             for place, atom in enumerate(path):
                 first = _bind({}, atom, edge[0], edge[2]) if edge[1] == atom[1] else None
-                mine = [] if first is None else self._join(path, [first], place)
-                if not mine:
+                own = [] if first is None else self._join(path, [first], place)
+                if not own:
                     continue
-                results = [mine]
-                for other, others in enumerate(asked.paths):
+                results = [own]
+                for other, others in enumerate(query.paths):
                     if other != number:
                         if other not in whole:
                             whole[other] = self._join(others, self._whole(others[0]), 0)
                         results.append(whole[other])
-                found |= {tuple(binding[name] for name in asked.variables) for binding in _join_rows(results)}
+                found |= {tuple(binding[name] for name in query.variables) for binding in _join_rows(results)}
         return found
 
     def _whole(self, atom: Atom) -> list[Binding]:
@@ -131,7 +131,7 @@ class InvertedIndex:
         return [binding for binding in bindings if binding is not None]
 
     def _join(self, path: Sequence[Atom], rows: list[Binding], place: int) -> list[Binding]:
-        """Rows of the atom at a place of a path, joined with the views behind it and then with those before it."""
+        """Join rows of the atom at a place of a path with the views after this place, and then with the views before it."""
         ways = [(number, True) for number in range(place + 1, len(path))]
         ways += [(number, False) for number in range(place - 1, -1, -1)]
         for number, forward in ways:
@@ -151,7 +151,7 @@ class InvertedIndex:
         return rows
 
     def _table(self, view: View, forward: bool) -> dict[str, list[str]]:
-        """Return the hash table of a view, cached or built anew."""
+        """Return the hash table of a view, from the cache or newly built."""
         tables = self._tables[view]
         if not self._caching:
             tables = _Tables()
@@ -172,7 +172,7 @@ def covering_paths(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
         out.setdefault(atom[0], []).append(atom)
     paths: list[tuple[Atom, ...]] = []
     covered: set[Atom] = set()
-    starts = sorted(out, key=lambda term: term in into)  # those that no atom leads to first
+    starts = sorted(out, key=lambda term: term in into)  # first, vertices that no atom leads to
     for start in [term for term in starts for _ in out[term]]:
         path: list[Atom] = []
         visited, here = {start}, start
@@ -202,7 +202,7 @@ def _view_of(atom: Atom) -> View:
 
 
 def _bind(row: Binding, atom: Atom, source: str, target: str) -> Binding | None:
-    """Bind the ends of an atom to those of an edge; return the row, or None where they do not fit."""
+    """Bind the ends of an atom to those of an edge; return the row, or None if they do not match."""
     found = dict(row)
     for term, value in ((atom[0], source), (atom[2], target)):
         if (found.setdefault(term, value) if _is_variable(term) else term) != value:
@@ -215,7 +215,7 @@ def _image(atom: Atom, binding: Binding) -> Edge:
 
 
 def _join_rows(results: list[list[Binding]]) -> list[Binding]:
-    """Rows of several paths, joined by the variables that they have in common."""
+    """Join the rows of several paths by their common variables."""
     rows, *others = sorted(results, key=len)
     while others:
         if not rows:

@@ -1,16 +1,16 @@
-"""Baselines that evaluate the query anew over the window, and the process in which they can be stopped.
+"""Baselines that evaluate the query from scratch over the window, and a process that can stop an evaluation.
 
-For each tuple: a search of the product graph from every vertex, over arrays in numba (`ProductSearch`), the batch algorithm
-of Mendelzon and Wood (1995), O(vertices × edges × states) for each evaluation, which keeps nothing; and pyoxigraph
-(`SparqlStore`), an in-memory SPARQL store with property paths. The window's edges are triples; for each tuple the store
-adds what came, removes what expired, and evaluates `SELECT DISTINCT ?x ?y WHERE { ?x path ?y }` over all of it.
+Two baselines evaluate after each tuple. `ProductSearch` searches the product graph from every vertex, over arrays in numba:
+the batch algorithm of Mendelzon and Wood (1995), O(vertices × edges × states) per evaluation, which keeps no state.
+`SparqlStore` uses pyoxigraph, an in-memory SPARQL store with property paths. The edges of the window are triples; for each
+tuple the store adds new edges, removes expired edges, and evaluates `SELECT DISTINCT ?x ?y WHERE { ?x path ?y }`.
 
-An evaluation of a path inside a store cannot be interrupted, and on dense graphs it can take hours. Such baselines therefore
-run in a process of their own (`BaselineProcess`), which can be killed when its time is up. The process is this module run as
+The evaluation of a path inside a store cannot be interrupted, and on dense graphs it can take hours. Such baselines
+therefore run in a separate process (`BaselineProcess`), which is killed when its time is up. The process runs this module as
 a program; it reads pickled requests from its input and writes pickled answers to its output.
 
-At every slide: `by_pyoxigraph` over a store that follows the window, and `by_duckdb` in SQL. The tuples are inserts in order
-of time, no edge twice within a window. Both raise `ImportError` where their package is missing.
+Two baselines evaluate at every slide: `by_pyoxigraph` over a store that follows the window, and `by_duckdb` in SQL. The
+tuples are inserts in order of time, with no edge twice within a window. Both raise `ImportError` without their package.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Edge = tuple[str, str, str]
 
 
 class WindowEdges:
-    """The edges of an insert-only stream in time order that are in the window, each with its largest timestamp.
+    """The edges in the window of an insert-only stream in time order, each with its largest timestamp.
 
     >>> edges = WindowEdges(rpq.Window(size=10, slide=1))
     >>> edges.insert(("x", "a", "y"), 1), edges.insert(("y", "a", "z"), 12)
@@ -60,7 +60,7 @@ class WindowEdges:
         return iter(self._latest)
 
     def insert(self, edge: Edge, timestamp: int) -> tuple[bool, list[Edge]]:
-        """Take an edge in: (whether it was not there, the edges that left because time moved)."""
+        """Insert an edge; return whether it is new, and the edges that left because time advanced."""
         left = self.advance(timestamp)
         is_new = edge not in self._latest
         self._latest[edge] = timestamp
@@ -68,7 +68,7 @@ class WindowEdges:
         return is_new, left
 
     def advance(self, time: int) -> list[Edge]:
-        """Move the time; the edges that left."""
+        """Advance the time; return the edges that left."""
         bound = self._window.lower_bound(time)
         left = []
         while self._arrivals and self._arrivals[0][0] <= bound:
@@ -83,7 +83,7 @@ Pairs = set[tuple[str, str]]
 
 
 class Baseline(Protocol):
-    """Evaluates a query anew over a set of edges."""
+    """An evaluation of a query from scratch over a set of edges."""
 
     def change(self, added: list[Edge], removed: list[Edge]) -> None:
         """Add and remove edges."""
@@ -100,7 +100,7 @@ class TimeIsUpError(Exception):
 
 
 class BaselineProcess:
-    """A baseline made by `make` (a function that can be pickled, such as a partial of a class) in its own process."""
+    """A baseline in its own process, created by `make`: a function that can be pickled, such as a partial of a class."""
 
     def __init__(self, make: Callable[[], Baseline]) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -116,20 +116,20 @@ class BaselineProcess:
         self._process.communicate()
 
     def change(self, added: list[Edge], removed: list[Edge]) -> None:
-        """Add and remove edges, untimed."""
-        self._ask("change", (added, removed), None)
+        """Add and remove edges, without measuring the time."""
+        self._request("change", (added, removed), None)
 
     def evaluate(self, added: list[Edge], removed: list[Edge], *, seconds: float) -> float:
         """Add and remove edges and evaluate; return the seconds of both. Raises `TimeIsUpError` beyond `seconds`."""
-        taken, _ = self._ask("evaluate", (added, removed), seconds)
-        return taken
+        elapsed, _ = self._request("evaluate", (added, removed), seconds)
+        return elapsed
 
     def pairs(self, *, seconds: float) -> Pairs:
         """Evaluate and return the pairs. Raises `TimeIsUpError`."""
-        _, found = self._ask("pairs", (), seconds)
+        _, found = self._request("pairs", (), seconds)
         return found
 
-    def _ask(self, request: str, arguments: tuple[Any, ...], seconds: float | None) -> Any:
+    def _request(self, request: str, arguments: tuple[Any, ...], seconds: float | None) -> Any:
         timer = threading.Timer(seconds, self._process.kill) if seconds is not None else None
         if timer is not None:
             timer.start()
@@ -150,7 +150,7 @@ class BaselineProcess:
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests with (seconds, result) until there are no more."""
+    """Answer requests with (seconds, result) until the end of the input."""
     baseline: Baseline = pickle.load(requests)()
     while True:
         try:
@@ -170,13 +170,13 @@ def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 class ProductSearch:
-    """Searches the product graph of an automaton and a set of edges for the answers."""
+    """A search for answers in the product graph of an automaton and a set of edges."""
 
     def __init__(self, expression: str) -> None:
         self._dfa = automata.compile(expression)
         self._ids: dict[str, int] = {}
         self._edges: dict[Edge, tuple[int, int, int, int]] = {}
-        self.pairs()  # compiles, so that no evaluation does
+        self.pairs()  # compiles, so that no measured evaluation compiles
 
     def change(self, added: Iterable[Edge], removed: Iterable[Edge]) -> None:
         """Take edges out and in."""
@@ -189,18 +189,18 @@ class ProductSearch:
                 self._edges[source, label, target] = (*ends, forward, backward)
 
     def count(self) -> int:
-        """Evaluate anew and return the number of answers."""
+        """Evaluate from scratch and return the number of answers."""
         return self._search(keep=False)[0]
 
     def pairs(self) -> set[tuple[str, str]]:
-        """Evaluate anew and return the answers."""
+        """Evaluate from scratch and return the answers."""
         names = list(self._ids)
         _, pairs, used = self._search(keep=True)
         sources, targets = used[pairs >> 32].tolist(), used[pairs & 0xFFFFFFFF].tolist()
         return {(names[source], names[target]) for source, target in zip(sources, targets, strict=True)}
 
     def _search(self, *, keep: bool) -> tuple[int, np.ndarray, np.ndarray]:
-        """Return the number of answers, the answers if kept (as places in the last array), and the ids of the vertices."""
+        """Return the number of answers, with `keep` the answers (as places in the last array), and the ids of vertices."""
         columns = np.array(list(self._edges.values()), np.int64).reshape(-1, 4)
         source, target, forward, backward = columns.T
         ahead, behind = forward >= 0, backward >= 0
@@ -220,15 +220,15 @@ class ProductSearch:
 
 @njit(cache=True)
 def _search(offsets, end, symbol, transitions, accepting, keep):
-    """Return (number of answers, source << 32 | target of each if they are kept)."""
+    """Return (number of answers, with `keep` source << 32 | target of each)."""
     vertices, states = len(offsets) - 1, len(accepting)
-    seen = np.zeros(vertices * states, np.int64)  # the root that reached a node last, counted from 1
+    seen = np.zeros(vertices * states, np.int64)  # the latest root that reached a node, counted from 1
     answered = np.zeros(vertices, np.int64)
     stack = np.empty(vertices * states + 1, np.int64)
     pairs = np.empty(1024 if keep else 0, np.int64)
     found = 0
     for root in range(vertices):
-        stack[0] = root * states  # not seen yet: the empty path is no answer
+        stack[0] = root * states  # not marked as seen: the empty path is not an answer
         height = 1
         while height > 0:
             height -= 1
@@ -261,7 +261,7 @@ _VERTEX, _LABEL = "urn:v:", "urn:l:"
 class SparqlStore:
     """A SPARQL store that evaluates one path over a set of edges.
 
-    `template` is a path over a, b, c, and `labels` are their labels. Raises `ImportError` where pyoxigraph is not installed.
+    `template` is a path over a, b, c, and `labels` are their labels. Raises `ImportError` if pyoxigraph is not installed.
     """
 
     def __init__(self, template: str, labels: tuple[str, ...]) -> None:
@@ -283,12 +283,12 @@ class SparqlStore:
             self._store.add(self._quad(edge))
 
     def count(self) -> int:
-        """Evaluate anew and return the number of pairs, including those of zero-length paths."""
+        """Evaluate from scratch and return the number of pairs, including those of zero-length paths."""
         (row,) = self._store.query(self._count)  # type: ignore[misc]
         return int(row["n"].value)
 
     def pairs(self) -> set[tuple[str, str]]:
-        """Evaluate anew and return the pairs, including those of zero-length paths."""
+        """Evaluate from scratch and return the pairs, including those of zero-length paths."""
         return {(self._name(row["x"]), self._name(row["y"])) for row in self._rows()}
 
     def _rows(self):
@@ -313,7 +313,7 @@ _LITERAL = re.compile(r'"(?P<text>[^"\\]*)"(?:\^\^<(?P<type>[^>]*)>)?')
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """CPU seconds of each evaluation, including the update of the window before it, and the rows of the last one."""
+    """The CPU seconds of each evaluation, including the update of the window before it, and the rows of the last one."""
 
     seconds: list[float]
     rows: int
@@ -322,7 +322,7 @@ class Evaluation:
 
 
 def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluation:
-    """Evaluate at each slide from the time `first` on until the seconds are used up; at least once."""
+    """Evaluate at each slide from the time `first` on, at least once, until the evaluations have taken `seconds`."""
     import pyoxigraph
 
     names = [table[name].to_pylist() for name in ("source", "label", "target")]
@@ -342,33 +342,33 @@ def by_pyoxigraph(text: str, table: pa.Table, window: rpq.Window, *, first: int,
     store = pyoxigraph.Store()
     low, high = _bounds(times, window, first)
     store.bulk_extend(quads(low, high))
-    taken: list[float] = []
+    seconds_taken: list[float] = []
     moment = first
     while True:
         before, after = _bounds(times, window, moment)
-        gone, come = quads(low, before), quads(high, after)
+        expired, arrived = quads(low, before), quads(high, after)
         started = time.process_time()
-        for quad in gone:
+        for quad in expired:
             store.remove(quad)
-        store.extend(come)
+        store.extend(arrived)
         rows = len(list(store.query(text)))  # type: ignore[arg-type]
-        taken.append(time.process_time() - started)
+        seconds_taken.append(time.process_time() - started)
         low, high = before, after
-        if sum(taken) > seconds or moment + window.slide > times[-1]:
-            return Evaluation(seconds=taken, rows=rows, moment=moment)
+        if sum(seconds_taken) > seconds or moment + window.slide > times[-1]:
+            return Evaluation(seconds=seconds_taken, rows=rows, moment=moment)
         moment += window.slide
 
 
 def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seconds: float) -> Evaluation:
-    """Evaluate SQL over `tuples`, the content of the window, in the same way; one thread."""
+    """Evaluate SQL over a table `tuples`, the content of the window, in the same way as `by_pyoxigraph`, with one thread."""
     import duckdb
 
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
-        connection.register("given", table)
-        connection.execute("CREATE TABLE stream AS SELECT * FROM given")
+        connection.register("arrow_table", table)
+        connection.execute("CREATE TABLE stream AS SELECT * FROM arrow_table")
         times = table["timestamp"].to_numpy()
-        taken: list[float] = []
+        seconds_taken: list[float] = []
         moment = first
         while True:
             bound = window.lower_bound(moment)
@@ -376,9 +376,9 @@ def by_duckdb(sql: str, table: pa.Table, window: rpq.Window, *, first: int, seco
             found = connection.execute(
                 f"WITH tuples AS (SELECT * FROM stream WHERE timestamp > {bound} AND timestamp <= {moment}) {sql}"
             ).fetchnumpy()
-            taken.append(time.process_time() - started)
-            if sum(taken) > seconds or moment + window.slide > times[-1]:
-                return Evaluation(seconds=taken, rows=len(next(iter(found.values()))), moment=moment)
+            seconds_taken.append(time.process_time() - started)
+            if sum(seconds_taken) > seconds or moment + window.slide > times[-1]:
+                return Evaluation(seconds=seconds_taken, rows=len(next(iter(found.values()))), moment=moment)
             moment += window.slide
 
 

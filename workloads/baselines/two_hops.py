@@ -1,9 +1,9 @@
-"""A join of two hops by hand, as one writes it for a stream processor that has no paths: a state for each middle vertex.
+"""A manual join of two hops, as written for a stream processor without path queries: a state for each middle vertex.
 
-Edges `first` that lead to the vertex and edges `second` that leave it are kept in the state, each with its time; an edge
-that comes meets those of the other kind that are in the window.  So each path of two edges is found when its later edge
-comes, which is when its ends become an answer of `first/second`, if no other path joins them already.  That a path has left
-the window is nowhere said.
+The state contains the edges `first` that lead to the vertex and the edges `second` that leave it, each with its time.  An
+edge that arrives is joined with the edges of the other kind that are in the window.  Each path of two edges is therefore
+found when its later edge arrives, which is when its ends become an answer of `first/second`, unless another path connects
+them already.  The join does not report that a path has left the window.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ State = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, kw_only=True)
 class TwoHops:
-    """Joins edges `first` and `second` over a sliding window of `size` that moves every `slide`; times are ordered.
+    """A join of edges `first` and `second` in order of time, over a window of `size` that moves every `slide`.
 
     >>> join = TwoHops(first="a", second="b", size=10, slide=1)
     >>> state = join.empty()
@@ -34,25 +34,25 @@ class TwoHops:
     slide: int
 
     def is_joined(self, edge: dict[str, Any]) -> bool:
-        """Return whether an edge is of either kind."""
+        """Return whether the join uses an edge."""
         return edge["label"] in (self.first, self.second)
 
     def middle(self, edge: dict[str, Any]) -> str:
-        """Return the vertex at which an edge meets others."""
+        """Return the middle vertex, at which an edge is joined with others."""
         return str(edge["target"] if edge["label"] == self.first else edge["source"])
 
     def empty(self) -> State:
-        """Return the state of a vertex that has met no edge."""
+        """Return the state of a vertex without edges."""
         return {self.first: {}, self.second: {}}
 
     def meet(self, state: State, edge: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Put an edge into its vertex's state; the ends of the paths that it makes there.  O(edges of the vertex)."""
+        """Add an edge to the state of its vertex; yield the ends of the new paths there.  O(edges of the vertex)."""
         now = edge["timestamp"]
         bound = now // self.slide * self.slide - self.size
         is_first = edge["label"] == self.first
         own, others = state[edge["label"]], state[self.second if is_first else self.first]
         end = edge["source"] if is_first else edge["target"]
-        own.pop(end, None)  # so that a vertex's edges stay in the order of their times
+        own.pop(end, None)  # so that the edges of a vertex remain in the order of their times
         own[end] = now
         for edges in (own, others):
             while edges and edges[oldest := next(iter(edges))] <= bound:

@@ -17,21 +17,21 @@ from rpq.workloads.baselines.two_hops import State, TwoHops
 
 
 def flow(brokers: str, read: str, written: str, join: TwoHops) -> Dataflow:
-    """Return the dataflow: edges by their middle vertex, and a stateful step for each."""
+    """Return the dataflow: edges grouped by their middle vertex, and a stateful step for each vertex."""
 
     def meet(state: State | None, edge: dict[str, Any]) -> tuple[State, Iterable[dict[str, Any]]]:
         state = join.empty() if state is None else state
         return state, list(join.meet(state, edge))
 
-    made = Dataflow("two_hops")
-    messages = kafka.input("read", made, brokers=[brokers], topics=[read])
+    dataflow = Dataflow("two_hops")
+    messages = kafka.input("read", dataflow, brokers=[brokers], topics=[read])
     edges = op.map("parse", messages.oks, lambda message: json.loads(message.value or b"{}"))
     joined = op.filter("joined", edges, join.is_joined)
     of_vertices = op.key_on("by_middle", joined, join.middle)
     rows = op.stateful_flat_map("meet", of_vertices, meet)
-    written_ = op.map("write", rows, lambda row: KafkaSinkMessage(None, json.dumps(row[1]).encode()))
-    kafka.output("rows", written_, brokers=[brokers], topic=written)
-    return made
+    row_messages = op.map("write", rows, lambda row: KafkaSinkMessage(None, json.dumps(row[1]).encode()))
+    kafka.output("rows", row_messages, brokers=[brokers], topic=written)
+    return dataflow
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from rpq.workloads.baselines.two_hops import TwoHops
 
 
 def run(brokers: str, read: str, written: str, join: TwoHops, *, folder: str) -> None:
-    """Edges by their middle vertex, which takes them through a topic in between, and a stateful step for each; for ever."""
+    """Join edges for ever: they are grouped by their middle vertex through an intermediate topic, with a state for each."""
     application = Application(
         broker_address=brokers,
-        consumer_group=written,  # so that topics that it makes are known by the topic of its rows
+        consumer_group=written,  # the names of intermediate topics then contain the name of the output topic
         auto_offset_reset="earliest",
         state_dir=folder,
         loglevel="WARNING",

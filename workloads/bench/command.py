@@ -1,4 +1,4 @@
-"""`rpq bench NAME`: run an experiment, show its table, keep its figures."""
+"""`rpq bench NAME`: run an experiment, show its table, and write its figures."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from rpq.workloads.bench.experiment import Experiment
 
 EXPERIMENTS = {
-    "mathoverflow": ("comparisons.path_speed:MATHOVERFLOW", "Speed on the MathOverflow stream, beside other engines'."),
-    "ldbc": ("comparisons.path_speed:LDBC", "Speed on LDBC's updates, beside other engines'."),
-    "patterns": ("comparisons.pattern_speed:EXPERIMENT", "Graph patterns, beside other engines'."),
+    "mathoverflow": ("comparisons.path_speed:MATHOVERFLOW", "Speed on MathOverflow, compared with other engines."),
+    "ldbc": ("comparisons.path_speed:LDBC", "Speed on LDBC's updates, compared with other engines."),
+    "patterns": ("comparisons.pattern_speed:EXPERIMENT", "Graph patterns, compared with other engines."),
     "sparql": (
-        "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, beside evaluating anew."
+        "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, against reevaluation."
     ),
     "queries": ("comparisons.query_sets:EXPERIMENT", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
     "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f and 13a)."),
@@ -27,16 +27,16 @@ EXPERIMENTS = {
     "automata": ("paper.automaton_size:EXPERIMENT", "States of 100 minimal automata (Fig. 7)."),
     "states": ("paper.states:EXPERIMENT", "Throughput against states and index size (Fig. 8, 9)."),
     "deletes": ("paper.deletes:EXPERIMENT", "Explicit deletes of 2 to 10 % (Fig. 10)."),
-    "reevaluation": ("paper.reevaluation:EXPERIMENT", "Against evaluating anew: a SPARQL store, a search (Fig. 11)."),
+    "reevaluation": ("paper.reevaluation:EXPERIMENT", "Against reevaluation: a SPARQL store, a search (Fig. 11)."),
     "spark": ("comparisons.spark_speed:EXPERIMENT", "The pipeline on Spark: replay, micro-batches, a model of a cluster."),
-    "versions": ("versions:EXPERIMENT", "This version against another one, turn by turn."),
+    "versions": ("versions:EXPERIMENT", "This version compared with another version, in turns."),
     "simple": ("paper.simple_paths:EXPERIMENT", "Simple path semantics (Table 4)."),
 }  # fmt: skip
 """Name → the module below this package with its `Experiment`, and a line of help."""
 
 
 class BenchGroup(click.Group):
-    """Experiments are commands, imported when they are called."""
+    """A group whose commands are the experiments, imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*EXPERIMENTS, "report"]
@@ -53,24 +53,24 @@ def bench() -> None:
     """Repeat the paper's experiments, and measure the engine on this machine.
 
     Each experiment prints a table and writes NAME.json (with machine, versions, seeds, calibration and commit) and
-    NAME.png. Without --data it runs on generated streams.
+    NAME.png. Without --data, experiments run on generated streams.
     """
 
 
 def load(name: str) -> Experiment:
-    """Return an experiment by its name; raise `KeyError` for an unknown one."""
+    """Return an experiment by its name.  Raises `KeyError` for an unknown name."""
     module, _, attribute = EXPERIMENTS[name][0].partition(":")
     experiment: Experiment = getattr(import_module(f"rpq.workloads.bench.{module}"), attribute)
     return experiment
 
 
-@click.command("report", short_help="Fill a text's tables and figures in from the results.")
+@click.command("report", short_help="Update the tables and figures of a text from the results.")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--results", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-              help="Where the results are.  [default: workloads/results of a checkout, or results]")  # fmt: skip
-@click.option("--check", is_flag=True, help="Change nothing; fail if something would be changed.")
+              help="Folder of the results.  [default: workloads/results of a checkout, or results]")  # fmt: skip
+@click.option("--check", is_flag=True, help="Change nothing; fail if a file is out of date.")
 def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
-    """Make the tables and figures in FILES (by default README.md) from the results, between markers.
+    """Update the tables and figures between markers in FILES (by default README.md) from the results.
 
     \b
     <!-- bench mathoverflow -->   … a whole section …   <!-- /bench -->
@@ -84,45 +84,45 @@ def report(files: tuple[Path, ...], results: Path | None, check: bool) -> None:
     for file in files or (Path("README.md"),):
         try:
             text = file.read_text(encoding="utf-8")
-            made = fill_report(text, results=results or default_directory(), file=file, load=load)
+            filled = fill_report(text, results=results or default_directory(), file=file, load=load)
         except (ReportError, OSError) as error:
             raise click.ClickException(str(error)) from error
-        if check and made != text:
-            raise click.ClickException(f"{file} differs from the results: rpq bench report {file} brings it up to date")
-        if made != text:
+        if check and filled != text:
+            raise click.ClickException(f"{file} differs from the results; update it with: rpq bench report {file}")
+        if filled != text:
             try:
                 with replacing(file) as output:
-                    output.write(made.encode())
+                    output.write(filled.encode())
             except WriteError as error:
                 raise click.ClickException(str(error)) from error
-        click.echo(f"{file}: {'unchanged' if made == text else 'filled in'}", err=True)
+        click.echo(f"{file}: {'unchanged' if filled == text else 'filled in'}", err=True)
 
 
 def _command(name: str, help_text: str) -> click.Command:
     options: list[click.Parameter] = [
         click.Option(["--data"], type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
-                     help="Where real data sets are: stackoverflow/, ldbc/, yago/, gmark/, or their files directly."),
+                     help="Folder of real data sets: stackoverflow/, ldbc/, yago/, gmark/, or their files directly."),
         click.Option(["--scale"], type=click.FloatRange(0, 100, min_open=True), default=1.0, show_default=True,
-                     help="The part of each stream to use; generated ones can be longer than once."),
+                     help="Part of each stream to use; for generated streams it can be more than 1."),
         click.Option(["--edges"], type=click.IntRange(min=100), default=1_000_000, show_default=True,
                      help="Edges of a generated stream at scale 1."),
         click.Option(["--only", "--queries", "queries"], metavar="Q1,Q2", default="",
-                     help="Only these queries; for versions, figures: 'P*,insert/*'."),
+                     help="Run only these queries; for versions, these figures: 'P*,insert/*'."),
         click.Option(["--repeat"], type=click.IntRange(min=1),
-                     help="Runs of which the median counts.  [default: 5; for versions 7]"),
+                     help="Number of runs, whose median counts.  [default: 5; for versions 7]"),
         click.Option(["--sample"], type=click.IntRange(min=1), default=200, show_default=True,
-                     help="Tuples pushed one at a time, where that is measured."),
+                     help="Tuples pushed one at a time, in experiments that measure this."),
         click.Option(["--seconds"], type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
-                     help="What a baseline may take for a query."),
-        click.Option(["--seed"], type=int, default=1, show_default=True, help="Of generated streams and samples."),
-        click.Option(["--cold", "is_cold"], is_flag=True, help="Measure a start without compiled kernels, too."),
+                     help="Time limit of a baseline for a query."),
+        click.Option(["--seed"], type=int, default=1, show_default=True, help="Seed of generated streams and samples."),
+        click.Option(["--cold", "is_cold"], is_flag=True, help="Also measure a start without compiled kernels."),
         click.Option(["--other"], type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="PYTHON",
                      help="For versions: the Python of the installation to compare with."),
         click.Option(["--sketch"], type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="DIR",
                      help="For patterns: the folder of the C++ sketch, prepared by its script."),
-        click.Option(["--kafka"], metavar="HOST:PORT", help="For latency: brokers, where it makes topics of its own."),
+        click.Option(["--kafka"], metavar="HOST:PORT", help="For latency: brokers, on which topics are created."),
         click.Option(["--output"], type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
-                     help="Where results go.  [default: workloads/results of a checkout, or results]"),
+                     help="Folder for results.  [default: workloads/results of a checkout, or results]"),
     ]  # fmt: skip
     return click.Command(
         name, params=options, callback=lambda **values: _run(name, values), short_help=help_text, help=help_text
@@ -146,7 +146,7 @@ def _run(name: str, values: dict[str, Any]) -> None:
     try:
         values["output"].mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise click.UsageError(f"--output {values['output']}: cannot be made: {error.strerror or error}") from error
+        raise click.UsageError(f"--output {values['output']}: cannot be created: {error.strerror or error}") from error
     check_files(written=[("--output", str(values["output"] / f"{name}.{kind}")) for kind in ("json", "png")])
     try:
         result = experiment.run(Settings(**values), lambda text: click.echo(text, err=True))
@@ -166,4 +166,4 @@ def _run(name: str, values: dict[str, Any]) -> None:
         console.print(f"{key}: {value}", highlight=False)
     broken = [check for check, holds in result["checks"].items() if not holds]
     if broken:
-        raise click.ClickException("what must hold does not: " + "; ".join(broken))
+        raise click.ClickException("failed checks: " + "; ".join(broken))

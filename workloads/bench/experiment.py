@@ -1,4 +1,4 @@
-"""What every experiment has in common: settings, records, columns, the table, and the files NAME.json and NAME.png."""
+"""The common parts of experiments: settings, records, columns, the table, and the files NAME.json and NAME.png."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_result(directory: Path, name: str, result: dict[str, Any]) -> Path:
 
 
 def read_result(directory: Path, name: str) -> dict[str, Any]:
-    """Read a result; raise `FileNotFoundError` if there is none."""
+    """Return a result.  Raises `FileNotFoundError` if there is none."""
     result: dict[str, Any] = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
     return result
 
@@ -57,11 +57,11 @@ Say = Callable[[str], None]
 class Settings:
     """The settings of a run of an experiment.
 
-    `data` is the folder of real files, `scale` the part of a stream that is used (files: their beginning; generated:
-    `edges` × scale), `repeat` the number of runs of which the median counts, `queries` the names to run (all if empty).
-    `sample` is the number of tuples to push one at a time where that is measured; `seconds` limits the time of a baseline.
-    `other` is the Python of another installation to compare with, `sketch` the folder of the C++ sketch of patterns.
-    `kafka` are brokers, HOST:PORT, on which experiments create topics.
+    `data` is the folder of real files, `scale` the part of a stream that is used (of files, the beginning; of generated
+    streams, `edges` × scale), `repeat` the number of runs whose median counts, `queries` the names to run (all if empty).
+    `sample` is the number of tuples to push one at a time in experiments that measure this; `seconds` limits the time of a
+    baseline. `other` is the Python of another installation to compare with, `sketch` the folder of the C++ sketch of
+    patterns. `kafka` is the address of brokers, HOST:PORT, on which experiments create topics.
     """
 
     output: Path
@@ -86,14 +86,14 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of a table: the key of the records, its heading, and how values are written."""
+    """A column of a table: its key in the records, its heading, and the format of its values."""
 
     key: str
     heading: str
     format: str = ""
 
     def text(self, record: Mapping[str, Any]) -> str:
-        """Return the value of a record as text; "–" where there is none.
+        """Return the value of a record as text, or "–" if there is none.
 
         >>> Column(key="rows", heading="rows", format=",").text({"rows": 1000})
         '1,000'
@@ -108,7 +108,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The result of an experiment: one record a measurement, its inputs, and checks (what must hold → whether it does)."""
+    """The result of an experiment: a record per measurement, its inputs, and checks (condition → whether it holds)."""
 
     records: list[Record]
     streams: Sequence[Mapping[str, Any]]
@@ -134,7 +134,7 @@ class Experiment:
     repeat: int = 5
 
     def run(self, settings: Settings, say: Say) -> dict[str, Any]:
-        """Measure, write NAME.json and NAME.png, and return what the JSON holds."""
+        """Measure, write NAME.json and NAME.png, and return the content of the JSON."""
         from rpq.workloads.bench.machine import describe_machine
 
         machine = describe_machine()
@@ -160,7 +160,7 @@ class Experiment:
         try:
             from matplotlib.figure import Figure
         except ImportError:
-            say(f"no plot: matplotlib is not installed; {install_command('bench')} brings it")
+            say(f"no plot: matplotlib is missing; install it with: {install_command('bench')}")
             return
         assert self.plot is not None
         figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -188,7 +188,7 @@ class Experiment:
 
 
 def round_figure(value: Any) -> Any:
-    """Round a number to six significant digits, more than a clock resolves; return anything else as it is.
+    """Round a float to six significant digits, more than a clock resolves; return other values unchanged.
 
     >>> round_figure(0.123456789), round_figure(7)
     (0.123457, 7)
@@ -197,16 +197,16 @@ def round_figure(value: Any) -> Any:
 
 
 def streams_of(settings: Settings, names: list[str], say: Say) -> Iterator[Stream]:
-    """Return the streams of data sets under the settings."""
+    """Return the streams of data sets according to the settings."""
     return open_streams(names, data=settings.data, scale=settings.scale, seed=settings.seed, edges=settings.edges, say=say)
 
 
 def queries_of(
     settings: Settings, stream: Stream, *, only: Sequence[str] = (), window: rpq.Window | None = None
 ) -> Iterator[tuple[str, rpq.Query]]:
-    """Yield the named queries of a stream that the settings want, in the order of `only` or of the paper."""
+    """Yield the named queries of a stream that the settings select, in the order of `only` or of the paper."""
     available = named_queries.names(stream.queries)
-    wanted = {name.upper() for name in settings.queries} or {*available}
+    selected = {name.upper() for name in settings.queries} or {*available}
     for name in only or available:
-        if name in wanted and name in available:
+        if name in selected and name in available:
             yield name, rpq.Query(named_queries.named_query(name, stream.queries), window=window or stream.window)

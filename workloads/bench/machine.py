@@ -35,7 +35,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def calibrate(repeat: int = 25) -> float:
-    """Return the nanoseconds of a step of a fixed vector loop, the best of `repeat`: 64 bytes, b = max(b, min(a, w)).
+    """Return the nanoseconds of a step of a fixed vector loop over 64 bytes, b = max(b, min(a, w)), the best of `repeat`.
 
     This is the step of the index on a dense block, in the first-level cache; it makes machines comparable.
     """
@@ -52,7 +52,7 @@ def calibrate(repeat: int = 25) -> float:
 
 @njit(cache=True)
 def _steps(source, target, steps):
-    one = np.uint64(1)  # offsets stay unsigned: a signed one could count from the end, which costs the vector
+    one = np.uint64(1)  # offsets are unsigned: a signed offset could count from the end, which prevents vectorisation
     grown = np.uint64(0)
     for step in range(steps):
         first = (np.uint64(step) % np.uint64(_BLOCKS)) * np.uint64(_LANES)
@@ -86,7 +86,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Return the commit of the checkout that this module is part of, with a + if its code was changed since."""
+    """Return the commit of the checkout that contains this module, with a + if its code has been changed since."""
     root = Path(__file__).resolve().parents[2]
     try:
         ran = [

@@ -23,7 +23,7 @@ SAMPLES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run through the whole stream in a fresh engine; latencies are of relevant tuples, timed in the kernels."""
+    """One run over the whole stream in a fresh engine; latencies are those of relevant tuples, measured in the kernels."""
 
     engine_seconds: float
     cpu_seconds: float
@@ -49,12 +49,12 @@ class Peak:
 
     @property
     def bytes_per_cell(self) -> float | None:
-        """Bytes of the index, free capacity and all, a live cell."""
+        """The bytes of the index, including free capacity, per live cell."""
         return self.index_bytes / self.cells if self.cells else None
 
 
 class RowsDifferError(Exception):
-    """Two runs of the same query over the same stream gave different rows, so none of their figures counts."""
+    """Two runs of the same query over the same stream gave different rows, so their figures are invalid."""
 
 
 def run_once(
@@ -64,7 +64,7 @@ def run_once(
     threads: int = 1,
     static: Sequence[tuple[str, str, str]] = (),
 ) -> Run:
-    """Push batches through a fresh engine, which has static edges, and count, as `rpq run` without an output does."""
+    """Push batches through a fresh engine with static edges, and count rows, as `rpq run` without an output does."""
     engine = rpq.Engine(query, threads=threads)
     engine.load_static(static)
     cpu = time.process_time()
@@ -87,7 +87,7 @@ def run_once(
 def run_in_turn(query: rpq.Query, streams: Sequence[tuple[Stream, int]], *, repeat: int) -> list[list[Run]]:
     """Run over each (stream, threads) in turn, `repeat` times with warm kernels; return the runs of each.
 
-    A busy machine slows down all runs of a turn alike, so ratios within a turn are more reliable than seconds. Raises
+    A busy machine slows down all runs of a turn equally, so ratios within a turn are more reliable than seconds. Raises
     `RowsDifferError`.
     """
     for stream, threads in streams:
@@ -115,49 +115,49 @@ def median_ratio(runs: Sequence[Run], base: Sequence[Run]) -> float | None:
 
 
 def run_median(query: rpq.Query, stream: Stream, *, repeat: int) -> Run:
-    """Return the run with the median seconds of `repeat`, kernels warm. Raises `RowsDifferError`."""
+    """Return the run with the median seconds of `repeat` runs with warm kernels. Raises `RowsDifferError`."""
     (runs,) = run_in_turn(query, [(stream, 1)], repeat=repeat)
     return median_run(runs)
 
 
 def find_peak(query: rpq.Query, stream: Stream, *, samples: int = SAMPLES) -> Peak:
-    """Look at the index `samples` times in an untimed run; return the moment with the most live cells."""
+    """Inspect the index `samples` times in an unmeasured run; return the moment with the most live cells."""
     engine = rpq.Engine(query)
     done, fullest = 0, None
     for batch in stream.batches(max(1, -(-len(stream) // samples))):
         engine.push(batch, collect=False)
         done += batch.num_rows
-        held = engine.statistics()
-        if fullest is None or held.index_cells > fullest.cells:
+        figures = engine.statistics()
+        if fullest is None or figures.index_cells > fullest.cells:
             fullest = Peak(
                 tuple=done,
                 trees=_trees(engine),
-                cells=held.index_cells,
-                index_bytes=held.index_bytes,
-                edges=held.edges_live,
-                vertices=held.vertices_live,
-                answers=held.answers_live,
+                cells=figures.index_cells,
+                index_bytes=figures.index_bytes,
+                edges=figures.edges_live,
+                vertices=figures.vertices_live,
+                answers=figures.answers_live,
             )
     assert fullest is not None
     return fullest
 
 
 def _trees(engine: rpq.Engine) -> int:
-    """Return the number of roots with a column in the index, which the statistics do not have."""
+    """Return the number of roots with a column in the index, which is not part of the statistics."""
     paths = [running for running in engine._evaluation.running if isinstance(running, PathQuery)]
     states = [index.state for running in paths for index in running.indexes]
     return sum(int(state[layout.SLOTS] - state[layout.FREE_SLOTS]) for state in states)
 
 
 def first_delete_seconds(query: rpq.Query, stream: Stream, peak: Peak) -> float | None:
-    """Return the seconds of the first delete, of the youngest relevant edge in the fullest window; None without one."""
+    """Return the seconds of the first delete: of the youngest relevant edge in the fullest window, or None without edge."""
     engine = rpq.Engine(query)
-    held = stream.first(peak.tuple)
-    for batch in held.batches():
+    pushed = stream.first(peak.tuple)
+    for batch in pushed.batches():
         engine.push(batch, collect=False)
     is_relevant = query.reads
-    for place in range(len(held) - 1, -1, -1):
-        source, target, label = (held.table[name][place].as_py() for name in ("source", "target", "label"))
+    for place in range(len(pushed) - 1, -1, -1):
+        source, target, label = (pushed.table[name][place].as_py() for name in ("source", "target", "label"))
         if is_relevant(label):
             started = time.perf_counter()
             engine.delete(source, target, label, engine.time)
@@ -195,7 +195,7 @@ class SinglePushes:
 
 
 def push_singly(engine: rpq.Engine, tuples: pa.Table, relevant: int) -> SinglePushes:
-    """Push tuples one by one through the API, with all its overhead, up to that many relevant ones."""
+    """Push tuples one by one through the API, with all its overhead, until `relevant` relevant tuples are pushed."""
     (query,) = engine.queries
     is_relevant = query.reads
     microseconds: list[float] = []
@@ -211,7 +211,7 @@ def push_singly(engine: rpq.Engine, tuples: pa.Table, relevant: int) -> SinglePu
 
 
 def push_one(engine: rpq.Engine, tuples: pa.Table, row: int) -> tuple[rpq.Changes, float]:
-    """Insert or delete the tuple of a row by itself; return its changes and the seconds of the call."""
+    """Insert or delete the tuple of a single row; return its changes and the seconds of the call."""
     values = {name: tuples[name][row].as_py() for name in tuples.column_names}
     apply = engine.delete if values.get("op") == "-" else engine.insert
     source, target, label, timestamp = (values[name] for name in ("source", "target", "label", "timestamp"))
@@ -221,7 +221,7 @@ def push_one(engine: rpq.Engine, tuples: pa.Table, row: int) -> tuple[rpq.Change
 
 
 def quantile(values: list[float], part: float) -> float | None:
-    """Return a quantile by rank; None of no values.
+    """Return a quantile by rank, or None if there are no values.
 
     >>> quantile([3.0, 1.0, 2.0], 0.5)
     2.0
@@ -231,7 +231,7 @@ def quantile(values: list[float], part: float) -> float | None:
 
 
 def ratio(value: float | None, base: float | None) -> float | None:
-    """Return value / base; None where either is missing or base is 0."""
+    """Return value / base, or None if either is missing or base is 0."""
     return value / base if value is not None and base else None
 
 
@@ -246,7 +246,7 @@ def run_record(run: Run) -> dict[str, Any]:
 
 
 def slides(stream: Stream, window: rpq.Window) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the stream cut where the window moves: (slide number, its tuples); the stream is in time order."""
+    """Yield the stream, which is in time order, divided by slides of the window: (slide number, its tuples)."""
     timestamps = stream.table["timestamp"].to_numpy()
     numbers = timestamps // window.slide
     cuts = [0, *((numbers[1:] != numbers[:-1]).nonzero()[0] + 1).tolist(), len(timestamps)]

@@ -1,8 +1,8 @@
-"""Measurements of a process of its own for one query on one stream: resident memory, start-up, cold compilation.
+"""Measurements in a separate process for one query on one stream: resident memory, start-up, cold compilation.
 
 The stream is written to a temporary Arrow file that the process reads batch by batch, so that its memory is that of the
-engine and one batch. The peak is the high-water mark of its own address space (`VmHWM`; `ru_maxrss` would begin with
-the parent's). Run as a program, this module is that process: `python -m rpq.workloads.bench.memory SPECIFICATION`.
+engine and one batch. The peak is the high-water mark of its own address space (`VmHWM`; `ru_maxrss` would include the
+parent's). The process runs this module as a program: `python -m rpq.workloads.bench.memory SPECIFICATION`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rpq.workloads.bench.streams import Stream
 
 @dataclass(frozen=True, kw_only=True)
 class Resident:
-    """Peak resident bytes of processes: one that only imports, one with its kernels loaded too, one that runs."""
+    """Peak resident bytes of three processes: one only imports, one also loads its kernels, one runs the query."""
 
     imports: int
     kernels: int
@@ -43,7 +43,7 @@ class Resident:
 
 
 def resident_memory(query: rpq.Query, stream: Stream) -> Resident:
-    """Run a query in a process of its own, beside one that only imports and one that only loads kernels."""
+    """Measure three processes: one runs a query, one only imports, and one only loads kernels."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "stream.arrow")
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, stream.table.schema) as writer:
@@ -86,7 +86,7 @@ def _child(specification: dict[str, Any]) -> int:
 
 
 def _work(specification: dict[str, Any]) -> None:
-    import rpq.engine  # the imports that a run needs
+    import rpq.engine  # the imports of a run
 
     if specification["step"] == "imports":
         return
@@ -109,7 +109,7 @@ def _peak_bytes() -> int:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    from rpq.cli.reporting import peak_memory_bytes
+    from rpq.running.limits import peak_memory_bytes
 
     return peak_memory_bytes()
 

@@ -36,7 +36,7 @@ def bars(axes: Axes, records: Sequence[Record], x: str, y: str, *, label: str) -
 
 
 def decades(axes: Axes) -> None:
-    """Make the y axis logarithmic, from one power of ten to another, so that bars have a meaningful foot."""
+    """Make the y axis logarithmic, from one power of ten to another, so that bars have a meaningful base."""
     heights = [patch.get_height() for patch in axes.patches]  # type: ignore[attr-defined]
     heights = [height for height in heights if height > 0]
     axes.set_yscale("log")
@@ -46,7 +46,7 @@ def decades(axes: Axes) -> None:
 
 
 def lines(axes: Axes, records: Sequence[Record], x: str, y: str, *, by: str) -> None:
-    """Draw a line for each value of `by`, points joined in the order of x."""
+    """Draw a line for each value of `by`, with points in the order of x."""
     for name in values(records, by):
         chosen = sorted((r for r in records if r[by] == name and r[y] is not None), key=lambda r: r[x])
         axes.plot([r[x] for r in chosen], [r[y] for r in chosen], "o-", markersize=3, label=str(name))

@@ -1,13 +1,13 @@
-"""Texts whose figures come from the results: the text between markers is generated from the JSON.
+"""Texts with figures from the results: the text between markers is generated from the JSON.
 
-    <!-- bench mathoverflow -->            the table of an experiment, how and where it was measured, its plot
+    <!-- bench mathoverflow -->            the table of an experiment, the measurement and the machine, its plot
     <!-- /bench -->
     <!-- bench mathoverflow columns=query,engine_seconds where=data:yago -->      some columns, some records
     … in <!-- bench mathoverflow value=engine_seconds where=query:Q1 -->0.3<!-- /bench --> seconds …
 
-A value has the format of its column, or `format=.1f`. `value=max:KEY` and `value=min:KEY` take the largest and the
-smallest of the records, `value=machine:KEY` and `value=fact:KEY` other values of the result. With `in=FOLDER` the result
-is read from that folder below the others.
+A value has the format of its column, or `format=.1f`. `value=max:KEY` and `value=min:KEY` are the largest and the smallest
+value of the records, `value=machine:KEY` and `value=fact:KEY` other values of the result. With `in=FOLDER` the result is
+read from this subfolder of the results.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _PLACES = {"machine": "machine", "fact": "facts", "setting": "settings"}
 
 
 class ReportError(Exception):
-    """A marker that cannot be filled."""
+    """A marker that cannot be filled in."""
 
 
 def fill_report(text: str, *, results: Path, file: Path, load: Callable[[str], Experiment]) -> str:
-    """Return the text with everything between markers filled in from the results. Raises `ReportError`."""
+    """Return the text with new content from the results between all markers. Raises `ReportError`."""
 
     def replace(match: re.Match[str]) -> str:
         name, options = match["name"], dict(option.split("=", 1) for option in match["options"].split())
@@ -38,14 +38,14 @@ def fill_report(text: str, *, results: Path, file: Path, load: Callable[[str], E
             result = read_result(folder, name)
             experiment = load(name)
         except (FileNotFoundError, KeyError) as error:
-            raise ReportError(f"{file}: there is no result of {name!r} in {folder}") from error
+            raise ReportError(f"{file}: no result of {name!r} in {folder}") from error
         if "value" in options:
             return f"{match[1]}{_value(experiment, result, options, file)}{match[5]}"
         body = _section(experiment, result, options, results=folder, file=file)
         return f"{match[1]}\n{body}\n{match[5]}"
 
     if text.count("<!-- bench ") != text.count("<!-- /bench -->"):
-        raise ReportError(f"{file}: a marker <!-- bench … --> lacks its <!-- /bench -->, or the other way round")
+        raise ReportError(f"{file}: a marker <!-- bench … --> lacks its <!-- /bench -->, or the reverse")
     return _BLOCK.sub(replace, text)
 
 
@@ -69,15 +69,15 @@ def _section(
     experiment: Experiment, result: Mapping[str, Any], options: Mapping[str, str], *, results: Path, file: Path
 ) -> str:
     records = _choose_records(result, options, file)
-    wanted = options.get("columns")
+    keys = options.get("columns")
     columns = experiment.present_columns(records)
-    if wanted:
-        columns = [_column(experiment, key) for key in wanted.split(",")]
+    if keys:
+        columns = [_column(experiment, key) for key in keys.split(",")]
     parts = [markdown_table(columns, records)]
-    if not wanted:
+    if not keys:
         parts += [f"{result['how']}", describe_measurement(result)]
     picture = results / f"{experiment.name}.png"
-    if picture.exists() and not wanted:
+    if picture.exists() and not keys:
         parts.append(f"![{experiment.title}]({os.path.relpath(picture, file.parent).replace(os.sep, '/')})")
     return "\n\n".join(parts)
 
@@ -87,7 +87,7 @@ def _window_of(stream: Mapping[str, Any]) -> str:
 
 
 def describe_measurement(result: Mapping[str, Any]) -> str:
-    """Describe where, when, with what and on what an experiment was run, in a line or two."""
+    """Describe the machine, the date, the versions and the streams of an experiment, in a line or two."""
     machine, settings = result["machine"], result["settings"]
     streams = "; ".join(
         f"{one['name']}: {one['tuples']:,} tuples ({one['origin']}){_window_of(one)}"
@@ -122,8 +122,8 @@ def _column(experiment: Experiment, key: str) -> Column:
 
 def _choose_records(result: Mapping[str, Any], options: Mapping[str, str], file: Path) -> list[Mapping[str, Any]]:
     """Return the records that have the values of `where=key:value,key:value`."""
-    wanted = [pair.split(":", 1) for pair in filter(None, options.get("where", "").split(","))]
-    records = [record for record in result["records"] if all(str(record.get(key)) == value for key, value in wanted)]
+    pairs = [pair.split(":", 1) for pair in filter(None, options.get("where", "").split(","))]
+    records = [record for record in result["records"] if all(str(record.get(key)) == value for key, value in pairs)]
     if not records:
         raise ReportError(f"{file}: no record of {result['experiment']} where {options.get('where')}")
     return records

@@ -23,11 +23,11 @@ class StreamError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """A data set by name: its files below a directory, how they are read, and the window that the paper gives it.
+    """A data set by name: its files below a directory, their format, and its window in the paper.
 
-    `window` and `slide` are in the stream's unit, or parts of its length where timestamps are positions. `queries` is
-    the name under which `rpq.workloads.named_queries` binds it. A static graph that is written label by label is shuffled,
-    as otherwise a window would have a single label.
+    `window` and `slide` are in the unit of the stream, or parts of its length if timestamps are positions. `queries` is the
+    name of its binding in `rpq.workloads.named_queries`. A static graph that is written label by label is shuffled, because
+    otherwise a window would have a single label.
     """
 
     name: str
@@ -97,7 +97,7 @@ DATA_SETS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """Tuples in memory, and the window to run them under; `origin` describes their source."""
+    """Tuples in memory, and the window of queries over them; `origin` describes their source."""
 
     name: str
     queries: str
@@ -109,7 +109,7 @@ class Stream:
         return int(self.table.num_rows)
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """Return the tuples in batches of at most that many."""
+        """Return the tuples in batches of at most `rows` rows."""
         return iter(self.table.to_batches(max_chunksize=rows))
 
     def first(self, tuples: int) -> Stream:
@@ -128,12 +128,12 @@ class Stream:
 
 
 def load_files(dataset: DataSet, data: Path, *, scale: float = 1.0) -> Stream:
-    """Read the first `scale` of a data set's files, in `data` or its folder there. Raises `StreamError`."""
+    """Read the part `scale` from the beginning of a data set's files, in `data` or its subfolder. Raises `StreamError`."""
     from rpq.readers import open_reader
 
     found = sorted(data.glob(dataset.pattern)) or sorted((data / dataset.folder).glob(dataset.pattern))
     if not found:
-        raise StreamError(f"{data}: no files {dataset.pattern} there, nor in {dataset.folder}/ below")
+        raise StreamError(f"{data}: has no files {dataset.pattern}, and neither has its folder {dataset.folder}/")
     reader = open_reader(dataset.format, found, drop_self_loops=dataset.drop_self_loops)
     table = pa.Table.from_batches([batch.columns for batch in reader])
     origin = ", ".join(path.name for path in found)
@@ -169,7 +169,7 @@ def open_streams(
         try:
             stream = load_files(dataset, data, scale=scale) if data is not None else None
         except StreamError as error:
-            say(f"{error}: a generated stream stands in")
+            say(f"{error}: using a generated stream")
             stream = None
         yield stream or generate(dataset, edges=max(1000, round(edges * scale)), seed=seed)
 

@@ -1,8 +1,8 @@
 """The process that `rpq bench versions` starts for each version: a program, run by the Python of that version.
 
-It reads one JSON object a line from standard input, runs what the object describes, and answers with one JSON object a
-line. It calls only what is public in `rpq` and has been there for long, so that it runs under earlier versions too, and
-imports nothing else of this package.
+It reads one JSON object per line from standard input, runs the described task, and answers with one JSON object per line.
+It uses only old public names of `rpq`, so that it also runs under earlier versions, and imports nothing else of this
+package.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _BATCHES: dict[tuple[str, int], list[pa.RecordBatch]] = {}
 
 
 def read_batches(path, rows):
-    """Return the record batches of an Arrow file, cut to at most `rows` rows; the last few files are kept."""
+    """Return the record batches of an Arrow file, with at most `rows` rows each; batches are cached."""
     if (path, rows) not in _BATCHES:
         with pa.memory_map(path) as file:
             table = pa.ipc.open_file(file).read_all()
@@ -38,7 +38,7 @@ def make_queries(task):
 
 
 def run(task):
-    """Push a whole stream. Return CPU seconds of registering and of pushing, and the numbers of rows added and removed."""
+    """Push a whole stream; return the CPU seconds of registration and of pushes, and the rows added and removed."""
     batches = read_batches(task["stream"], task["batch_rows"])
     queries = make_queries(task)
     begun = time.process_time()
@@ -55,7 +55,7 @@ def run(task):
 
 
 def insert(task):
-    """Insert tuples one by one behind a part of the stream. Return quantiles of the microseconds of a call with its rows."""
+    """Insert tuples one by one after a part of the stream; return quantiles of the microseconds of a call with its rows."""
     batches = read_batches(task["stream"], task["batch_rows"])
     engine = rpq.Engine(*make_queries(task))
     table = pa.Table.from_batches(batches)
@@ -64,30 +64,30 @@ def insert(task):
     single = table.slice(task["first"], task["calls"])
     columns = [single[name].to_pylist() for name in ("source", "target", "label", "timestamp")]
     clock = time.perf_counter_ns
-    taken, rows = [], 0
+    times, rows = [], 0
     for one in zip(*columns, strict=True):
         started = clock()
         changed = engine.insert(*one).rows()
-        taken.append(clock() - started)
+        times.append(clock() - started)
         rows += len(changed)
-    taken.sort()
-    return {"median": taken[len(taken) // 2] / 1e3, "p99": taken[int(len(taken) * 0.99)] / 1e3, "rows": [rows, 0]}
+    times.sort()
+    return {"median": times[len(times) // 2] / 1e3, "p99": times[int(len(times) * 0.99)] / 1e3, "rows": [rows, 0]}
 
 
 def describe():
-    """Return the version and a digest of its sources, by which two runs of the experiment know the same code."""
+    """Return the version and a digest of its sources, by which two runs of the experiment recognise the same code."""
     package = pathlib.Path(rpq.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         digest.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
-    # Links to folders are not followed by every Python; these are the ones that a checkout has.
+    # Not every Python follows links to folders, which a checkout contains.
     for path in sorted((package / "automata").glob("*.py")):
         digest.update(path.read_bytes())
     return {"version": rpq.__version__, "sources": digest.hexdigest()[:16]}
 
 
 def peak_bytes():
-    """Return the high-water mark of this process's resident memory; the same of `resource` where there is no /proc."""
+    """Return the high-water mark of this process's resident memory, from /proc or otherwise from `resource`."""
     try:
         lines = pathlib.Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
@@ -99,7 +99,7 @@ def peak_bytes():
 
 
 def stream_memory(task):
-    """Push a stream batch by batch from its file. Return the peak of the memory of this process, in megabytes."""
+    """Push a stream batch by batch from its file; return the peak memory of this process, in megabytes."""
     engine = rpq.Engine(*make_queries(task))
     added = removed = 0
     with pa.OSFile(task["stream"], "rb") as file:

@@ -1,10 +1,10 @@
-"""The comparison of this version of the engine with another one that is installed elsewhere.
+"""The comparison of this version of the engine with another version that is installed elsewhere.
 
-The speed of a host varies more within an hour than with most changes of the code. So the two versions take turns, run by
-run, and what counts is the ratio within a turn. Each figure has a verdict (`Verdict`), or none where the ratios scatter.
+The speed of a host varies more within an hour than with most changes of the code. The two versions therefore take turns, run
+by run, and the result is the ratio within a turn. Each figure has a verdict (`Verdict`), or none if the ratios scatter.
 
-Turns are written to a file as they are measured. A run that was interrupted continues after the last of them, and one with a
-larger `--repeat` adds the missing turns, as long as both versions and the streams are the same.
+Turns are written to a file as they are measured. An interrupted run continues after the last turn, and a run with a larger
+`--repeat` adds the missing turns, as long as both versions and the streams are the same.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from rpq.workloads.generate.pattern_sets import query_set
 TOLERANCE = 1.03
 """The median ratio up to which this version counts as not slower."""
 _DOUBT = 0.125
-"""The probability with which the interval of a verdict may miss the median; for seven turns it goes from the second
-smallest to the second largest ratio."""
+"""The probability with which the interval of a verdict may miss the median; for seven turns, the interval extends from the
+second smallest to the second largest ratio."""
 _TABLES = {"stackoverflow": "mathoverflow", "ldbc": "ldbc"}
 """Data sets, and the figures that name the path queries of their tables."""
 _PATTERN_ROWS = 4_096
-"""Tuples a push where rows become tables: P6 brings 300 rows a tuple."""
+"""The tuples per push if rows are converted to tables: P6 has 300 rows per tuple."""
 _SET_SIZE, _SET_UPDATES, _SET_DRAWN_FROM = 5_000, 20_000, 100_000
 _SPARQL_WINDOW = 100_000
 _CALLS = 4_000
@@ -55,10 +55,10 @@ Result = dict[str, Any]
 class Verdict:
     """The evaluation of the ratios of turns: their median, and an interval of order statistics for the true median.
 
-    The interval goes from the k-th smallest to the k-th largest ratio, with the largest k for which the binomial
-    distribution lets it miss the median in at most one of eight experiments. `text` is "slower" where the whole
-    interval lies above `TOLERANCE`, "not slower" where none of it does ("faster" where all of it lies below
-    1 / `TOLERANCE`), and "no verdict" otherwise.
+    The interval extends from the k-th smallest to the k-th largest ratio, with the largest k for which, by the binomial
+    distribution, it misses the median in at most one of eight experiments. `text` is "slower" if the whole interval is
+    above `TOLERANCE`, "not slower" if no part of it is ("faster" if all of it is below 1 / `TOLERANCE`), and "no verdict"
+    otherwise.
 
     >>> Verdict.of([0.99, 1.0, 1.0, 1.01, 1.01, 1.02, 1.2]).text
     'not slower'
@@ -73,7 +73,7 @@ class Verdict:
 
     @classmethod
     def of(cls, ratios: Sequence[float]) -> Verdict:
-        """Judge the ratios of the turns, this version's figure divided by the other's."""
+        """Return the verdict on the ratios of the turns, each this version's figure divided by the other's."""
         ordered, count = sorted(ratios), len(ratios)
         place, missed = 0, 0
         while 2 * (missed + comb(count, place)) <= _DOUBT * 2**count:
@@ -92,10 +92,10 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A task that both versions run in turn; a run gives one figure or several.
+    """A task that both versions run in turn, with one or more figures.
 
-    `figures` maps a key of the result of a run to (the name of the figure, its unit). A task without `do` is a command
-    line, run as a process: `arguments` of the Python.
+    `figures` maps a key of the result of a run to (the name of the figure, its unit). A task without `do` is a command line
+    that is run as a process, with `arguments` for the Python interpreter.
     """
 
     name: str
@@ -113,13 +113,13 @@ class Version:
 
     def __init__(self, python: str) -> None:
         self._python = python
-        # Without its own folder on the path: modules beside the program would shadow others.
+        # -P leaves the program's folder out of the path, because modules there would shadow others.
         self._command = [python, "-P", str(_WORKER)]
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.about = self._answer()
 
     def run(self, task: Mapping[str, Any]) -> Result:
-        """Run a task. Return what it found. Raises `StreamError` where this version cannot run it."""
+        """Run a task and return its result. Raises `StreamError` if this version cannot run it."""
         if "arguments" in task:
             return self._start(task["arguments"])
         if task["do"] == "memory":
@@ -157,7 +157,7 @@ class Version:
         return found
 
     def _start(self, arguments: Sequence[str]) -> Result:
-        """Run a command to its end. Return the CPU seconds of the process."""
+        """Run a command to its end, and return the CPU seconds of the process."""
         before = _seconds_of_children()
         done = subprocess.run([self._python, *arguments], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -218,7 +218,7 @@ class Inputs:
 
 
 def measurements() -> Iterator[tuple[Measurement, Callable[[Inputs], Result]]]:
-    """Yield what is measured, each with what makes the rest of its task from the streams."""
+    """Yield the measurements, each with a function that computes the rest of its task from the streams."""
     for dataset, figures in _TABLES.items():
         for known in figures_of_others(figures)["queries"]:
             name = f"{'mathoverflow' if dataset == 'stackoverflow' else dataset}/{known['name']}"
@@ -269,47 +269,47 @@ def _of_stream(
     """Return a measurement of a query, named or as text, over a whole stream."""
 
     def rest(inputs: Inputs) -> Result:
-        asked = inputs.stream(stream)
-        wanted = text or named_queries.named_query(str(query), asked.queries).replace(" ", "")
-        return {"texts": [wanted], "stream": inputs.file(stream), "window": [asked.window.size, asked.window.slide]}
+        source = inputs.stream(stream)
+        expression = text or named_queries.named_query(str(query), source.queries).replace(" ", "")
+        return {"texts": [expression], "stream": inputs.file(stream), "window": [source.window.size, source.window.slide]}
 
     task = {"do": "run", "tables": tables, "batch_rows": _PATTERN_ROWS if tables else BATCH_ROWS, "options": options or {}}
     return Measurement(name=name, task=task, figures={"seconds": (name, "s")}), rest
 
 
 def _behind_window(rest: Callable[[Inputs], Result]) -> Callable[[Inputs], Result]:
-    """Single tuples from the middle of a stream on, in a window that is full by then."""
+    """Return a function for the task of single tuples from the middle of a stream on, when the window is full."""
 
-    def made(inputs: Inputs) -> Result:
+    def measure_once(inputs: Inputs) -> Result:
         stream = inputs.stream("stackoverflow")
         first = len(stream) // 2
         times = stream.table["timestamp"].to_numpy()
         begin = int((times < times[first] - stream.window.size).sum())
         return {**rest(inputs), "begin": min(begin, first), "first": first, "calls": min(_CALLS, len(stream) - first)}
 
-    return made
+    return measure_once
 
 
 def _command(arguments: Sequence[str], is_run: bool) -> Callable[[Inputs], Result]:
-    def made(inputs: Inputs) -> Result:
+    def measure_once(inputs: Inputs) -> Result:
         options = ["--input", inputs.one_tuple(), "--window", "10", "--slide", "1", "--quiet"] if is_run else []
         return {"arguments": [*arguments, *options]}
 
-    return made
+    return measure_once
 
 
 class Turns:
-    """The measured turns, in a file that a later run of the experiment reads again.
+    """The measured turns, in a file that a later run of the experiment continues.
 
-    A line is the name of a measurement with the results of both versions in a turn; the first line is the identity of the
-    experiment, and a file with another identity is replaced.
+    A line contains the name of a measurement and the results of both versions in a turn; the first line is the identity of
+    the experiment, and a file with another identity is replaced.
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self._path = path
         self._found: dict[str, list[tuple[Result, Result]]] = {}
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        # A torn last line is what a run that was killed leaves.
+        # The last line may be incomplete after a run was killed.
         records = [record for record in map(_parse_turn, lines) if record is not None]
         self.is_new = not records or records[0] != dict(identity)
         if self.is_new:
@@ -319,11 +319,11 @@ class Turns:
                 self._found.setdefault(record["name"], []).append((record["this"], record["other"]))
 
     def of(self, name: str) -> list[tuple[Result, Result]]:
-        """Return the turns of a measurement: what this version found, and the other."""
+        """Return the turns of a measurement: the results of this version and of the other."""
         return self._found.setdefault(name, [])
 
     def add(self, name: str, this: Result, other: Result) -> None:
-        """Add a turn, and put it on disk."""
+        """Add a turn, and write it to the file."""
         self.of(name).append((this, other))
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"name": name, "this": this, "other": other}) + "\n")
@@ -338,9 +338,9 @@ def _parse_turn(line: str) -> Result | None:
 
 
 def measure_versions(settings: Settings, say: Say) -> Outcome:
-    """Measure every figure that is wanted, turn by turn, and judge the ratios."""
+    """Measure every requested figure, turn by turn, and evaluate the ratios."""
     if settings.other is None:
-        raise StreamError("give --other: the Python of another installation of rpq")
+        raise StreamError("--other is missing: the Python of another installation of rpq")
     with ExitStack() as closing:
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory()))
         versions = [closing.enter_context(Version(python)) for python in (sys.executable, str(settings.other))]
@@ -352,13 +352,13 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
             **{name: getattr(settings, name) for name in ("scale", "edges", "seed")},
         }
         turns = Turns(settings.output / _TURNS, identity)
-        say("begun anew" if turns.is_new else "going on behind the turns of an earlier run")
+        say("starting with the first turn" if turns.is_new else "continuing after the turns of an earlier run")
         known = dict(_measure_one(settings, say, versions, inputs, turns))
         described = [stream.describe() for stream in inputs.used.values()]
     records = [record for found in known.values() for record in found]
     if not records:
         names = ", ".join(one.name for one, _ in measurements())
-        raise StreamError(f"--only {','.join(settings.queries)} names none of: {names}")
+        raise StreamError(f"--only {','.join(settings.queries)} matches none of: {names}")
     verdicts = [record["verdict"] for record in records]
     return Outcome(
         records=records,
@@ -376,7 +376,7 @@ def measure_versions(settings: Settings, say: Say) -> Outcome:
 def _measure_one(
     settings: Settings, say: Say, versions: Sequence[Version], inputs: Inputs, turns: Turns
 ) -> Iterator[tuple[str, list[Record]]]:
-    """Yield the name and the records of each measurement, those of an earlier run too."""
+    """Yield the name and the records of each measurement, including those of an earlier run."""
     for measurement, rest in measurements():
         done = turns.of(measurement.name)
         if measurement.is_wanted(settings.queries) and len(done) < settings.repeat:
@@ -395,7 +395,7 @@ def _measure_one(
 
 
 def _take_turns(name: str, task: Mapping[str, Any], versions: Sequence[Version], turns: Turns, repeat: int) -> None:
-    """Run both in turn, each being the first as often as the other; a run before them compiles, or loads kernels."""
+    """Run both versions in turn, alternating which is first; a run before the turns compiles or loads kernels."""
     for version in versions:
         version.run(task)
     for turn in range(len(turns.of(name)), repeat):
@@ -425,13 +425,14 @@ EXPERIMENT = Experiment(
     name="versions",
     title="This version against another one, turn by turn",
     how=(
-        "Two processes, one for each version, take turns over the same streams, each run in a fresh engine, kernels warm. "
-        "Path queries and SPARQL: CPU seconds of all pushes, rows counted. Patterns: tables of Arrow with the names too. "
-        f"patterns/5000: as many patterns over the first {_SET_UPDATES:,} updates of LDBC. insert: microseconds of a call "
-        "of `insert` and of reading its rows, in the middle of the stream. start: CPU seconds of a process. memory: peak "
-        "resident memory of a process that reads the stream batch by batch. Ratio: the median over the turns of this "
-        "version's figure divided by the other's in the same turn; below 1 this version is better. Low and high: an "
-        f"interval of order statistics around it. Not slower: none of it lies above {TOLERANCE}; slower: all of it."
+        "Two processes, one for each version, take turns over the same streams, each run in a fresh engine with warm "
+        "kernels. Path queries and SPARQL: CPU seconds of all pushes, with rows counted. Patterns: also the conversion to "
+        f"tables of Arrow with names. patterns/5000: 5,000 patterns over the first {_SET_UPDATES:,} updates of LDBC. "
+        "insert: microseconds of a call of `insert` and of reading its rows, in the middle of the stream. start: CPU "
+        "seconds of a process. memory: peak resident memory of a process that reads the stream batch by batch. Ratio: the "
+        "median over the turns of this version's figure divided by the other's in the same turn; below 1 this version is "
+        "better. Low and high: an interval of order statistics around the median. Not slower: no part of the interval is "
+        f"above {TOLERANCE}; slower: the whole interval is."
     ),
     columns=(
         Column(key="figure", heading="figure"),

@@ -1,16 +1,16 @@
 """The formats `stackoverflow`, `yago` and `gmark`: data sets whose lines are one edge each.
 
 * `stackoverflow`: the temporal networks of Stack Exchange sites as SNAP publishes them.  Lines `SRC DST UNIXTIME`, separated
-  by blanks; there is one file for each kind of interaction, and its name gives the label: that of
-  `sx-mathoverflow-a2q.txt.gz` is `a2q`.  Timestamps are seconds.  The files are not perfectly sorted: all lines together
+  by blanks; there is one file for each kind of interaction, and its name contains the label: the label of
+  `sx-mathoverflow-a2q.txt.gz` is `a2q`.  Timestamps are seconds.  The files are not perfectly sorted, so all lines together
   are sorted stably by time (ties: the order of the files, then of the lines).
   Source: https://snap.stanford.edu/data/sx-stackoverflow.html (Paranjape, Benson, Leskovec, WSDM 2017).
 * `yago`: facts in the layout of YAGO 2s.  Lines `<id> <subject> <predicate> <object> value`, separated by tabs; id and
   value are not read, and value may be missing.  Timestamps are positions: the lines are numbered from 0.  Angle brackets
   around subjects, predicates and objects are dropped: `<Karl_Marx>` is the vertex `Karl_Marx`, `<created>` the label
-  `created`; other text, such as `"1786-01-01"^^xsd:date` or `rdf:type`, stays as it is.
-* `gmark`: graphs as the gMark generator writes them.  Lines `source label target`, three integers separated by blanks.
-  They stay text: vertex `93400`, label `15`.  Timestamps are positions: the lines are numbered from 0.
+  `created`; other text, such as `"1786-01-01"^^xsd:date` or `rdf:type`, is not changed.
+* `gmark`: graphs as the gMark generator writes them.  Lines `source label target`, three integers separated by blanks, which
+  are read as text: vertex `93400`, label `15`.  Timestamps are positions: the lines are numbered from 0.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def label_of(path: str) -> str:
     if path == STANDARD_INPUT or not label:
         name = "<stdin>" if path == STANDARD_INPUT else path
         raise InputError(
-            f"{name}: the name does not tell the label; expected a file such as sx-mathoverflow-a2q.txt.gz",
+            f"{name}: the name does not contain the label; expected a file such as sx-mathoverflow-a2q.txt.gz",
             file=name,
             column="label",
         )

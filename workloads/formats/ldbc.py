@@ -1,8 +1,8 @@
 """The format `ldbc`: update streams of the LDBC Social Network Benchmark, raw or as edges.
 
-A file is **raw** if its first line has a `|` and no tab. These are the update streams of SNB Interactive v1, whose events
-become edges. Otherwise the file is a **list of edges**, tabs between `source`, `target`, `label`, `timestamp` and
-optionally `op` (`+` or `-`), with a header or in this order.
+A file is **raw** if its first line has a `|` and no tab. Raw files are the update streams of SNB Interactive v1, whose
+events are converted to edges. Otherwise the file is a **list of edges**, with tabs between `source`, `target`, `label`,
+`timestamp` and optionally `op` (`+` or `-`), with a header or in this order.
 
 Timestamps are milliseconds.  All inputs together are sorted stably by time: ties keep the order of the files, then of
 the lines, then of the edges of an event.
@@ -10,7 +10,7 @@ the lines, then of the edges of an event.
 A raw line is `time|dependency time|event type|fields…`; lists inside a field are separated by `;`.  Vertices get a type
 letter before their id: p person, m message (post or comment), f forum, t tag, l place, o organisation.
 
-| type | event | fields that make edges |
+| type | event | edges |
 |---|---|---|
 | 1 | person | person → place `isLocatedIn`, → tags `hasInterest`, → organisations `studyAt`, `workAt` |
 | 2, 3 | like of a post, of a comment | person → message `likes` |
@@ -18,9 +18,9 @@ letter before their id: p person, m message (post or comment), f forum, t tag, l
 | 5 | membership | forum → person `hasMember` |
 | 6 | post | post → person `hasCreator`, forum → post `containerOf`, post → place `isLocatedIn`, → tags `hasTag` |
 | 7 | comment | comment → person `hasCreator`, → place `isLocatedIn`, → message `replyOf`, → tags `hasTag` |
-| 8 | friendship | person → person `knows`, one edge an event |
+| 8 | friendship | person → person `knows`, one edge per event |
 
-All edges of an event carry its time, the first field, and come in the order of this table.
+All edges of an event have its time, the first field, and are in the order of this table.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Edge = tuple[str, str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class _Edges:
-    """The edges that one field of an event makes: from the vertex in field `subject` to the ids in `field`.
+    """The edges of one field of an event: from the subject of the event to the ids in `field`.
 
-    `holds` tells what stands in the field: one id ("id"), ids between `;` ("ids"), or `id,year` pairs between `;`
+    `holds` is the content of the field: one id ("id"), ids separated by `;` ("ids"), or `id,year` pairs separated by `;`
     ("dated ids").  With `reverse` the edges point to the subject.
     """
 
@@ -66,7 +66,7 @@ class _Edges:
 
 @dataclass(frozen=True, kw_only=True)
 class _Event:
-    """An event type: the names of its fields after the three of every event, its subject, its edges."""
+    """An event type: the names of its fields after the three common fields, its subject, and its edges."""
 
     fields: tuple[str, ...]
     subject: str
@@ -157,7 +157,7 @@ EVENTS: dict[str, _Event] = {
 
 
 def read_event(line: bytes) -> tuple[int, list[Edge]]:
-    """Return the time and the edges of an event; raise `FieldError` where it is malformed.
+    """Return the time and the edges of an event.  Raises `FieldError` if it is malformed.
 
     >>> read_event(b"1293869553780|1292909307462|3|55|34|1293869553780")
     (1293869553780, [('p55', 'm34', 'likes')])
@@ -217,13 +217,13 @@ def _identifier(text: str, field: str) -> str:
 
 
 class EventParser:
-    """Reads blocks of raw events; a malformed event gives none of its edges."""
+    """A parser of blocks of raw events; none of the edges of a malformed event are returned."""
 
     def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
         read = read_exactly(data_lines(block), read_event, stop=stop)
-        edges = [edge for _, made in read.values for edge in made]
+        edges = [edge for _, event_edges in read.values for edge in event_edges]
         times = np.array([time for time, _ in read.values], np.int64)
-        counts = [len(made) for _, made in read.values]
+        counts = [len(event_edges) for _, event_edges in read.values]
         columns = {
             name: column_of([edge[place] for edge in edges], name)
             for place, name in enumerate(("source", "target", "label"))
@@ -233,7 +233,7 @@ class EventParser:
 
 
 def detect_ldbc(line: bytes) -> DetectedFormat:
-    """Tell from its first line whether a file is raw or a list of edges; raise `FieldError` if it is neither."""
+    """Determine from its first line whether a file is raw or a list of edges.  Raises `FieldError` if it is neither."""
     if b"|" in line and b"\t" not in line:
         return DetectedFormat(parser=EventParser())
     try:
@@ -251,7 +251,7 @@ TEXT = TextFormat(detect=detect_ldbc, time_unit="ms")
 
 
 def open_ldbc(paths: Sequence[str], *, on_error: str = "stop", batch_rows: int = BATCH_ROWS) -> InputsReader[TextFile]:
-    """Open update streams, raw files and lists of edges mixed as they come, as one stream in time order."""
+    """Open update streams, raw files and lists of edges in any mixture, as one stream in time order."""
     return TEXT.open(paths, combine=sort_files, on_error=on_error, batch_rows=batch_rows)
 
 

@@ -1,6 +1,6 @@
-"""The order of the lines of several files: sorted by time, or numbered where the lines have no time.
+"""The order of the lines of several files: sorted by time, or numbered if the lines have no time.
 
-A stream is sorted in memory while it is small, and through sorted runs on disk when it is not.
+A small stream is sorted in memory, a large stream through sorted runs on disk.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from rpq.readers.inputs import BATCH_ROWS, Input, concatenate_inputs, merge_by_h
 from rpq.readers.text.textfile import TextFile
 
 RUN_ROWS = 1 << 22
-"""Rows that are sorted in memory at once, some hundred megabytes; more go to disk as sorted runs."""
+"""The number of rows that are sorted in memory at once, some hundred megabytes; more are written to disk as sorted runs."""
 
 
 def sort_by_time(batches: Iterable[pa.RecordBatch], *, run_rows: int = RUN_ROWS) -> Iterator[pa.RecordBatch]:
-    """Yield all rows in the order of their timestamps; equal ones keep their order.
+    """Yield all rows in the order of their timestamps; rows with equal timestamps keep their order.
 
-    Reads everything before the first row comes out.  O(n log n), less where the input is nearly sorted; memory: a run
-    (and a batch of each run, while they are merged).
+    All rows are read before the first row is returned.  O(n log n), less if the input is nearly sorted; the memory is that
+    of a run, and of a batch of each run during the merge.
     """
-    held: list[pa.RecordBatch] = []
+    run: list[pa.RecordBatch] = []
     rows = 0
     with tempfile.TemporaryDirectory(prefix="rpq-sort-") as folder:
         runs: list[Path] = []
         for batch in batches:
-            held.append(batch)
+            run.append(batch)
             rows += batch.num_rows
             if rows >= run_rows:
                 runs.append(Path(folder) / f"{len(runs)}.arrows")
-                _write(runs[-1], _sort(held))
-                held, rows = [], 0
-        last = _slices(_sort(held)) if held else iter(())
-        del held
-        # A run is sorted, so its rows stand at their own timestamps: merging by heads is merging by time.
+                _write(runs[-1], _sort(run))
+                run, rows = [], 0
+        last = _slices(_sort(run)) if run else iter(())
+        del run
+        # A run is sorted by time, so merging by heads is merging by time.
         yield from merge_by_heads([*map(_read, runs), last]) if runs else last
 
 
@@ -69,9 +69,9 @@ def _read(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def number_lines(files: Sequence[TextFile]) -> Iterator[pa.RecordBatch]:
-    """Combine files by reading them one after the other; the lines of all together are numbered from 0.
+    """Combine files by reading them one after the other; the lines of all files together are numbered from 0.
 
-    A line that is rejected takes its number, a blank line or a comment has none.
+    A rejected line has a number; blank lines and comments do not.
     """
     position = 0
     for file in files:

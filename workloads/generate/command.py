@@ -1,4 +1,4 @@
-"""`rpq generate KIND`: a stream from a seed, to a file."""
+"""`rpq generate KIND`: write a generated stream to a file."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NAMES = ("stackoverflow", "ldbc", "yago", "gmark", "rdf", "taxi", "biogrid")
-"""The names of the generators in `rpq.workloads.generate.generators`, which is imported when one is called."""
+"""The names of the generators in `rpq.workloads.generate.generators`, which is imported when a generator is called."""
 
 RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
 """The names of the streams in `rpq.workloads.generate.rdf.rdf_streams`."""
 
 
-@click.command("generate", short_help="Make a stream like Stack Overflow's, LDBC's, YAGO's or gMark's, or of RDF.")
+@click.command("generate", short_help="Generate a stream like Stack Overflow's, LDBC's, YAGO's or gMark's, or of RDF.")
 @click.argument("kind", type=click.Choice((*NAMES, "queries")))
-@click.option("--kind", "rdf_kind", type=click.Choice(RDF_NAMES), help="rdf: what it is about.  [default: taxi]")
-@click.option("--stream", metavar="NAME", help="rdf: of the tuples those of one stream, without its name.")
-@click.option("--static", type=WrittenFile(), metavar="FILE", help="rdf: where what does not change goes.")
-@click.option("--edges", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Length of the stream.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Another seed, another stream.")
+@click.option("--kind", "rdf_kind", type=click.Choice(RDF_NAMES), help="rdf: the kind of stream.  [default: taxi]")
+@click.option("--stream", metavar="NAME", help="rdf: write only the tuples of this stream, without its name.")
+@click.option("--static", type=WrittenFile(), metavar="FILE", help="rdf: file for the triples that do not change.")
+@click.option("--edges", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Number of tuples.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random numbers.")
 @click.option(
     "--output",
     type=WrittenFile(),
@@ -33,36 +33,36 @@ RDF_NAMES = ("taxi", "rides", "social", "linked-stream", "sensors", "changing")
     help="A name that ends in .tsv, .csv, .jsonl, .nt, .nq (with .gz: compressed) or .parquet.",
 )
 @click.option(
-    "--schema", type=click.Path(exists=True, dir_okay=False), metavar="FILE.xml", help="gmark: another schema."
+    "--schema", type=click.Path(exists=True, dir_okay=False), metavar="FILE.xml", help="gmark: the schema of the graph."
 )
 @click.option(
     "--workload",
     type=click.IntRange(min=1),
     metavar="N",
-    help="gmark: write N path queries of the schema, of size 2 to 20 in turn, in place of a graph: a line each.",
+    help="gmark: write N path queries of the schema, of size 2 to 20 in turn, one per line, instead of a graph.",
 )
 @click.option(
     "--compare",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="stackoverflow: show the figures of a stream of that length beside those of these files; repeat it.",
+    help="stackoverflow: compare the figures of a generated stream with those of this file; can be repeated.",
 )
 @click.option(
     "--over",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="queries: the stream, in the format edges, out of whose first --edges insertions patterns are cut.",
+    help="queries: the stream, in the format edges, from whose first --edges insertions patterns are taken.",
 )
-@click.option("--count", type=click.IntRange(min=1), default=5000, show_default=True, help="queries: how many.")
-@click.option("--length", type=click.IntRange(min=1), default=5, show_default=True, help="queries: atoms on average.")
+@click.option("--count", type=click.IntRange(min=1), default=5000, show_default=True, help="queries: number of patterns.")
+@click.option("--length", type=click.IntRange(min=1), default=5, show_default=True, help="queries: average number of atoms.")
 @click.option(
     "--overlap", type=click.FloatRange(0, 100), default=35, show_default=True, metavar="PERCENT",
-    help="queries: how many begin as half of an earlier one.",
+    help="queries: part of the patterns that begin with half of an earlier pattern.",
 )
 @click.option(
     "--selectivity", type=click.FloatRange(0, 100), default=25, show_default=True, metavar="PERCENT",
-    help="queries: how many have a solution at all.",
+    help="queries: part of the patterns that have a solution.",
 )  # fmt: skip
 def generate(
     kind: str,
@@ -78,7 +78,7 @@ def generate(
     over: str | None,
     **of_queries: Any,
 ) -> None:
-    """Make a stream of --edges tuples and write it in the format `edges` (or as RDF), in bounded memory.
+    """Generate a stream of --edges tuples and write it in the format `edges` (or as RDF), in bounded memory.
 
     \b
     stackoverflow  questions, answers and comments between users; seconds
@@ -87,19 +87,19 @@ def generate(
     gmark          a graph of a gMark schema; timestamps are positions
     taxi           rides between the places of a city; seconds
     biogrid        interactions of proteins, all with one label; timestamps are positions
-    rdf            triples in events, of the --kind:
+    rdf            triples in events, by --kind:
       taxi           trips, an event of 24 triples each; seconds
       rides          taxis as the streams pickup, dropoff, fare; seconds
       social         posts, replies, likes, forums; seconds
       linked-stream  LSBench's streams poststream, photostream, likedpoststream,
-                     likedphotostream; --static: who knows whom; milliseconds
+                     likedphotostream; --static: acquaintances; milliseconds
       sensors        the stream observations; --static: the stations; seconds
-      changing       edges that come and go; timestamps are positions
+      changing       edges that are inserted and deleted; timestamps are positions
 
-    The queries of the papers over these streams have names: rpq run --query NY-Q1 --dataset taxi.  Of .csv, .jsonl and
-    .parquet further columns are the stream, where it has a name, and the event, which is the graph in .nq.
+    The queries of the papers over these streams have names: rpq run --query NY-Q1 --dataset taxi.  In .csv, .jsonl and
+    .parquet, additional columns contain the stream, if it has a name, and the event, which is the graph in .nq.
 
-    queries makes a file for rpq run --queries, in JSON lines, of thousands of graph patterns over a stream: chains, stars
+    queries writes a file for rpq run --queries, in JSON lines, of thousands of graph patterns over a stream: chains, stars
     and cycles as in TriC's experiments.
     """
     from rpq.cli.options import check_files
@@ -114,12 +114,12 @@ def generate(
         _compare(compare, seed)
         return
     if output is None:
-        raise click.UsageError("--output says where the stream goes")
+        raise click.UsageError("--output is missing: the file for the stream")
     check_files(
         written=[("--output", output), ("--static", static)], read=[("--schema", schema), ("--over", over)]
     )
     if (over is not None) != (kind == "queries"):
-        raise click.UsageError("--over FILE has the stream of the queries" if over is None else "--over is for queries only")
+        raise click.UsageError("queries needs --over FILE, a stream" if over is None else "--over is for queries only")
     if over is not None:
         _write_queries(output, over, edges, seed, **of_queries)
         return
@@ -134,17 +134,17 @@ def generate(
 
     try:
         if static is not None:
-            still = RDF_KINDS[options["kind"]].static
-            if still is None:
-                raise click.UsageError(f"--static: all of {options['kind']} is a stream")
-            count = write_stream([still(seed=seed)], static)
+            generate_static = RDF_KINDS[options["kind"]].static
+            if generate_static is None:
+                raise click.UsageError(f"--static: {options['kind']} has no static triples")
+            count = write_stream([generate_static(seed=seed)], static)
             click.echo(f"wrote {count:,} triples without time to {static}", err=True)
-        written = write_stream(KINDS[kind](edges=edges, seed=seed, **options), output)
+        tuples = write_stream(KINDS[kind](edges=edges, seed=seed, **options), output)
     except (OutputError, NoRdfError, NoSuchStreamError) as error:
         raise click.UsageError(str(error)) from error
     except WriteError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"wrote {written:,} tuples to {output}", err=True)
+    click.echo(f"wrote {tuples:,} tuples to {output}", err=True)
 
 
 def _rdf_options(kind: str | None, stream: str | None) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _write_queries(
 
 
 def _compare(paths: Sequence[str], seed: int) -> None:
-    """Print the figures of a generated stream beside those of files."""
+    """Print the figures of a generated stream and of files side by side."""
     import pyarrow as pa
     from rich.console import Console
     from rich.table import Table

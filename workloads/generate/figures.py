@@ -1,4 +1,4 @@
-"""Figures that tell whether a stream of interactions looks like another: degrees, reciprocity, cycles, labels, rhythm."""
+"""Figures for the comparison of two streams of interactions: degrees, reciprocity, cycles, labels, rhythm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MONTHS_LOOKED_AT = 5
 
 
 def stream_figures(table: pa.Table) -> Mapping[str, float]:
-    """Named figures of a stream with timestamps in seconds; all but the first two are independent of its length."""
+    """Return named figures of a stream with timestamps in seconds; all but the first two are independent of its length."""
     names = pc.unique(pa.chunked_array([*table["source"].chunks, *table["target"].chunks]))
     source, target = (pc.index_in(table[end], names).to_numpy().astype(np.int64) for end in ("source", "target"))
     size, loop = len(names), source == target
@@ -59,17 +59,17 @@ def side_by_side(ours: Mapping[str, float], theirs: Mapping[str, float]) -> list
 
 
 def _monthly(source: np.ndarray, target: np.ndarray, time: np.ndarray, size: int) -> dict[str, float]:
-    """Return figures of windows of thirty days without self-loops: means over some months."""
+    """Return the means over some months of the figures of windows of thirty days, without self-loops."""
     month = (time - time[0]) // MONTH
     whole = int(month[-1])
-    looked_at = np.unique(np.linspace(whole // 4, max(whole - 1, 0), _MONTHS_LOOKED_AT).astype(int))
+    months = np.unique(np.linspace(whole // 4, max(whole - 1, 0), _MONTHS_LOOKED_AT).astype(int))
     found = []
-    for number in looked_at:
-        held = month == number
-        pairs = np.unique(source[held] * size + target[held])
+    for number in months:
+        inside = month == number
+        pairs = np.unique(source[inside] * size + target[inside])
         vertices = len(np.unique(np.concatenate([pairs // size, pairs % size])))
         found.append(
-            (held.sum(), vertices, _reciprocity(pairs, size), _largest_component(pairs // size, pairs % size) / vertices)
+            (inside.sum(), vertices, _reciprocity(pairs, size), _largest_component(pairs // size, pairs % size) / vertices)
         )
     edges, vertices, reciprocal, cyclic = np.mean(found, axis=0)
     return {
@@ -86,7 +86,7 @@ def _top(degrees: np.ndarray, part: float) -> float:
 
 
 def _reciprocity(pairs: np.ndarray, size: int) -> float:
-    """Return the part of pairs whose reverse is present, too."""
+    """Return the part of pairs whose reverse is present."""
     return float(np.isin(pairs % size * size + pairs // size, pairs).mean()) if len(pairs) else 0.0
 
 

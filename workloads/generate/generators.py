@@ -1,20 +1,20 @@
-"""The generators by name: each a function (edges, seed) → batches of source, target, label, timestamp[, delete].
+"""The generators by name: each is a function (edges, seed) → batches of source, target, label, timestamp[, delete].
 
-The generators of a screenful are defined here, longer ones in modules of their own:
+Short generators are defined here, longer generators in separate modules:
 
-* `like_taxi`: taxi rides in a city. A ride has edges from a vehicle to both places (`pickup`, `dropoff`), one between these
-  (`ride`), and one to the driver (`driver`). Few places have most rides. Vehicles are v…, drivers d…, places z…; timestamps
-  are seconds.
-* `like_biogrid`: interactions between proteins: one label and few vertices, so every tuple concerns every query. Few
+* `like_taxi`: taxi rides in a city. A ride has edges from a vehicle to both places (`pickup`, `dropoff`), an edge between
+  these places (`ride`), and an edge to the driver (`driver`). Few places have most rides. The names of vehicles begin with
+  v, of drivers with d, of places with z; timestamps are seconds.
+* `like_biogrid`: interactions between proteins, with one label and few vertices, so every tuple concerns every query. Few
   proteins have most interactions. Timestamps are positions.
-* `like_yago`: facts like those of YAGO 2s: a hundred labels, sparse, from type to type; timestamps are positions. Few labels
-  have most of the facts, subjects have three on average, objects follow a heavy tail. The labels that the paper queries
-  (happenedIn, hasCapital, participatedIn) and others of YAGO are among them by name.
-* `like_gmark`: graphs of a gMark schema: each edge is drawn by itself, timestamps are positions. gMark makes a whole graph
+* `like_yago`: facts like those of YAGO 2s, sparse, with a hundred labels between types; timestamps are positions. Few labels
+  have most of the facts, subjects have three on average, and the distribution of objects has a heavy tail. The labels
+  include those of the paper's queries (happenedIn, hasCapital, participatedIn) and other labels of YAGO.
+* `like_gmark`: graphs of a gMark schema, with independent edges; timestamps are positions. gMark generates a whole graph
   relation by relation; here the relations are mixed as in a shuffled graph, edge by edge, in bounded memory. The ends of
-  the k-th edge of a relation follow its distributions: a side that is not zipfian goes through its vertices in a fixed
-  random order, again and again, so all have the same degree (gMark's uniform 1 to 1 exactly, others in the mean); a zipfian
-  side is drawn by rank. Vertices are numbers, by type one range after the other.
+  the k-th edge of a relation follow its distributions: a side that is not zipfian cycles through its vertices in a fixed
+  random order, so all have the same degree (exactly for gMark's uniform 1 to 1, otherwise in the mean); a zipfian side is
+  drawn by rank. Vertices are numbers, with a range for each type.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RIDE = len(LABELS)
 
 
 def like_taxi(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Generate that many tuples in order of time (seconds), four of each ride."""
+    """Generate `edges` tuples in order of time (seconds), four for each ride."""
     places = max(50, edges // 4)
     vehicles = max(10, edges // 100)
     for position in blocks(edges, BLOCK):
@@ -66,7 +66,7 @@ _ONE, _OTHER = range(2)
 
 
 def like_biogrid(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Generate that many tuples, some of which repeat an edge."""
+    """Generate `edges` tuples, some of which repeat an edge."""
     proteins = max(20, edges // EDGES_A_PROTEIN)
     for position in blocks(edges, BLOCK):
         ends = [power_law(uniform(seed, purpose, position), proteins, head=30, exponent=1.3) for purpose in (_ONE, _OTHER)]
@@ -81,7 +81,7 @@ def like_biogrid(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 TYPES = {"Person": 0.45, "Place": 0.15, "Organization": 0.10, "Event": 0.10, "Work": 0.12, "Concept": 0.08}
-"""The part of the entities that are of each type."""
+"""The part of the entities of each type."""
 
 _NAMED = """
 Person wasBornIn Place; Person isAffiliatedTo Organization; Event happenedIn Place; Person participatedIn Event;
@@ -105,7 +105,7 @@ _SIGNATURE, _SUBJECT, _OBJECT = range(3)
 
 
 def like_yago(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Generate that many facts; vertices are named by their type and a number."""
+    """Generate `edges` facts; the name of a vertex is its type and a number."""
     sizes = np.array([max(2, round(part * edges / _FACTS_A_SUBJECT)) for part in TYPES.values()], np.float64)
     weights = 1 / (np.arange(len(_SIGNATURES)) + 3.0)
     shares = np.cumsum(weights / weights.sum())[:-1]
@@ -130,7 +130,7 @@ _RELATION, _ENDS = 0, 10
 
 
 def like_gmark(*, edges: int, seed: int, schema: Schema = SOCIAL) -> Iterator[pa.RecordBatch]:
-    """Generate a graph of the schema with that many edges; labels are those of the schema, vertices text."""
+    """Generate a graph of the schema with `edges` edges; labels are those of the schema, and vertices are text."""
     size = schema.vertices_for(edges)
     counts = {name: max(1, round(part * size)) for name, part in schema.types.items()}
     starts = dict(zip(counts, np.concatenate([[0], np.cumsum([*counts.values()])]).tolist(), strict=False))
@@ -160,7 +160,7 @@ def like_gmark(*, edges: int, seed: int, schema: Schema = SOCIAL) -> Iterator[pa
 
 
 def _ends(kth: np.ndarray, size: int, side: Distribution, seed: int, purpose: int) -> np.ndarray:
-    """Vertices of a type at one end of the edges of a relation; degrees with exponent α are ranks with 1 + 1 / (α − 1)."""
+    """Draw the vertices of a type at one end of a relation; degrees of exponent α are ranks of exponent 1 + 1 / (α − 1)."""
     if side.kind != "zipfian":
         return permute(kth, size, seed, purpose)
     steepness = 1 + 1 / max(side.exponent - 1, 0.1)

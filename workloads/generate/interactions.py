@@ -1,9 +1,9 @@
 """A stream like the interactions on a question-and-answer site (SNAP's sx-stackoverflow family), from a seed.
 
-Users ask, others answer (`a2q`: from who answers to who asked) and comment (`c2q` on a question, `c2a` on an
-answer). Every edge belongs to a thread, a recent one mostly: its asker and its answerers are the same for all its
-edges, so answers and comments go back and forth between the same people, which makes chains and cycles as in the
-real data. Few users do most of the work, new ones come to ask, people comment on their own posts, nights are quiet.
+Users ask, others answer (`a2q`: from the author of the answer to the author of the question) and comment (`c2q` on a
+question, `c2a` on an answer). Every edge belongs to a thread, mostly a recent one: its asker and its answerers are the same
+for all its edges, so answers and comments connect the same people repeatedly, which creates chains and cycles as in the real
+data. Few users are the most active, new users mostly ask, people comment on their own posts, and nights are quiet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LABEL, _LAG, _ASKER, _NEWCOMER, _ANSWER, _WHO, _ROLE, _LOOP = range(8)
 
 @dataclass(frozen=True, kw_only=True)
 class Interactions:
-    """The size of a stream: `edges` tuples between at most `users` over `days`; with `loops` users answer themselves, too.
+    """The size of a stream: `edges` tuples between at most `users` users over `days`; with `loops` also self-loops.
 
     The rate grows like (time)^`growth`.
     """
@@ -50,7 +50,7 @@ class Interactions:
 
 
 def like_stackoverflow(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Generate a stream with self-loops and, whatever its length, the density of sx-mathoverflow."""
+    """Generate a stream with self-loops and, for every length, the density of sx-mathoverflow."""
     users, days = max(10, round(edges / EDGES_A_USER)), max(1.0, edges / EDGES_A_DAY)
     return interaction_batches(Interactions(edges=edges, users=users, days=days, loops=True, seed=seed))
 
@@ -66,7 +66,7 @@ def generate_interactions(settings: Interactions) -> pa.Table:
 
 
 def interaction_batches(settings: Interactions) -> Iterator[pa.RecordBatch]:
-    """Yield the stream in batches: the same settings give the same stream. Takes about 0.6 µs an edge, memory of a batch."""
+    """Yield the stream in batches; equal settings give equal streams. About 0.6 µs per edge, and the memory of a batch."""
     if settings.users < 2 or settings.edges < 0 or settings.days <= 0:
         raise ValueError("a stream needs at least two users and some time")
     for number in blocks(settings.edges, BLOCK):
@@ -83,7 +83,7 @@ def interaction_batches(settings: Interactions) -> Iterator[pa.RecordBatch]:
 
 
 def _edges(number: np.ndarray, settings: Interactions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Source, target and label (its place in LABELS) of the edges with these numbers."""
+    """Return source, target and label (its place in LABELS) of the edges with these numbers."""
     seed = settings.seed
     label = np.searchsorted(np.cumsum(SHARES)[:-1], uniform(seed, _LABEL, number), side="right")
     lag = power_law(uniform(seed, _LAG, number), 5_000, head=4, exponent=1.8)
@@ -108,7 +108,7 @@ def _edges(number: np.ndarray, settings: Interactions) -> tuple[np.ndarray, np.n
 
 
 def _asker(thread: np.ndarray, settings: Interactions) -> np.ndarray:
-    """Who asked: often somebody who has just joined."""
+    """Return the askers of threads, often users who have just joined."""
     joined = _user_count(thread / _THREADS_AN_EDGE / max(settings.edges, 1), settings)
     chance = uniform(settings.seed, _ASKER, thread)
     newest = np.maximum(joined - 1 - (chance * 20).astype(np.int64), 0)
@@ -122,12 +122,12 @@ def _answerer(answer: np.ndarray, thread: np.ndarray, settings: Interactions) ->
 
 
 def _active(chance: np.ndarray, joined: np.ndarray, *, head: float) -> np.ndarray:
-    """Users by activity: those who joined early do most."""
+    """Draw users by activity: users who joined early are the most active."""
     return power_law(chance, joined.astype(np.float64), head=head, exponent=1.55)
 
 
 def _user_count(progress: np.ndarray, settings: Interactions) -> np.ndarray:
-    """Return the number of users at a position: some from the beginning, the others one after the other."""
+    """Return the number of users at a position: some exist from the beginning, the others join one after the other."""
     return np.maximum((settings.users * (0.03 + 0.97 * np.minimum(progress, 1.0))).astype(np.int64), 2)
 
 

@@ -1,8 +1,8 @@
 """An update stream like LDBC's social network: persons, friendships, forums, posts, comments, likes; with deletions.
 
-An event becomes edges as in the LDBC update streams: a comment brings hasCreator, replyOf, isLocatedIn and hasTag.
-Replies and likes go to recent messages, so replyOf makes trees that grow deep. Some edges are deleted again later.
-Persons are p…, messages m…, forums f…, tags t…, places l…, organisations o….
+An event has the edges of the LDBC update streams: a comment has hasCreator, replyOf, isLocatedIn and hasTag. Replies and
+likes refer to recent messages, so replyOf forms deep trees. Some edges are deleted later. The names of vertices begin with p
+(persons), m (messages), f (forums), t (tags), l (places) or o (organisations).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LABELS = (
 
 
 class _Edges(NamedTuple):
-    """Columns of edges: kinds of vertices and labels by their place, numbers, and their event or position."""
+    """Columns of edges: kinds of vertices and labels as indices, numbers of vertices, and the event or position."""
 
     source_kind: np.ndarray
     source: np.ndarray
@@ -61,34 +61,34 @@ class _Edges(NamedTuple):
 
 
 def like_ldbc(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Generate that many tuples, including deletes, in order of time (milliseconds)."""
+    """Generate `edges` tuples, including deletes, in order of time (milliseconds)."""
     maker = _Maker(seed, persons=max(20, edges // EDGES_A_PERSON), days=edges / EDGES_AN_EVENT / EVENTS_A_DAY)
     waiting: _Edges | None = None
     begun = done = 0
-    # An event has at least one edge, so there are always enough of them.
+    # An event has at least one edge, so there are always enough events.
     for event in blocks(edges, _EVENT_BLOCK):
-        made = maker.edges_of(event)
-        made = made._replace(at=begun + np.arange(len(made.at)))
-        begun += len(made.at)
-        waiting, due = _with_deletes(made, waiting, seed, before=begun)
+        inserts = maker.edges_of(event)
+        inserts = inserts._replace(at=begun + np.arange(len(inserts.at)))
+        begun += len(inserts.at)
+        waiting, due = _with_deletes(inserts, waiting, seed, before=begun)
         yield _batch(due.take(np.arange(min(len(due.at), edges - done))))
         done += len(due.at)
         if done >= edges:
             return
 
 
-def _with_deletes(made: _Edges, waiting: _Edges | None, seed: int, *, before: int) -> tuple[_Edges, _Edges]:
-    """Return (deletes whose time has not come, the edges with the deletes whose time has come among them)."""
-    chosen = np.flatnonzero(uniform(seed, 90, made.at) < DELETED)
-    wait = 1 + power_law(uniform(seed, 91, made.at[chosen]), LONGEST_WAIT, head=3_000, exponent=1.5)
-    deletes = made.take(chosen)
+def _with_deletes(inserts: _Edges, waiting: _Edges | None, seed: int, *, before: int) -> tuple[_Edges, _Edges]:
+    """Return (deletes at position `before` or later, inserts merged with the earlier deletes)."""
+    chosen = np.flatnonzero(uniform(seed, 90, inserts.at) < DELETED)
+    wait = 1 + power_law(uniform(seed, 91, inserts.at[chosen]), LONGEST_WAIT, head=3_000, exponent=1.5)
+    deletes = inserts.take(chosen)
     deletes = deletes._replace(at=deletes.at + wait, delete=np.ones(len(chosen), bool))
     if waiting is not None:
         deletes = _concatenate([waiting, deletes])
-    comes = deletes.at < before
-    both = _concatenate([made, deletes.take(np.flatnonzero(comes))])
+    is_due = deletes.at < before
+    both = _concatenate([inserts, deletes.take(np.flatnonzero(is_due))])
     due = both.take(np.lexsort((both.delete, both.at)))
-    return deletes.take(np.flatnonzero(~comes)), due._replace(timestamp=np.maximum.accumulate(due.timestamp))
+    return deletes.take(np.flatnonzero(~is_due)), due._replace(timestamp=np.maximum.accumulate(due.timestamp))
 
 
 def _concatenate(parts: list[_Edges]) -> _Edges:
@@ -109,7 +109,7 @@ def _batch(edges: _Edges) -> pa.RecordBatch:
 
 
 class _Maker:
-    """Generates the edges of events; only the counts of persons, messages and forums are carried from block to block."""
+    """A generator of the edges of events, whose state is only the numbers of persons, messages and forums so far."""
 
     def __init__(self, seed: int, *, persons: int, days: float) -> None:
         self._seed = seed
@@ -186,7 +186,7 @@ class _Maker:
         return self._some(purpose, rows, self._first["person"])
 
     def _some(self, purpose: int, rows: np.ndarray, size: int) -> np.ndarray:
-        """One of so many, few of them most of the time."""
+        """Draw numbers below `size`; small numbers are the most frequent."""
         return power_law(self._draw(purpose, self._event[rows]), float(size), head=max(2.0, size / 10), exponent=1.8)
 
     def _draw(self, purpose: int, event: np.ndarray) -> np.ndarray:

@@ -1,15 +1,14 @@
 """Sets of graph patterns over a stream, as in the experiments of TriC (Zervakis et al., EDBT 2020, section 6.1).
 
-A pattern is a chain, a star or a cycle with equal probability. It is cut out of the stream's edges, so that it has a
-solution, and some of its vertices stay constants while the others become variables. The parameters are those that the
-paper varies:
+A pattern is a chain, a star or a cycle with equal probability. It is taken from edges of the stream, so that it has a
+solution; some of its vertices become constants and the others variables. The parameters are those of the paper:
 
-- `length`, ℓ: edges of a pattern on average; they are from ℓ − 2 to ℓ + 2
-- `overlap`, o: the part of the chains and stars that begin as the first half of an earlier one of their kind
-- `selectivity`, σ: the part with a solution; in the others a constant is replaced so that there is none
+- `length`, ℓ: the average number of edges of a pattern, which has from ℓ − 2 to ℓ + 2 edges
+- `overlap`, o: the part of chains and stars that begin with the first half of an earlier pattern of the same kind
+- `selectivity`, σ: the part of patterns with a solution; in other patterns a constant is replaced so that there is none
 
-A pattern of five variables over hubs would have millions of solutions, which are of no use: where there are
-more than `most`, further variables become constants.
+A pattern of five variables over hubs would have millions of solutions, which is not useful: if there are more than `most`
+solutions, further variables become constants.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class PatternQuery(NamedTuple):
 
     kind: Literal["chain", "star", "cycle"]
     vertices: tuple[str, ...]
-    """The vertices of the graph that it was cut out with; constants appear in the pattern by their names."""
+    """The vertices of the graph from which the pattern was taken; constants are written by name in the pattern."""
     is_constant: tuple[bool, ...]
     atoms: tuple[tuple[int, str, int], ...]
     """(Place of the source in `vertices`, label, place of the target) of each atom."""
@@ -44,7 +43,7 @@ class PatternQuery(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The pattern as it is asked."""
+        """The text of the pattern."""
         terms = [
             write_name(name) if constant else f"?x{place}"
             for place, (name, constant) in enumerate(zip(self.vertices, self.is_constant, strict=True))
@@ -63,7 +62,7 @@ def query_set(
     most: int = 1000,
     kinds: Sequence[Literal["chain", "star", "cycle"]] = KINDS,
 ) -> Iterator[PatternQuery]:
-    """Draw `count` patterns over a non-empty list of edges; the same for the same seed. About a millisecond each.
+    """Draw `count` patterns over a non-empty list of edges; equal seeds give equal patterns. About a millisecond each.
 
     >>> edges = [("u", "a", "v"), ("v", "b", "w"), ("w", "a", "x"), ("x", "b", "y")]
     >>> [drawn.text for drawn in query_set(edges, 2, seed=2, length=2, selectivity=1, kinds=("chain",))]
@@ -72,10 +71,10 @@ def query_set(
     graph = _Graph(dict.fromkeys(edges))
     chance = random.Random(seed)
     earlier: dict[str, list[PatternQuery]] = {kind: [] for kind in KINDS}
-    made = satisfied = 0
+    total = satisfied = 0
     kind = chance.choice(kinds)
-    while made < count:
-        is_satisfied = satisfied < round(selectivity * (made + 1))
+    while total < count:
+        is_satisfied = satisfied < round(selectivity * (total + 1))
         size = chance.randint(max(1, length - 2), length + 2)
         known = earlier[kind]
         base = chance.choice(known) if kind != "cycle" and known and chance.random() < overlap else None
@@ -89,7 +88,7 @@ def query_set(
         if drawn is None or satisfiable is None:
             continue
         known.append(satisfiable)
-        made += 1
+        total += 1
         satisfied += is_satisfied
         kind = chance.choice(kinds)
         yield drawn
@@ -100,28 +99,28 @@ class _Graph:
 
     def __init__(self, edges: Iterable[Edge]) -> None:
         self.edges = list(edges)
-        self.around: dict[str, list[tuple[str, str, bool]]] = {}
-        """Of a vertex: its neighbours, with the label, and whether the edge leads to them."""
+        self.neighbours: dict[str, list[tuple[str, str, bool]]] = {}
+        """The neighbours of each vertex, with the label of the edge and whether it leads to the neighbour."""
         self.lists: dict[tuple[str, str, bool], list[str]] = {}
-        self.between: dict[tuple[str, str], str] = {}
+        self.labels: dict[tuple[str, str], str] = {}
         self.known = set(self.edges)
         self.alike: dict[tuple[str, bool], list[str]] = {}
-        """Group vertices by their first edge, which distinguishes persons from places."""
+        """The vertices grouped by their first edge, which distinguishes for example persons from places."""
         for source, label, target in self.edges:
-            self.between.setdefault((source, target), label)
+            self.labels.setdefault((source, target), label)
             for near, far, out in ((source, target, True), (target, source, False)):
-                if near not in self.around:
+                if near not in self.neighbours:
                     self.alike.setdefault((label, out), []).append(near)
-                self.around.setdefault(near, []).append((far, label, out))
+                self.neighbours.setdefault(near, []).append((far, label, out))
                 self.lists.setdefault((near, label, out), []).append(far)
 
     def like(self, vertex: str) -> list[str]:
-        """Vertices of the same sort."""
-        _, label, out = self.around[vertex][0]
+        """Return the vertices of the same sort."""
+        _, label, out = self.neighbours[vertex][0]
         return self.alike[label, out]
 
     def count(self, drawn: PatternQuery, most: int) -> int:
-        """Return the solutions of a pattern, or some more than `most`."""
+        """Return the number of solutions of a pattern, or some number larger than `most`."""
         bound = {i: name for i, name in enumerate(drawn.vertices) if drawn.is_constant[i]}
         steps = [0]
 
@@ -143,7 +142,7 @@ class _Graph:
             ]
             if not reached:
                 _, label, _ = waiting[0]
-                reached = [(0, self.alike.get((label, True), [*self.around]), waiting[0][0])]
+                reached = [(0, self.alike.get((label, True), [*self.neighbours]), waiting[0][0])]
             _, found, place = min(reached)
             total = 0
             for vertex in found:
@@ -162,7 +161,7 @@ class _Graph:
 def _draw(
     graph: _Graph, chance: random.Random, kind: Literal["chain", "star", "cycle"], size: int, base: PatternQuery | None
 ) -> PatternQuery | None:
-    """Cut a pattern out of the graph; return None if that failed."""
+    """Draw a pattern of the graph; return None if no pattern was found."""
     vertices: list[str]
     atoms: list[tuple[int, str, int]]
     constants: list[bool]
@@ -172,14 +171,14 @@ def _draw(
     else:
         vertices, atoms = [chance.choice(graph.edges)[chance.choice((0, 2))]], []
         constants = [chance.random() < _OF_CHAINS]
-    if any(vertex not in graph.around for vertex in vertices):
+    if any(vertex not in graph.neighbours for vertex in vertices):
         return None
     if kind == "cycle":
         return _cycle(graph, chance, vertices[0], size)
     while len(atoms) < size:
         place = 0 if kind == "star" else len(vertices) - 1
-        around = graph.around[vertices[place]]
-        fresh = [step for step in chance.sample(around, min(8, len(around))) if step[0] not in vertices]
+        neighbours = graph.neighbours[vertices[place]]
+        fresh = [step for step in chance.sample(neighbours, min(8, len(neighbours))) if step[0] not in vertices]
         if not fresh:
             break
         far, label, out = fresh[0]
@@ -190,12 +189,12 @@ def _draw(
 
 
 def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> PatternQuery | None:
-    """Return a chain, closed by an edge or by a neighbour that its ends have in common."""
+    """Return a chain that is closed by an edge or by a common neighbour of its ends; None if there is no such chain."""
     vertices = [start]
     atoms: list[tuple[int, str, int]] = []
     for _ in range(chance.randint(1, max(1, min(size - 1, 4)))):
-        around = graph.around[vertices[-1]]
-        fresh = [step for step in chance.sample(around, min(8, len(around))) if step[0] not in vertices]
+        neighbours = graph.neighbours[vertices[-1]]
+        fresh = [step for step in chance.sample(neighbours, min(8, len(neighbours))) if step[0] not in vertices]
         if not fresh:
             break
         far, label, out = fresh[0]
@@ -205,19 +204,19 @@ def _cycle(graph: _Graph, chance: random.Random, start: str, size: int) -> Patte
     last = len(vertices) - 1
     if last > 1:
         for here, there in ((last, 0), (0, last)):
-            if (closing := graph.between.get((vertices[here], vertices[there]))) is not None:
+            if (closing := graph.labels.get((vertices[here], vertices[there]))) is not None:
                 return _close(chance, vertices, [*atoms, (here, closing, there)])
-    near, far_end = sorted((0, last), key=lambda place: len(graph.around[vertices[place]]))
-    around = graph.around[vertices[near]]
-    if last > 0 and len(around) <= 300:
-        for vertex, label, out in chance.sample(around, len(around)):
+    near, far_end = sorted((0, last), key=lambda place: len(graph.neighbours[vertices[place]]))
+    neighbours = graph.neighbours[vertices[near]]
+    if last > 0 and len(neighbours) <= 300:
+        for vertex, label, out in chance.sample(neighbours, len(neighbours)):
             if vertex in vertices:
                 continue
             new = len(vertices)
             first = (near, label, new) if out else (new, label, near)
             for here, there in ((new, far_end), (far_end, new)):
                 ends = (vertex, vertices[far_end]) if here == new else (vertices[far_end], vertex)
-                if (second := graph.between.get(ends)) is not None:
+                if (second := graph.labels.get(ends)) is not None:
                     return _close(chance, [*vertices, vertex], [*atoms, first, (here, second, there)])
     return None
 
@@ -228,7 +227,7 @@ def _close(chance: random.Random, vertices: list[str], atoms: list[tuple[int, st
 
 
 def _narrow(graph: _Graph, chance: random.Random, drawn: PatternQuery, most: int) -> PatternQuery | None:
-    """With as many constants more as it takes to have few solutions, and one variable at least."""
+    """Replace variables by constants until there are few solutions, with at least one variable; None if that fails."""
     variables = [place for place, constant in enumerate(drawn.is_constant) if not constant]
     if not variables:
         constants = list(drawn.is_constant)
@@ -245,7 +244,7 @@ def _narrow(graph: _Graph, chance: random.Random, drawn: PatternQuery, most: int
 
 
 def _unsatisfiable(graph: _Graph, chance: random.Random, drawn: PatternQuery) -> PatternQuery | None:
-    """Replace a constant so that the pattern has no solution; return None if no such vertex is found."""
+    """Replace a vertex by a constant so that the pattern has no solution; return None if no such constant is found."""
     for _ in range(_TRIES):
         place = chance.randrange(len(drawn.vertices))
         changed = _with_constant(drawn, place, chance.choice(graph.like(drawn.vertices[place])))

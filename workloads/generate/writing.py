@@ -1,7 +1,7 @@
-"""Streams to files: text with tabs or commas, JSON lines, N-Triples, N-Quads, each with gzip or without; Parquet.
+"""Writers of streams: text with tabs or commas, JSON lines, N-Triples, N-Quads, each with or without gzip; Parquet.
 
-N-Triples and N-Quads are for streams of RDF. In N-Triples a line is a triple, whose position is its time; in N-Quads each
-event is a graph, whose time is given by a triple of its own in front of it.
+N-Triples and N-Quads are for streams of RDF. In N-Triples a line is a triple, and its position is its time; in N-Quads each
+event is a graph, preceded by a triple with the time of the event.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from rpq.files.compression import Frame, GzipFrame
 from rpq.files.destinations import is_regular, replacing
 
 GENERATED_AT = "http://www.w3.org/ns/prov#generatedAtTime"
-"""The property with the time of the event of a graph."""
+"""The property whose value is the time of the event of a graph."""
 
 _DATE_TIME = "http://www.w3.org/2001/XMLSchema#dateTime"
 
 
 class NoRdfError(ValueError):
-    """A stream that N-Triples and N-Quads cannot hold."""
+    """A stream that N-Triples and N-Quads cannot represent."""
 
 
 def json_lines(batch: pa.RecordBatch) -> bytes:
-    """Write each tuple as a JSON object with the columns as its fields; names have no control characters.
+    """Write each tuple as a JSON object with the columns as fields; names must not contain control characters.
 
     >>> json_lines(pa.RecordBatch.from_pydict({"source": ["a"], "timestamp": [1]}))
     b'{"source": "a", "timestamp": 1}\\n'
@@ -56,30 +56,31 @@ def triple_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def quad_lines(batch: pa.RecordBatch) -> bytes:
-    """Write N-Quads: each event is a graph, its time a triple before it. Raises `NoRdfError` as `triple_lines` does, and
-    for a stream without events.
+    """Write N-Quads: each event is a graph after a triple with its time.
+
+    Raises `NoRdfError` for a stream with deletes or names of streams, and for a stream without events.
     """
     parts = _triple(batch)
     if "event" not in batch.schema.names:
-        raise NoRdfError("the stream has no events, which N-Quads have as graphs; N-Triples are the same without")
+        raise NoRdfError("the stream has no events, which are the graphs of N-Quads; write N-Triples (.nt) instead")
     event = batch.column("event")
     numbers = event.dictionary_encode().indices.to_numpy()
     is_first = np.r_[True, numbers[1:] != numbers[:-1]]
     is_second_scale = pc.max(batch.column("timestamp")).as_py() < 10**11
     unit = "s" if is_second_scale else "ms"
     moment = pc.strftime(batch.column("timestamp").cast(pa.timestamp(unit)), format="%Y-%m-%dT%H:%M:%S")
-    told = pc.binary_join_element_wise("<", event, f'> <{GENERATED_AT}> "', moment, f'Z"^^<{_DATE_TIME}> .\n', "")
-    before = pc.if_else(pa.array(is_first), told, pa.scalar(""))
+    time_lines = pc.binary_join_element_wise("<", event, f'> <{GENERATED_AT}> "', moment, f'Z"^^<{_DATE_TIME}> .\n', "")
+    before = pc.if_else(pa.array(is_first), time_lines, pa.scalar(""))
     return _join_lines([before, *parts, pa.scalar(" <"), event, pa.scalar("> .\n")])
 
 
 def _triple(batch: pa.RecordBatch) -> list[pa.Array | pa.Scalar]:
     names = batch.schema.names
     if "op" in names or "delete" in names:
-        raise NoRdfError("the stream has deletes, which N-Triples and N-Quads cannot tell; .csv, .jsonl and .parquet can")
+        raise NoRdfError("the stream has deletes, which N-Triples and N-Quads cannot represent; use .csv or .jsonl")
     if "stream" in names:
         raise NoRdfError(
-            "the stream is several with names, which N-Triples and N-Quads cannot tell: take one of them with --stream"
+            "the tuples have stream names, which N-Triples and N-Quads cannot represent: select one stream with --stream"
         )
     source, label, target = (batch.column(name) for name in ("source", "label", "target"))
     is_literal = pc.starts_with(target, '"')
@@ -101,18 +102,18 @@ class OutputError(ValueError):
 
 
 def write_stream(batches: Iterable[pa.RecordBatch], path: str) -> int:
-    """Write the stream, with `op` as the fifth column where it has deletes; return the number of tuples.
+    """Write the stream, with `op` as the fifth column if it has deletes; return the number of tuples.
 
-    Raises `OutputError` for a name without a known ending, `rpq.files.destinations.WriteError` for a file that cannot be
+    Raises `OutputError` for a name without a known ending, and `rpq.files.destinations.WriteError` for a file that cannot be
     written.
     """
-    opened = _writer_of(path)
-    written = 0
-    with replacing(path) as file, opened(file) as write:
+    open_writer = _writer_of(path)
+    count = 0
+    with replacing(path) as file, open_writer(file) as write:
         for batch in batches:
             write(_with_op(batch))
-            written += batch.num_rows
-    return written
+            count += batch.num_rows
+    return count
 
 
 def _with_op(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -135,7 +136,7 @@ def _writer_of(path: str):  # type: ignore[no-untyped-def]  # a context manager'
     if not is_regular(path):  # standard output, a FIFO
         return lambda file: _text(file, "\t", frame=None)
     raise OutputError(
-        f"{path}: expected a name that ends in .tsv, .csv, .jsonl, .nt, .nq (these also with .gz behind) or .parquet, or -"
+        f"{path}: expected a name that ends in .tsv, .csv, .jsonl, .nt, .nq (each optionally with .gz) or .parquet, or -"
     )
 
 
@@ -168,7 +169,7 @@ def _text(file: IO[bytes], separator: str, *, frame: Frame | None) -> Iterator[C
             put((separator.join(batch.schema.names) + "\n").encode())
             is_first = False
         lines = pa.BufferOutputStream()
-        # Literals of RDF have quotes in them, other names have nothing that would need them.
+        # Literals of RDF contain quotes; all other names need no quoting.
         is_plain = "timestamp" in batch.schema.names and {*batch.schema.names} <= {*_PLAIN}
         style = "none" if is_plain else "needed"
         pa.csv.write_csv(batch, lines, pa.csv.WriteOptions(include_header=False, delimiter=separator, quoting_style=style))

@@ -1,11 +1,11 @@
-"""Path queries over a gMark schema: drawn at random, or read from the workload that gMark writes.
+"""Path queries over a gMark schema: generated at random, or read from a workload file of gMark.
 
 Random queries are those of the paper: labels are grouped into concatenations and alternations of up to three; a group has
 `*` or `+` with probability one half. The size is the number of labels and of `*` and `+` (Pacaci et al. 2020, section
-5.1.2). The labels follow the schema from type to type, so that paths which match can exist; none of them leads to a dead
-end too early.
+5.1.2). The labels follow the schema from type to type, so that matching paths can exist, and no label leads to a dead end
+too early.
 
-A query of a workload joins several conjuncts; each conjunct is a path expression of its own, and those are what is read.
+A query of a workload joins several conjuncts, each of which is a path expression; these path expressions are read.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ LARGEST_GROUP = 3
 
 
 def random_queries(schema: Schema, count: int, *, seed: int, sizes: Iterable[int] = range(2, 21)) -> list[tuple[int, str]]:
-    """`count` different queries (size, expression), the sizes in turn; the same seed gives the same.
+    """Return `count` different queries (size, expression), with the sizes in turn; equal seeds give equal queries.
 
     >>> from rpq.workloads.gmark.schema import SOCIAL
     >>> random_queries(SOCIAL, 2, seed=1, sizes=[2, 5]) == random_queries(SOCIAL, 2, seed=1, sizes=[2, 5])
     True
     """
     random = np.random.default_rng(seed)
-    wanted = list(sizes)
+    cycle = list(sizes)
     found: dict[str, int] = {}
     for number in range(count):
-        size = wanted[number % len(wanted)]
+        size = cycle[number % len(cycle)]
         for _ in range(1000):
             expression = _query(schema, size, random)
             if expression not in found:
@@ -74,7 +74,7 @@ def _concatenation(schema: Schema, at: str, labels: int, left: int, random: np.r
 
 
 def _alternation(schema: Schema, at: str, labels: int, left: int, random: np.random.Generator) -> tuple[str, str]:
-    """Draw different labels that leave the type, or others where those are too few; the path continues after the first."""
+    """Draw different labels that leave the type, and others if there are too few; the path continues after the first."""
     first = _step(schema, at, left, random)
     chosen = [first.label]
     others = list(dict.fromkeys(r.label for r in schema.leaving[at] if r.label != first.label))
@@ -85,22 +85,22 @@ def _alternation(schema: Schema, at: str, labels: int, left: int, random: np.ran
 
 
 def _step(schema: Schema, at: str, left: int, random: np.random.Generator) -> Relation:
-    """Draw a relation from the type after which as many labels can follow as are left, else the longest walk."""
+    """Draw a relation from the type that the remaining labels can follow, or if there is none, as many as possible."""
     choices = schema.leaving[at] or list(schema.relations)
-    wanted = min(left - 1, max(schema.longest_walk[relation.target] for relation in choices))
-    fitting = [relation for relation in choices if schema.longest_walk[relation.target] >= wanted]
+    needed = min(left - 1, max(schema.longest_walk[relation.target] for relation in choices))
+    fitting = [relation for relation in choices if schema.longest_walk[relation.target] >= needed]
     return fitting[random.integers(len(fitting))]
 
 
 def read_workload(path: str | os.PathLike[str]) -> list[str]:
-    """Read the path expressions of a workload, in the order of the file, each once. Raises `SchemaError`."""
+    """Read the different path expressions of a workload, in the order of the file. Raises `SchemaError`."""
     try:
         root = ElementTree.parse(path).getroot()
         found = list(dict.fromkeys(_expressions(root)))
     except (ElementTree.ParseError, IndexError) as error:
         raise SchemaError(f"{os.fspath(path)}: is no gMark workload: {error}") from error
     if not found:
-        raise SchemaError(f"{os.fspath(path)}: is no gMark workload: there are no conjuncts in it")
+        raise SchemaError(f"{os.fspath(path)}: is no gMark workload: it has no conjuncts")
     return found
 
 
@@ -111,7 +111,7 @@ def _expressions(root: ElementTree.Element) -> Iterator[str]:
 
 
 def expression_of(element: ElementTree.Element) -> str:
-    """Write a conjunct's content as an expression.
+    """Return the expression of an element of a conjunct.
 
     >>> expression_of(ElementTree.fromstring(
     ...     "<star><disj><concat><symbol>1</symbol><symbol inverse='true'>2</symbol></concat>"

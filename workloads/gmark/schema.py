@@ -1,7 +1,7 @@
-"""gMark schemas: types of vertices, and which labels lead from which type to which, how often.
+"""gMark schemas: types of vertices, and the relations between them with the distributions of their edges.
 
-`read_schema` reads gMark's XML, `SOCIAL` is a social network that needs no file. Types without a proportion or a
-fixed size get equal parts of the vertices, as in gMark's demo graphs.
+`read_schema` reads gMark's XML; `SOCIAL` is a built-in social network. Types without a proportion or a fixed size get equal
+parts of the vertices, as in gMark's demo graphs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 from xml.etree import ElementTree
 
 ZIPF_MEAN = 0.85
-"""Edges a vertex that gMark gives with exponent 2.5, seen in its demo graph of 229,754 edges."""
+"""The number of edges per vertex that gMark generates with exponent 2.5, measured in its demo graph of 229,754 edges."""
 
 LONGEST_WALK = 64
 """The length from which walks through a schema are not distinguished."""
@@ -22,12 +22,12 @@ _BY_MULTIPLICITY = {"1": 1.0, "?": 0.5, "*": ZIPF_MEAN, "+": ZIPF_MEAN}
 
 
 class SchemaError(ValueError):
-    """A schema or workload that is not understood."""
+    """An invalid schema or workload."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """How many edges a vertex has: `kind` "uniform" or "gaussian" with that mean, or "zipfian" with that exponent."""
+    """The distribution of vertex degrees: `kind` "uniform" or "gaussian" with a mean, or "zipfian" with an exponent."""
 
     kind: str
     mean: float = 1.0
@@ -36,7 +36,7 @@ class Distribution:
 
 @dataclass(frozen=True, kw_only=True)
 class Relation:
-    """A label from one type to another; `outgoing` and `incoming` say how its edges are spread over their ends."""
+    """A label from one type to another; `outgoing` and `incoming` are the distributions of degrees at both ends."""
 
     source: str
     label: str
@@ -45,7 +45,7 @@ class Relation:
     incoming: Distribution
 
     def count(self, sources: float, targets: float) -> float:
-        """Edges to expect between so many sources and targets: a side that is not zipfian decides, the lesser of two."""
+        """Return the expected number of edges, determined by a side that is not zipfian, or by the smaller of two such."""
         sides = [
             size * side.mean
             for size, side in ((sources, self.outgoing), (targets, self.incoming))
@@ -56,14 +56,14 @@ class Relation:
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Types (name → part of the vertices), relations, and names for the labels."""
+    """The types (name → part of the vertices), the relations, and names for the labels."""
 
     types: Mapping[str, float]
     relations: tuple[Relation, ...]
     names: Mapping[str, str] = field(default_factory=dict)
 
     def vertices_for(self, edges: int) -> int:
-        """Return how many vertices a graph with so many edges has."""
+        """Return the number of vertices of a graph with `edges` edges."""
         per_vertex = sum(r.count(self.types[r.source], self.types[r.target]) for r in self.relations)
         return max(10 * len(self.types), round(edges / per_vertex))
 
@@ -74,7 +74,7 @@ class Schema:
 
     @cached_property
     def longest_walk(self) -> Mapping[str, int]:
-        """How many relations can be followed one after the other from each type, at most `LONGEST_WALK`."""
+        """The number of relations that can be followed one after the other from each type, at most `LONGEST_WALK`."""
         lengths = dict.fromkeys(self.types, 0)
         for _ in range(LONGEST_WALK):
             lengths = {
@@ -102,7 +102,7 @@ def read_schema(path: str | os.PathLike[str]) -> Schema:
     except (ElementTree.ParseError, KeyError, ValueError) as error:
         raise SchemaError(f"{os.fspath(path)}: is no gMark schema: {error}") from error
     if not relations:
-        raise SchemaError(f"{os.fspath(path)}: is no gMark schema: there are no sources with targets in it")
+        raise SchemaError(f"{os.fspath(path)}: is no gMark schema: it has no sources with targets")
     for relation in relations:
         weights.setdefault(relation.source, float("nan"))
         weights.setdefault(relation.target, float("nan"))
@@ -173,4 +173,4 @@ def _social() -> Schema:
 
 
 SOCIAL = _social()
-"""A social network in the vocabulary of LDBC, labels numbered as in gMark's social schema (`names` says what they are)."""
+"""A social network in the vocabulary of LDBC, with the numbers of gMark's social schema as labels; see also `names`."""

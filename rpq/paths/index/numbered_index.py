@@ -22,7 +22,8 @@ from rpq.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.paths.index.judging import Judge
 from rpq.paths.program import Program
 from rpq.queries.protocol import Guard, Overrun
-from rpq.results.delta import ends_after_filter, net_rows
+from rpq.results.delta import ends_after_filter
+from rpq.results.weighted_rows import WeightedRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.outcomes import NEVER, NOT_HELD, leaving_slide, outcome_of
 from rpq.stream.snapshot import Edges
@@ -232,7 +233,10 @@ class NumberedIndex(DeltaIndex):
         parts |= {"paths": raw.paths, "path_ends": raw.path_ends, "turned": raw.turned}
         if not is_eviction.any():
             return PathDelta(**parts, times=times, orders=orders)
-        kept = net_rows(raw.pairs[:, None], raw.ends, raw.kinds, orders)
+        lengths = raw.lengths()
+        weights, events = np.repeat(raw.kinds.astype(np.int64), lengths), np.repeat(orders, lengths)
+        kept = np.zeros(len(raw), bool)
+        kept[WeightedRows(raw.ids.values, weights, events).net_places()[0]] = True
         if self._is_silent:
             kept &= ~self._silent(raw, is_eviction)
         ends = ends_after_filter(kept, raw.ends)

@@ -1,15 +1,13 @@
-"""The rows that kernels delivered for one chunk, grouped by the part of a pattern.
+"""The rows that kernels delivered for one chunk, as a delta for each part of a pattern.
 
 Kernels write runs as changes come: the rows that one changing edge brings to one part. A piece is a full output, or the
-last of a chunk. `DeliveredRows` turns them, for each part, into consecutive runs with adjacent values. `WaitingRows` has the
-rows of a pattern that cannot have solutions yet.
+last of a chunk. `DeliveredRows` turns them into a `Delta` for each part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,37 +15,7 @@ from rpq.arrays import reserve
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns import tables
 from rpq.patterns.tables import RUN, RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, RUN_TIME, RUN_VALUES, Output
-
-
-class Place(NamedTuple):
-    """The place of a part in a pattern: its meaning, and its number there."""
-
-    meaning: int
-    part: int
-
-
-class PartRows(NamedTuple):
-    """The rows of one part: `runs` of them in order, and their `values`, row by row; empty where they were only counted."""
-
-    runs: np.ndarray  # int64 (run, RUN)
-    values: np.ndarray  # int32
-
-    @classmethod
-    def empty(cls) -> PartRows:
-        """Return an object without rows."""
-        return cls(np.zeros((0, RUN), np.int64), np.zeros(0, np.int32))
-
-    @property
-    def row_count(self) -> int:
-        """The number of rows of all runs."""
-        return int(self.runs[:, RUN_ROWS].sum())
-
-    def before(self, order: int) -> PartRows:
-        """Return the rows of the events before a place in the order of the chunk."""
-        runs = self.runs[: int(np.searchsorted(self.runs[:, RUN_ORDER], order))]
-        rows = self.row_count
-        width = len(self.values) // rows if rows else 0
-        return PartRows(runs, self.values[: width * int(runs[:, RUN_ROWS].sum())])
+from rpq.results.delta import Delta, ids_of_columns
 
 
 class DeliveredRows:
@@ -74,7 +42,7 @@ class DeliveredRows:
         return sum(int(runs[:, RUN_ROWS].sum()) for runs in self._runs)
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._runs.clear()
         self._count = self._bytes_of_runs = 0
 
@@ -85,16 +53,16 @@ class DeliveredRows:
             runs = runs[:-1]
         if not len(runs):
             return
-        found = output.values[: output.state[tables.VALUES]]
+        values = output.values[: output.state[tables.VALUES]]
         if parts is not None:
-            found = _of_parts(runs, found, parts)
-        end = self._count + len(found)
+            values = _of_parts(runs, values, parts)
+        end = self._count + len(values)
         if end > len(self._values):
             room = max(2 * end, self._expected)
-            values = reserve.rows.take(4 * room).view(np.int32)
-            values[: self._count] = self._values[: self._count]
-            self._values = values
-        self._values[self._count : end] = found
+            larger = reserve.rows.take(4 * room).view(np.int32)
+            larger[: self._count] = self._values[: self._count]
+            self._values = larger
+        self._values[self._count : end] = values
         runs[:, RUN_VALUES] += self._count
         self._runs.append(runs)
         self._bytes_of_runs += runs.nbytes
@@ -103,12 +71,12 @@ class DeliveredRows:
     def rows_of_event(
         self, order: int, time: int, is_own: np.ndarray | None, share_columns: Mapping[int, int]
     ) -> dict[int, int]:
-        """Return how many rows the last event, which is this one, has so far for each part.
+        """Return the number of rows that the last event, which is this one, has so far for each part.
 
         With `is_own`, which says for each vertex whether it belongs to this share, only the share's rows are counted: those
         with such a vertex in the part's column of `share_columns`. O(pieces of the event, and their rows with `is_own`).
         """
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         behind = self._count
         for runs in reversed(self._runs):
             mine = np.flatnonzero((runs[:, RUN_ORDER] == order) & (runs[:, RUN_TIME] == time))
@@ -122,12 +90,15 @@ class DeliveredRows:
                     if end > first:  # a part without columns belongs to every share
                         decisive = self._values[first + share_columns[part] : end : (end - first) // rows]
                         rows = int(is_own[decisive].sum())
-                found[part] = found.get(part, 0) + rows
+                counts[part] = counts.get(part, 0) + rows
             behind = int(runs[0, RUN_VALUES])
-        return found
+        return counts
 
-    def by_part(self) -> dict[int, PartRows]:
-        """Return the rows by the number of the part, and forget them here. O(values + runs log runs)."""
+    def by_part(self) -> dict[int, Delta]:
+        """Return the rows by the number of the part, and remove them here. O(values + runs log runs).
+
+        The deltas of parts whose rows were only counted have no columns.
+        """
         if not self._runs:
             return {}
         runs = self._runs[0] if len(self._runs) == 1 else np.concatenate(self._runs)
@@ -136,7 +107,7 @@ class DeliveredRows:
         first = int(runs[0, RUN_QUERY])
         if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
             self._values, self._expected = np.empty(0, np.int32), count + count // 4
-            return {first: PartRows(runs, values[:count])}
+            return {first: _delta_of(runs, values[:count])}
         # The ends of the values of runs: they were written without gaps.
         ends = np.append(runs[1:, RUN_VALUES], count)
         order = np.argsort(runs[:, RUN_QUERY], kind="stable")
@@ -146,7 +117,7 @@ class DeliveredRows:
         cuts = [0, *(np.flatnonzero(np.diff(runs[:, RUN_QUERY])) + 1).tolist(), len(runs)]
         places = np.append(0, np.cumsum(ends - begins))[cuts].tolist()
         return {
-            int(runs[begin, RUN_QUERY]): PartRows(runs[begin:end], values[at:until])
+            int(runs[begin, RUN_QUERY]): _delta_of(runs[begin:end], values[at:until])
             for (begin, end), (at, until) in zip(pairwise(cuts), pairwise(places), strict=True)
         }
 
@@ -164,13 +135,23 @@ def _of_parts(runs: np.ndarray, values: np.ndarray, parts: Collection[int]) -> n
     return _gathered(values, begins, ends)[: lengths.sum()]
 
 
-def events_of(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the last run of each event, and where the rows of each event end. Runs of one event must be adjacent."""
+def _delta_of(runs: np.ndarray, values: np.ndarray) -> Delta:
+    """Return the rows of runs of one part, in which those of one event are adjacent, as a delta."""
     if len(runs) == 1:
-        return runs, runs[:, RUN_ROWS]
-    last, ends = np.empty(len(runs), np.int64), np.empty(len(runs), np.int64)
-    count = _end_events(runs, last, ends)
-    return runs[last[:count]], ends[:count]
+        ends = runs[:, RUN_ROWS]
+    else:
+        last, ends = np.empty(len(runs), np.int64), np.empty(len(runs), np.int64)
+        events = _end_events(runs, last, ends)
+        runs, ends = runs[last[:events]], ends[:events]
+    rows = int(ends[-1])
+    return Delta(
+        ids=ids_of_columns(values.reshape(rows, len(values) // rows)),
+        times=runs[:, RUN_TIME],
+        ends=ends,
+        kinds=runs[:, RUN_SIGN].astype(np.int8),
+        orders=runs[:, RUN_ORDER],
+        is_lasting=True,
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -203,66 +184,3 @@ def _gathered(values, begins, ends):
             at += 1
     return found
 
-
-MOST_WAITING = 256
-"""The maximal number of different rows; above it the tables of products are the better form."""
-
-_BYTES_AN_ENTRY = 160
-
-
-class WaitingRows:
-    """The rows of the parts of one meaning while some part has none, with counts.
-
-    Most patterns with several parts never have rows of all of them. Until then their rows are a few entries of plain
-    dictionaries, in place of the tables from which products are formed.
-    """
-
-    def __init__(self, columns: Sequence[Sequence[str]], rows: Sequence[np.ndarray]) -> None:
-        self.columns = [*columns]
-        self._counts: list[dict[bytes, int]] = [{} for _ in columns]
-        for part, some in enumerate(rows):
-            self._add(part, some.astype(np.int32), [1] * len(some))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WaitingRows) and (self.columns, self._counts) == (other.columns, other._counts)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def nbytes(self) -> int:
-        """The approximate number of bytes held."""
-        return _BYTES_AN_ENTRY * sum(map(len, self._counts))
-
-    @property
-    def are_many(self) -> bool:
-        """Whether the tables of products would be the better form."""
-        return sum(map(len, self._counts)) > MOST_WAITING
-
-    def still_wait(self, part_rows: Mapping[Place, PartRows]) -> bool:
-        """Return whether a part without rows gets none of these either, so that there is still no solution."""
-        growing = {part for (_, part), (runs, _) in part_rows.items() if (runs[:, tables.RUN_SIGN] > 0).any()}
-        return any(not counts and part not in growing for part, counts in enumerate(self._counts))
-
-    def take(self, part_rows: Mapping[Place, PartRows]) -> None:
-        """Add and remove rows of parts. O(rows)."""
-        for (_, part), (runs, values) in part_rows.items():
-            signs = np.repeat(runs[:, tables.RUN_SIGN], runs[:, tables.RUN_ROWS]).tolist()
-            self._add(part, values.reshape(len(signs), len(self.columns[part])), signs)
-
-    def _add(self, part: int, rows: np.ndarray, signs: Sequence[int]) -> None:
-        counts, width, data = self._counts[part], rows.itemsize * rows.shape[1], rows.tobytes()
-        for number, sign in enumerate(signs):
-            row = data[number * width : (number + 1) * width]
-            count = counts.get(row, 0) + sign
-            if count:
-                counts[row] = count
-            else:
-                del counts[row]
-
-    def rows(self) -> list[np.ndarray]:
-        """Return the rows of each part, int32 (row, column), each as often as it is counted."""
-        found = []
-        for names, counts in zip(self.columns, self._counts, strict=True):
-            data = b"".join(row * count for row, count in counts.items())
-            found.append(np.frombuffer(data, np.int32).reshape(sum(counts.values()), len(names)))
-        return found

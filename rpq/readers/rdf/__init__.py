@@ -3,6 +3,6 @@
     bytes → statements (rdf_syntax, statements) → vertices' texts (canonical_lines, blank_nodes) → times (times)
     → tuples (rdf_format)
 
-pyoxigraph parses the statements, except for those lines of N-Triples and N-Quads that are canonical as they stand.
+pyoxigraph parses the statements, except for lines of N-Triples and N-Quads that are already canonical.
 Imports from `rpq.readers` and `rpq.sparql.values.terms`, not from `rpq.readers.text`.
 """

@@ -1,22 +1,22 @@
-r"""Terms of RDF as vertices' texts and the other way round, and canonical lines of N-Quads as columns.
+r"""The conversion between RDF terms and the texts of vertices, and canonical lines of N-Quads as columns.
 
 ==============================  =====================================  =======================================
-a text                          is the term                            as N-Triples write it
+text                            term                                   in N-Triples
 ==============================  =====================================  =======================================
 `http://example.org/bob`        an IRI                                 `<http://example.org/bob>`
 `"chat"@fr`, `"7"^^<http:…>`    a literal                              the text itself
 `_:f1.b0`                       a blank node                           the text itself
-`bob`, anything else            an IRI made of it                      `<urn:rpq:text:bob>`
+`bob`, anything else            an IRI derived from the text           `<urn:rpq:text:bob>`
 ==============================  =====================================  =======================================
 
-Characters that an IRI cannot have are percent-encoded in it, in UTF-8, so `J. Doe` is `<urn:rpq:text:J.%20Doe>`. Reading
-undoes this: each text comes back as it was, and no two texts are one term. No name is empty, so `<urn:rpq:text:>` is an IRI
-like any other.
+Characters that are not allowed in an IRI are percent-encoded, in UTF-8, so `J. Doe` is `<urn:rpq:text:J.%20Doe>`. Reading
+reverses this: every text is restored, and no two texts have the same term. No name is empty, so `<urn:rpq:text:>` is an
+ordinary IRI.
 
-A line is canonical if it is what a writer of canonical N-Quads makes of its statement: one blank between the terms and
-before the full stop, no escape where none is needed, no datatype of xsd:string, languages in lower case. `STATEMENT` and
-`STATEMENT_OF_GRAPH` match a subset of these lines and nothing else: what they match needs no parser, only a few operations
-of Arrow over many lines at once.
+A line is canonical if it equals the canonical N-Quads of its statement: one blank between the terms and before the full
+stop, no unnecessary escape, no datatype xsd:string, languages in lower case. `STATEMENT` and `STATEMENT_OF_GRAPH` match a
+subset of these lines and nothing else: lines that match need no parser, only a few operations of Arrow over many lines at
+once.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ import pyarrow.compute as pc
 from rpq.sparql.values.terms import read_literal
 
 OF_TEXT = "urn:rpq:text:"
-"""The prefix of IRIs that are made of texts which are not terms of RDF."""
+"""The prefix of IRIs that are derived from texts which are not terms of RDF."""
 
-# These expressions mean the same in Python and in RE2 (Arrow). They match a subset of what RDF allows, all of which parsers
-# accept; an IRI that they do not match goes through a parser.
+# These expressions have the same meaning in Python and in RE2 (Arrow). They match a subset of the terms of RDF that all
+# parsers accept; other IRIs are parsed.
 _LETTERS = "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd\U00020000-\U0002fffd\U00030000-\U0003fffd"
 _CHARACTERS = rf"A-Za-z0-9\-._~!$&'()*+,;=:@{_LETTERS}"
 _ENCODED = "%[0-9A-Fa-f]{2}"
@@ -60,7 +60,7 @@ _ESCAPED_CHARACTERS = re.compile(rf"[^A-Za-z0-9\-._~!$&'()*+,;=:@/{_LETTERS}]")
 
 @lru_cache(maxsize=1 << 16)
 def rdf_term(text: str) -> str:
-    r"""Return the term that a vertex's text stands for, as N-Triples write it.
+    r"""Return the term of a vertex's text, in N-Triples.
 
     >>> rdf_term("http://example.org/bob"), rdf_term('"chat"@fr'), rdf_term("J. Doe")
     ('<http://example.org/bob>', '"chat"@fr', '<urn:rpq:text:J.%20Doe>')
@@ -78,7 +78,7 @@ def rdf_term(text: str) -> str:
 
 
 def vertex_text(iri: str) -> str:
-    """Return the text that an IRI, without its brackets, stands for: itself, unless it was made of another text.
+    """Return the text of an IRI, without its brackets: the IRI itself, unless it was derived from another text.
 
     >>> vertex_text("http://example.org/bob"), vertex_text("urn:rpq:text:J.%20Doe")
     ('http://example.org/bob', 'J. Doe')
@@ -94,7 +94,7 @@ def vertex_text(iri: str) -> str:
 
 
 def is_resource(term: str) -> bool:
-    """Return whether a term, as N-Triples write it, is an IRI or a blank node."""
+    """Return whether a term in N-Triples is an IRI or a blank node."""
     return not term.startswith('"')
 
 
@@ -110,10 +110,10 @@ STATEMENT = rf"^{_NODE} <{IRI}> {_OBJECT} \.\r?\n?$"
 STATEMENT_OF_GRAPH = rf"^{_NODE} <{IRI}> {_OBJECT} {_NODE} \.\r?\n?$"
 STATEMENT_WITH_LITERAL = rf'^{_NODE} <{IRI}> {_OBJECT} (?:{_NODE}|"[0-9A-Za-z:.+-]*"(?:\^\^<{IRI}>)?) \.\r?\n?$'
 IMPLICIT_DATATYPES = "^^<http://www.w3.org/2001/XMLSchema#string>", "^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-"""Datatypes that canonical lines omit, or that are not allowed: a line with one of these is not canonical."""
+"""Datatypes that canonical lines omit, or that are not allowed: a line with one of them is not canonical."""
 
 ARROW_MINIMUM_LINES = 1_000
-"""The number of lines from which Arrow's regular expressions are faster than Python's: it compiles one in milliseconds."""
+"""The number of lines from which Arrow's regular expressions are faster than Python's; Arrow compiles in milliseconds."""
 
 _compile = lru_cache(re.compile)
 _ANY = re.compile(
@@ -125,14 +125,14 @@ _TEXT = pa.string()
 
 @dataclass(frozen=True, kw_only=True)
 class LineKinds:
-    """Which lines are canonical statements, and which of them have a graph."""
+    """A classification of lines: canonical statements, and canonical statements with a graph."""
 
     canonical: np.ndarray
     of_graph: np.ndarray
 
 
 def lines_of(data: bytes) -> pa.Array:
-    """Return the lines of a block of text as an array, with their ends; they share the memory of the block.
+    """Return the lines of a block of text as an array, including their ends; the array shares the memory of the block.
 
     Raises `pa.ArrowInvalid` for lines that are not UTF-8.
 
@@ -149,10 +149,10 @@ def lines_of(data: bytes) -> pa.Array:
 
 
 def kinds_of(lines: pa.Array, data: bytes, *, graphs: bool, literal_graphs: bool = False) -> LineKinds:
-    """Return which lines of a block are canonical.
+    """Classify the lines of a block.
 
-    Lines with a graph count only with `graphs`; those with a literal in place of the graph only with `literal_graphs`, and
-    only if the literal is plain.
+    Lines with a graph are canonical only with `graphs`; lines with a literal instead of the graph only with
+    `literal_graphs`, and only if the literal is plain.
     """
     of_graph = np.zeros(len(lines), np.bool_)
     if graphs:
@@ -174,7 +174,7 @@ def _matches(lines: pa.Array, pattern: str) -> np.ndarray:
 
 
 def columns_of(lines: pa.Array, of_graph: np.ndarray) -> list[pa.Array]:
-    """Subjects, predicates, objects and graphs of canonical lines as vertices' texts; no graph is null."""
+    """Return subjects, predicates, objects and graphs of canonical lines as texts of vertices; a missing graph is null."""
     parts = pc.split_pattern(lines, " ", max_splits=2).flatten()
     places = np.arange(0, len(parts), 3)
     subject, predicate, rest = (parts.take(pa.array(places + place)) for place in range(3))
@@ -192,15 +192,15 @@ def columns_of(lines: pa.Array, of_graph: np.ndarray) -> list[pa.Array]:
 
 
 def texts_of(terms: pa.Array) -> pa.Array:
-    """Convert terms, as N-Triples write them, to vertices' texts."""
+    """Convert terms in N-Triples to texts of vertices."""
     if terms.null_count == len(terms):
         return terms
     are_iris = pc.starts_with(terms, "<")
     texts = pc.ascii_trim(terms, "<>")
     if are_iris.true_count < len(terms):
         texts = pc.if_else(are_iris, texts, terms)
-    made = pc.starts_with(texts, OF_TEXT)
-    if made.true_count:
+    are_derived = pc.starts_with(texts, OF_TEXT)
+    if are_derived.true_count:
         encoded = texts.dictionary_encode()
         words = [vertex_text(text) for text in encoded.dictionary.to_pylist()]
         texts = pa.array(words, _TEXT).take(encoded.indices)
@@ -208,7 +208,7 @@ def texts_of(terms: pa.Array) -> pa.Array:
 
 
 def split_statement(line: str) -> tuple[str, str, str, str | None] | None:
-    """Split a statement, as a writer of canonical N-Quads puts it, into its terms; return None for features of RDF 1.2.
+    """Split a statement in canonical N-Quads into its terms; return None for features of RDF 1.2.
 
     >>> split_statement('<a:x> <a:p> "1 <2>" <a:g> .')
     ('<a:x>', '<a:p>', '"1 <2>"', '<a:g>')

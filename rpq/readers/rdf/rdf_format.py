@@ -1,8 +1,8 @@
 """The format `rdf`: N-Triples, N-Quads, Turtle, TriG, JSON-LD and RDF/XML, parsed by pyoxigraph.
 
-The name of a file gives its syntax (`rpq.readers.rdf.rdf_syntax`); compression is recognised as in other formats. Statements
-with times become tuples; bad ones stop the reading or are counted. Where times are positions, inputs are read one after the
-other and numbered consecutively; otherwise they are merged by the timestamps of their heads.
+The file name determines the syntax (`rpq.readers.rdf.rdf_syntax`); compression is recognised as in other formats. Statements
+with times become tuples; bad statements stop the reading or are counted. If times are positions, inputs are read one after
+the other and numbered consecutively; otherwise they are merged by the timestamps of their heads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from rpq.readers.rdf.times import (
 from rpq.readers.source import STANDARD_INPUT, ByteSource
 
 DELETE = "urn:rpq:delete"
-"""Triples in a graph of this name, or of one that continues with a colon, are deleted."""
+"""Triples in the graph of this name are deleted; so are triples in a graph whose name continues it with a colon."""
 
 POSITION, GRAPH_POSITION, GRAPH_NAME = "position", "graph-position", "graph-name"
 TIME_SOURCES = (POSITION, GRAPH_POSITION, GRAPH_NAME)
@@ -55,14 +55,14 @@ TIME_SOURCES = (POSITION, GRAPH_POSITION, GRAPH_NAME)
 
 @dataclass(frozen=True, kw_only=True)
 class RdfReading:
-    """How RDF is read: its `syntax`, the source of the `time` of a triple, and the meaning of the name of its `graph`.
+    """The options for reading RDF: its `syntax`, the source of the `time` of a triple, and the meaning of its `graph`.
 
-    `syntax` is one of nt, nq, ttl, trig, jsonld, rdf; where it is None, the names of files decide. `time` is "position"
-    (the n-th triple has the time n), "graph-position" (those of the n-th graph have), "graph-name" (the name of the graph
-    ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event", the column that
-    names the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
+    `syntax` is one of nt, nq, ttl, trig, jsonld, rdf, or None to derive it from file names. `time` is "position" (the n-th
+    triple has the time n), "graph-position" (the triples of the n-th graph have the time n), "graph-name" (the name of the
+    graph ends in the time), or the IRI of a property with the time of a graph. `graph` is "stream" or "event", the column
+    for the name of the graph. Blank nodes of the n-th input are named `_:<scope>n.…`.
 
-    Raises `InputError` for an unknown syntax, and where `time` is none of these.
+    Raises `InputError` for an unknown syntax, and for another `time`.
 
     >>> RdfReading(time="http://www.w3.org/ns/prov#generatedAtTime", graph="event").syntax is None
     True
@@ -78,15 +78,15 @@ class RdfReading:
             raise InputError(f"unknown syntax of RDF {self.syntax!r}: expected one of {', '.join(SYNTAX_NAMES)}")
         if self.time not in TIME_SOURCES and ":" not in self.time:
             raise InputError(
-                f"what says the time of a triple is {self.time!r}: expected {', '.join(TIME_SOURCES)}, "
+                f"the source of the time of a triple is {self.time!r}: expected {', '.join(TIME_SOURCES)}, "
                 "or the IRI of a property"
             )
         if self.graph not in (None, STREAM, EVENT):
-            raise InputError(f"the name of a graph means {self.graph!r}: expected {STREAM} or {EVENT}")
+            raise InputError(f"the column for the name of a graph is {self.graph!r}: expected {STREAM} or {EVENT}")
 
     @property
     def has_graph_times(self) -> bool:
-        """Whether times are in the input, so that they have a kind and a unit.
+        """Whether the input contains times, which have a kind and a unit.
 
         >>> RdfReading().has_graph_times, RdfReading(time="graph-name").has_graph_times
         (False, True)
@@ -97,8 +97,8 @@ class RdfReading:
 class RdfInput:
     """The tuples of one input of RDF, in the order of its triples.
 
-    With `on_error="stop"` an error raises `InputError` after the tuples before it were yielded; with `"skip"` it is
-    counted in `rejected`. An input that cannot be read any further raises in either case.
+    With `on_error="stop"` an error raises `InputError` after the tuples before it; with `"skip"` it is counted in
+    `rejected`. An input that cannot be read any further raises in either case.
     """
 
     def __init__(
@@ -148,8 +148,8 @@ class RdfInput:
                 yield from self._tuples_of(self._times.assign(named))
         yield from self._tuples_of(self._times.finish())
 
-    def _tuples_of(self, told: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
-        for one in told:
+    def _tuples_of(self, results: Iterator[TimedResult]) -> Iterator[pa.RecordBatch]:
+        for one in results:
             if isinstance(one, UntimedStatement):
                 self._reject(one.message, self._line_of(one.number), number=one.number)
                 continue
@@ -168,7 +168,7 @@ class RdfInput:
             yield pa.RecordBatch.from_pydict(columns)
 
     def _line_of(self, number: int) -> int | None:
-        """Return the line of a statement, or None after the first rejections, whose messages alone are kept."""
+        """Return the line of a statement, or None after the first rejections, which are the only ones with messages."""
         return self._statements.line_of(number) if len(self.rejections) < REJECTION_MESSAGES else None
 
     def _reject(self, message: str, line: int | None, *, ends: bool = False, number: int | None = None) -> None:
@@ -183,7 +183,7 @@ class RdfInput:
 
 
 SAMPLE_TRIPLES = 1_000
-"""The number of triples at the beginning of a file in which its first time is searched."""
+"""The number of triples at the beginning of a file that are searched for the first time."""
 
 
 def open_rdf(
@@ -195,16 +195,16 @@ def open_rdf(
     streams: Sequence[str | None] | None = None,
     rdf: RdfReading | None = None,
 ) -> InputsReader[Input]:
-    """Open inputs of RDF as one stream of tuples; `rdf` says how they are read.
+    """Open inputs of RDF as one stream of tuples; `rdf` contains the reading options.
 
-    Times that are dates become integers in `time_unit`: microseconds where it is not given; a pipe needs it. Raises
-    `InputError` for an input that is missing, where inputs do not fit together, and where pyoxigraph is not installed.
+    Times that are dates become integers in `time_unit`, by default microseconds; a pipe requires it. Raises `InputError`
+    for a missing input, for inputs that do not fit together, and if pyoxigraph is not installed.
     """
     check_arguments(paths, on_error=on_error, batch_rows=batch_rows)
     pyoxigraph()
     reading = rdf or RdfReading()
     if reading.graph == "stream" and streams is not None and any(streams):
-        raise InputError("inputs are said to be of streams, and so are graphs; give one of the two")
+        raise InputError("both the inputs and the graphs are assigned to streams; use one of the two")
     positions: TripleTimes = PositionTimes() if reading.time == POSITION else GraphPositionTimes()
     inputs: list[Input] = []
     for number, path in enumerate(paths, 1):
@@ -260,15 +260,15 @@ def _times(reading: RdfReading, terms: TimeTerms) -> TripleTimes:
 
 
 def _first_kind(path: str, reading: RdfReading, time_unit: str | None) -> Kind | None:
-    """Return the kind of the times at the beginning of a file; None for a pipe, and where the beginning has no time."""
+    """Return the kind of the times at the beginning of a file, or None for a pipe or a beginning without times."""
     if path == STANDARD_INPUT or not os.path.isfile(path):
         return None
     terms = TimeTerms(unit=time_unit or "s")
-    seen = 0
+    count = 0
     try:
         for batch in _open_input(path, replace(reading, graph=None), times=_times(reading, terms)):
-            seen += batch.num_rows
-            if terms.kind is not None or seen >= SAMPLE_TRIPLES:
+            count += batch.num_rows
+            if terms.kind is not None or count >= SAMPLE_TRIPLES:
                 break
     except InputError:
         pass

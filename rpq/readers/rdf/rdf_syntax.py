@@ -1,4 +1,4 @@
-"""The syntaxes of RDF: their names, the endings of their files, and their parser."""
+"""The syntaxes of RDF: their names, the suffixes of their files, and their parser."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rpq.readers.source import COMPRESSIONS
 
 @dataclass(frozen=True, kw_only=True)
 class RdfSyntax:
-    """A syntax: its name here, how files end their names, and its name in pyoxigraph.
+    """A syntax: its name, the suffixes of its files, and its name in pyoxigraph.
 
     With `has_graphs` triples may be in named graphs; with `is_line_based` each statement is a line; with `recovers` the
-    parser goes on after an error. With `has_local_blanks`, blank nodes without a label are referred to only within
+    parser continues after an error. With `has_local_blanks`, blank nodes without a label are referred to only within
     the statement of one subject.
     """
 
@@ -51,7 +51,7 @@ _LINE = re.compile(r" \(line \d+\)$")
 
 
 def syntax_by_name(name: str) -> RdfSyntax:
-    """Return a syntax by its name; raise `InputError` for an unknown one."""
+    """Return a syntax by its name; raise `InputError` for an unknown name."""
     found = next((syntax for syntax in SYNTAXES if syntax.name == name), None)
     if found is None:
         raise InputError(
@@ -61,7 +61,7 @@ def syntax_by_name(name: str) -> RdfSyntax:
 
 
 def syntax_of(path: str) -> RdfSyntax:
-    """Return the syntax by the ending of a file's name; N-Quads, which include N-Triples, for any other name.
+    """Return the syntax by the suffix of a file name; N-Quads, which include N-Triples, for any other name.
 
     >>> syntax_of("events.ttl.gz").name, syntax_of("-").name
     ('ttl', 'nq')
@@ -73,7 +73,7 @@ def syntax_of(path: str) -> RdfSyntax:
 
 
 def pyoxigraph() -> ModuleType:
-    """Import pyoxigraph; raise `InputError` with the command that installs it where it is missing."""
+    """Import pyoxigraph; raise `InputError` with the command to install it if it is missing."""
     try:
         import pyoxigraph as package
     except ImportError as error:
@@ -85,7 +85,7 @@ def pyoxigraph() -> ModuleType:
 
 
 def parser_of(data: Any, syntax: RdfSyntax) -> Any:
-    """Return the parser, an iterator over the quads in bytes or in a file of bytes."""
+    """Return an iterator over the quads in bytes or in a binary file."""
     package = pyoxigraph()
     return package.parse(data, format=getattr(package.RdfFormat, syntax.member))
 
@@ -93,5 +93,5 @@ def parser_of(data: Any, syntax: RdfSyntax) -> Any:
 def parser_message(error: SyntaxError) -> str:
     """Return the message of a parser's error without its description of the place."""
     text = _LINE.sub("", str(error))
-    told = _PLACE.sub("", text, count=1)
-    return f"at character {error.offset}: {told}" if error.offset else told
+    message = _PLACE.sub("", text, count=1)
+    return f"at character {error.offset}: {message}" if error.offset else message

@@ -1,7 +1,7 @@
 """The statements of an RDF input as columns, and the errors between them.
 
-Canonical lines of N-Triples and N-Quads are used as they are; everything else is parsed by pyoxigraph and serialised by it
-as canonical lines. So a statement costs about as much as its parser.
+Canonical lines of N-Triples and N-Quads are used unchanged; pyoxigraph parses everything else and serialises it to canonical
+lines. The cost of a statement is therefore about that of its parser.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyo
 from rpq.readers.source import Block, ByteSource
 
 BLOCK_BYTES = 1 << 22
-"""The largest size of a block of lines, in bytes."""
+"""The maximum size of a block of lines, in bytes."""
 
 BATCH_STATEMENTS = 1 << 14
-"""The number of statements in a batch of other syntaxes."""
+"""The number of statements in a batch of the other syntaxes."""
 
 _BYTES_A_LINE = 100
 _CHUNK = 1 << 16
@@ -34,14 +34,14 @@ _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _LITERAL_GRAPH = re.compile(r'(.*[^\s])\s+("(?:[^"\\]|\\.)*"(?:\^\^<[^<>]*>)?)\s*\.\s*(?:#.*)?', re.DOTALL)
 
 SCHEMA = pa.schema([*((name, pa.string()) for name in NAMES), ("number", pa.int64())])
-"""The columns of statements: vertices' texts, null for the default graph, and the number of the line or statement."""
+"""The columns of statements: texts of vertices, null for the default graph, and the number of the line or statement."""
 
-RDF12_MESSAGE = "it is of RDF 1.2 (a triple term, or a direction of text), which is not read; expected RDF 1.1"
+RDF12_MESSAGE = "it uses RDF 1.2 (a triple term, or a text direction), which is not supported; expected RDF 1.1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BadStatement:
-    """What is wrong with a line, or with the input where `line` is None; with `ends` nothing can be read behind it."""
+    """An error in a line, or in the input if `line` is None; with `ends`, nothing after the error can be read."""
 
     message: str
     line: int | None
@@ -54,7 +54,7 @@ ReadResult: TypeAlias = pa.RecordBatch | BadStatement
 class Statements:
     """The statements of an input, read once: batches of `SCHEMA`, and errors between them, in the order of the input.
 
-    With `literal_graphs` the fourth term of a line may be a literal, as in the first N-Quads. `line_of` returns the line of
+    With `literal_graphs` the fourth term of a line may be a literal, as in early N-Quads. `line_of` returns the line of
     a statement by its number.
     """
 
@@ -71,11 +71,11 @@ class Statements:
 
     @property
     def labels(self) -> Set[str]:
-        """The labels of blank nodes so far that look like generated ones; empty where that does not matter."""
+        """The labels of blank nodes so far that look like generated ones; empty if that does not matter."""
         return frozenset() if self._labels_seen is None else self._labels_seen.labels
 
     def line_of(self, number: int) -> int | None:
-        """Return the line of the statement with this number; None where it cannot be found, because the input is gone."""
+        """Return the line of the statement with this number, or None if the input cannot be read again."""
         if self._syntax.is_line_based:
             return number
         return self._line_where(lambda count: count > number)
@@ -110,7 +110,7 @@ class Statements:
         yield from _in_order(columns, numbers[np.sort(rows)], bad)
 
     def _line_by_line(self, block: Block) -> Iterator[ReadResult]:
-        """Read a block that is not all UTF-8 line by line."""
+        """Read a block that contains invalid UTF-8 line by line."""
         for number, data in enumerate(_LINE.findall(block.data), block.line):
             yield from self._of_single(Block(data, number))
 
@@ -118,25 +118,25 @@ class Statements:
         try:
             block.data.decode()
         except UnicodeDecodeError as error:
-            yield BadStatement(message=f"at byte {error.start + 1}: is no UTF-8", line=block.line)
+            yield BadStatement(message=f"at byte {error.start + 1}: is not UTF-8", line=block.line)
             return
         yield from self._of_block(block)
 
     def _parse_lines(self, texts: list[str]) -> _ParseResult:
         """Parse lines that are statements, blank or comments."""
-        meant = [row for row, text in enumerate(texts) if (bare := text.strip()) and not bare.startswith("#")]
+        data_rows = [row for row, text in enumerate(texts) if (bare := text.strip()) and not bare.startswith("#")]
         bad: dict[int, str] = {}
         literals: dict[int, str] = {}
         quads: list[Any] = []
         with gc_paused():
             try:
-                quads.extend(parser_of("\n".join(texts[row].rstrip("\r\n") for row in meant).encode(), self._syntax))
+                quads.extend(parser_of("\n".join(texts[row].rstrip("\r\n") for row in data_rows).encode(), self._syntax))
             except SyntaxError:
                 quads.clear()
-        rows = meant
-        if len(quads) != len(meant):
+        rows = data_rows
+        if len(quads) != len(data_rows):
             rows, quads = [], []
-            for row in meant:
+            for row in data_rows:
                 found = self._single(texts[row].strip(), literals, row)
                 if isinstance(found, str):
                     bad[row] = f"{found}: {quote_value(texts[row].strip())}"
@@ -152,7 +152,7 @@ class Statements:
         return _ParseResult(columns=parsed.columns, rows=found_rows, bad=bad)
 
     def _single(self, text: str, literals: dict[int, str], row: int) -> Any:
-        """Parse the quad of a line; return it, or a message of what is wrong with the line."""
+        """Parse the quad in a line, and return the quad or an error message."""
         try:
             quads = list(parser_of(text.encode(), self._syntax))
         except SyntaxError as error:
@@ -163,7 +163,7 @@ class Statements:
                     literals[row] = found[2]
                     return quad
             return parser_message(error)
-        return quads[0] if len(quads) == 1 else "is no whole statement"
+        return quads[0] if len(quads) == 1 else "is not a complete statement"
 
     # --- documents -------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Statements:
                 yield bad
 
     def _extend(self, quads: list[Any], parser: Any, file: _Chunks, size: int) -> bool:
-        """Append more quads, from a pipe no more than have arrived; return whether these were the last."""
+        """Append more quads, from a pipe only those that have arrived; return whether these were the last."""
         if self._source.size is not None:
             quads.extend(islice(parser, size))
             return len(quads) < size
@@ -212,7 +212,7 @@ class Statements:
         return BadStatement(message=parser_message(error), line=line, ends=not self._syntax.recovers)
 
     def _line_where(self, is_reached: Callable[[int], bool]) -> int | None:
-        """Parse the source again up to a statement; return the line at which it is reached or the parser gives up."""
+        """Parse the source again up to a statement; return the line at which it is reached or at which parsing fails."""
         if self._source.size is None:
             return None
         file = _LineByLine(ByteSource(self._source.path))
@@ -242,7 +242,7 @@ class _ParseResult:
 
 
 def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _ParseResult:
-    """Convert quads of pyoxigraph to columns; the row of a quad is its place."""
+    """Convert quads of pyoxigraph to columns; the row of a quad is its position."""
     package = pyoxigraph()
     data = package.serialize(quads, format=package.RdfFormat.N_QUADS)
     lines = lines_of(data)
@@ -269,7 +269,7 @@ def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _ParseResult:
 
 
 def _in_order(columns: list[pa.Array], numbers: np.ndarray, bad: dict[int, str]) -> Iterator[ReadResult]:
-    """Yield statements with these numbers and, in order, the errors in `bad` (number → message)."""
+    """Yield the statements with these numbers and, in order, the errors in `bad` (number → message)."""
     start = 0
     for number, message in sorted(bad.items()):
         end = int(np.searchsorted(numbers, number))
@@ -286,7 +286,7 @@ def _batch(columns: list[pa.Array], numbers: np.ndarray) -> pa.RecordBatch:
 
 
 class _Chunks:
-    """Chunks of bytes as a file for the parser; `is_empty` says that it has read all that arrived."""
+    """Chunks of bytes as a file for the parser; `is_empty` is true when the parser has read everything that has arrived."""
 
     def __init__(self, chunks: Iterator[bytes], labels_seen: LabelCollector | None) -> None:
         self._chunks = chunks
@@ -304,12 +304,12 @@ class _Chunks:
                 self._labels_seen.look_at(chunk)
             self._rest = memoryview(chunk)
         size = len(self._rest) if size < 0 else size
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return bytes(taken)
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(data)
 
 
 class _LineByLine:
-    """A source as a file that returns at most one line at a time; `line` is the number of the last one."""
+    """A source as a file that returns at most one line per call; `line` is the number of the last line."""
 
     def __init__(self, source: ByteSource) -> None:
         self._blocks = source.blocks(_CHUNK)
@@ -327,5 +327,5 @@ class _LineByLine:
             self._rest = self._lines.pop()
             self.line += 1
         size = len(self._rest) if size < 0 else size
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data

@@ -2,11 +2,11 @@
 
 Times are integers and xsd:dateTime, as literals or at the end of an IRI (`TimeTerms`).
 
-A property of a graph is a triple `<graph> prov:generatedAtTime "2024-05-01T12:00:00Z"^^xsd:dateTime`. It stands in the
-default graph or in the graph that it is about, before the other triples of the graph, among them or behind them; it is not
-an edge itself. Any other triple of the default graph belongs to the graph that is its subject. Triples wait until the time
-of their graph is known, and later triples wait with them, so that the order stays; at most `MOST_WAITING` do. Of the names
-of graphs at least the last `MOST_GRAPHS` are remembered.
+A property of a graph is a triple `<graph> prov:generatedAtTime "2024-05-01T12:00:00Z"^^xsd:dateTime`. The triple is in the
+default graph or in the graph itself, before, among or after the other triples of the graph; it is not an edge. Any other
+triple of the default graph belongs to the graph that is its subject. Triples wait until the time of their graph is known,
+and later triples wait with them to preserve the order; at most `MOST_WAITING` triples wait. The times of at least the last
+`MOST_GRAPHS` graphs are stored.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ Kind = Literal["integers", "naive", "aware"]
 
 
 class TimeTerms:
-    """Converts terms of one input to timestamps: all integers or all times, with a zone or without, as the first one is.
+    """Converts terms of one input to timestamps.
 
-    `unit` is the unit of times; without one they are an error that asks for it. `kind` is None before the first term.
+    The first term determines whether all are integers, times with a zone, or times without. `unit` is the unit of times;
+    without a unit, times raise an error that asks for one. `kind` is None before the first term.
     """
 
     def __init__(self, *, unit: str | None = None, kind: Kind | None = None) -> None:
@@ -42,7 +43,7 @@ class TimeTerms:
         self.kind: Kind | None = kind
 
     def times(self, terms: list[str]) -> list[int | FieldError]:
-        """Return the timestamp that each term says, or what is wrong with it."""
+        """Return the timestamp in each term, or an error."""
         found: list[int | FieldError] = []
         texts: dict[int, str] = {}
         for term in terms:
@@ -61,16 +62,16 @@ class TimeTerms:
         return found
 
     def _kind_of(self, text: str) -> Kind:
-        """Return the kind of the input's times, which the first of them determines."""
+        """Return the kind of the input's times, which the first time determines."""
         if self.kind is None:
             self.kind = "integers" if _INTEGER.fullmatch(text) else time_kind(text)
             if self.kind is None:
-                raise FieldError(f"{quote_value(text)} is no time; {_EXPECTED}")
+                raise FieldError(f"{quote_value(text)} is not a time; {_EXPECTED}")
         return self.kind
 
     def _integer(self, text: str) -> int:
         if not _INTEGER.fullmatch(text):
-            raise FieldError(f"{quote_value(text)} is no integer, but the times before are integers")
+            raise FieldError(f"{quote_value(text)} is not an integer, but earlier times are integers")
         number = int(text)
         if not -(2**63) <= number < 2**63:
             raise FieldError(f"{text} does not fit 64 bits")
@@ -78,7 +79,7 @@ class TimeTerms:
 
     def _moments(self, texts: list[str]) -> list[int | FieldError]:
         if self.unit is None:
-            raise FieldError("the times of this input are dates; --time-unit (time_unit=) says what they become")
+            raise FieldError("the times of this input are dates; set their unit with --time-unit (time_unit=)")
         kind: TimeKind = "aware" if self.kind == "aware" else "naive"
         times = times_of(pa.array(texts), kind=kind, unit=self.unit) if all(map(str.isascii, texts)) else None
         if times is not None:
@@ -93,7 +94,7 @@ class TimeTerms:
 
 
 def time_text(term: str) -> str:
-    """Return the text of a time in a term: the text of a literal, the end of an IRI. Raises `FieldError`.
+    """Return the text of a time in a term: the text of a literal, or the end of an IRI. Raises `FieldError`.
 
     >>> time_text('"5"^^<http://www.w3.org/2001/XMLSchema#integer>'), time_text("urn:rpq:insert:5"), time_text("http://t/2024-05-01")
     ('5', '5', '2024-05-01')
@@ -106,17 +107,17 @@ def time_text(term: str) -> str:
         found = _AT_THE_END.search(unquote(term))
         if found is not None:
             return found[1]
-    raise FieldError(f"{quote_value(term)} says no time; {_EXPECTED}, or an IRI that ends in one")
+    raise FieldError(f"{quote_value(term)} contains no time; {_EXPECTED}, or an IRI that ends in one")
 
 
 def unit_of(kind: Kind | None, unit: str | None) -> str | None:
-    """Return the unit of an input whose times are of this kind, None for plain numbers, or where it is unknown."""
+    """Return the unit of an input with times of this kind, or None for plain numbers and for an unknown unit."""
     return unit if kind is None else None if kind == "integers" else unit or DEFAULT_UNIT
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedStatements:
-    """Statements with their times; `graph` names the graph of each, null for the default one."""
+    """Statements with their times; `graph` is the name of the graph of each statement, null for the default graph."""
 
     statements: pa.RecordBatch
     timestamps: np.ndarray
@@ -125,7 +126,7 @@ class TimedStatements:
 
 @dataclass(frozen=True, kw_only=True)
 class UntimedStatement:
-    """A statement without a time, by its number, and why."""
+    """A statement without a time: its number, and the reason."""
 
     number: int
     message: str
@@ -135,7 +136,7 @@ TimedResult: TypeAlias = TimedStatements | UntimedStatement
 
 
 class TripleTimes(Protocol):
-    """Assigns times to the statements of an input; `finish` yields those that still wait when the input ends."""
+    """Assigns times to the statements of an input; `finish` yields those that still wait at the end of the input."""
 
     def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]: ...
 
@@ -175,7 +176,7 @@ class GraphPositionTimes:
         yield TimedStatements(statements=statements, timestamps=times, graph=statements.column("graph"))
 
     def finish(self) -> Iterator[TimedResult]:
-        """Begin a new graph: the same name in another input is another graph."""
+        """End the current graph: the same name in another input is another graph."""
         self._last = None
         yield from ()
 
@@ -188,10 +189,10 @@ class GraphNameTimes:
 
     def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         encoded = statements.column("graph").dictionary_encode()
-        said = self._terms.times(encoded.dictionary.to_pylist())
-        codes = pc.fill_null(encoded.indices, len(said)).to_numpy()
-        problems = [*(str(one) if isinstance(one, FieldError) else None for one in said), _NO_GRAPH]
-        times = np.array([*(0 if isinstance(one, FieldError) else one for one in said), 0], np.int64)[codes]
+        timestamps = self._terms.times(encoded.dictionary.to_pylist())
+        codes = pc.fill_null(encoded.indices, len(timestamps)).to_numpy()
+        problems = [*(str(one) if isinstance(one, FieldError) else None for one in timestamps), _NO_GRAPH]
+        times = np.array([*(0 if isinstance(one, FieldError) else one for one in timestamps), 0], np.int64)[codes]
         is_bad = np.array([problem is not None for problem in problems])[codes]
         untimed = {row: str(problems[codes[row]]) for row in np.flatnonzero(is_bad).tolist()}
         yield from split_untimed(statements, times, statements.column("graph"), untimed)
@@ -200,13 +201,13 @@ class GraphNameTimes:
         yield from ()
 
 
-_NO_GRAPH = "is in the default graph, and the time is the name of the graph"
+_NO_GRAPH = "is in the default graph, which has no name for the time"
 
 
 def split_untimed(
     statements: pa.RecordBatch, times: np.ndarray, graph: pa.Array, problems: dict[int, str]
 ) -> Iterator[TimedResult]:
-    """Yield statements with their times and, in their order, those in `problems` (row → message) without a time."""
+    """Yield statements with their times and, in order, those in `problems` (row → message) without a time."""
     start = 0
     numbers = statements.column("number")
     for row, message in [*sorted(problems.items()), (statements.num_rows, "")]:
@@ -231,8 +232,8 @@ class GraphPropertyTimes:
         self._property = iri
         self._terms = terms
         self._waiting: list[pa.RecordBatch] = []
-        self._known: dict[str, int] = {}
-        self._known_before: dict[str, int] = {}
+        self._times: dict[str, int] = {}
+        self._earlier_times: dict[str, int] = {}
 
     def assign(self, statements: pa.RecordBatch) -> Iterator[TimedResult]:
         while statements.num_rows:
@@ -251,29 +252,29 @@ class GraphPropertyTimes:
         yield from self._release(at_end=True)
 
     def _about(self, statements: pa.RecordBatch) -> np.ndarray:
-        """Return which statements say the time of their own graph, or of any from the default graph."""
+        """Return which statements set the time of their own graph or, from the default graph, of any graph."""
         is_property = pc.equal(statements.column("predicate"), self._property)
         is_own = pc.fill_null(pc.equal(statements.column("graph"), statements.column("subject")), True)
         return np.asarray(pc.and_(is_property, is_own))
 
     def _learn(self, statements: pa.RecordBatch, rows: np.ndarray) -> tuple[int, str] | None:
-        """Record the times in these rows up to the first bad one; return its row and what is wrong with it."""
+        """Record the times in these rows up to the first bad one; return its row and the error."""
         times = statements.take(pa.array(rows))
-        said = self._terms.times(times.column("object").to_pylist())
-        for row, graph, time in zip(rows.tolist(), times.column("subject").to_pylist(), said, strict=True):
+        timestamps = self._terms.times(times.column("object").to_pylist())
+        for row, graph, time in zip(rows.tolist(), times.column("subject").to_pylist(), timestamps, strict=True):
             if isinstance(time, FieldError):
                 return row, f"the time of the graph {quote_value(graph)}: {time}"
             before = self._time_of(graph)
             if before is not None and before != time:
-                return row, f"the graph {quote_value(graph)} has the time {before} already, and now {time}"
-            if len(self._known) >= MOST_GRAPHS:
-                self._known_before, self._known = self._known, {}
-            self._known[graph] = time
+                return row, f"the graph {quote_value(graph)} already has the time {before}; found {time}"
+            if len(self._times) >= MOST_GRAPHS:
+                self._earlier_times, self._times = self._times, {}
+            self._times[graph] = time
         return None
 
     def _time_of(self, graph: str) -> int | None:
-        time = self._known.get(graph)
-        return self._known_before.get(graph) if time is None else time
+        time = self._times.get(graph)
+        return self._earlier_times.get(graph) if time is None else time
 
     def _release(self, *, at_end: bool) -> Iterator[TimedResult]:
         """Yield the waiting statements up to the first one whose time is unknown."""
@@ -291,13 +292,13 @@ class GraphPropertyTimes:
         else:
             end = len(codes) if has_time.all() else int(np.argmin(has_time))
             judged = end
-            if len(codes) - end > MOST_WAITING:  # the first waits for too long, and whatever else does in its half
+            if len(codes) - end > MOST_WAITING:  # the first has waited too long: reject untimed statements of the first half
                 end = judged = end + (len(codes) - end) // 2
         problems = {row: self._missing(graph[row].as_py(), at_end) for row in np.flatnonzero(~has_time[:judged]).tolist()}
         self._waiting = [waiting.slice(end)] if end < len(codes) else []
         yield from split_untimed(waiting.slice(0, end), times[:end], graph.slice(0, end), problems)
 
     def _missing(self, graph: str, at_end: bool) -> str:
-        where = "in the input" if at_end else f"before it, nor among the {MOST_WAITING:,} triples behind it"
+        where = "in the input" if at_end else f"before it, nor among the {MOST_WAITING:,} triples after it"
         name, property_ = quote_value(graph), quote_value(self._property)
         return f"the graph {name} has no time: there is no triple {name} {property_} {where}"

@@ -1,8 +1,8 @@
-"""Lines of text as columns: layouts, quotes, times and JSON, by a fast path over blocks and by an exact one line by line.
+"""Lines of text as columns: a fast path for whole blocks, and an exact path line by line.
 
-    line_layout    the exact rules of a line          quotes      which lines make a record
+    line_layout    the exact rules of a line          quotes      records that span several lines
     parsing        blocks of lines to columns         jsonlines   blocks of JSON objects to columns
-    detection      how a file is to be read           textfile    a file as an input
+    detection      the layout of a file               textfile    a file as an input
 
 Imports from `rpq.readers`, not from `rpq.readers.rdf`.
 """

@@ -1,4 +1,4 @@
-"""Detection of how a file is to be read, from its first data lines: header, separator, JSON, integers or times.
+"""Detection of the layout of a file from its first data lines: header, separator, JSON, integers or times.
 
 `rpq.readers.edges` documents the rules.
 """
@@ -21,7 +21,7 @@ from rpq.readers.where import Where
 
 
 def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
-    """Return the layout with the kind of the first timestamp of the block; None if no line has a timestamp.
+    """Return the layout with the kind of the first timestamp in the block, or None if no line has a timestamp.
 
     >>> line = Layout(separator=",", fields=("source", "target", "timestamp"))
     >>> with_times(line, Block(b"a,b,2024-05-01T12:00Z", 1), unit="s").times
@@ -45,7 +45,7 @@ def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
 
 
 class PipeParser:
-    """Reads the lines of a pipe, whose layout is known except for the kind of its timestamps."""
+    """A parser for the lines of a pipe, whose layout is known except for the kind of its timestamps."""
 
     def __init__(self, layout: Layout, *, unit: str) -> None:
         self.layout = layout
@@ -64,7 +64,7 @@ SEPARATORS = ("\t", ",", " ")
 
 @dataclass(frozen=True, kw_only=True)
 class FileSample:
-    """What the beginning of a file shows: the kind of its timestamps and, for JSON, the layout and some keys."""
+    """Properties of the beginning of a file: the kind of its timestamps and, for JSON, the layout and some keys."""
 
     times: Literal["integers", "naive", "aware"] = "integers"
     json: JsonLayout
@@ -72,7 +72,7 @@ class FileSample:
 
 
 def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> DetectedFormat:
-    """Detect from the first data line of a file how it is laid out; raise `FieldError` if that is impossible.
+    """Detect the layout of a file from its first data line; raise `FieldError` if that is impossible.
 
     >>> detect(b"timestamp,source,target,label").parser.layout.fields
     ('timestamp', 'source', 'target', 'label')
@@ -84,7 +84,7 @@ def detect(line: bytes, separators: Sequence[str] = SEPARATORS) -> DetectedForma
 
 
 def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = SEPARATORS) -> tuple[Layout, list[str]]:
-    """Return how the lines of a file are laid out, and the names of its columns if its first line is a header."""
+    """Return the layout of the lines of a file, and the names of its columns if its first line is a header."""
     cuts: dict[str, list[str]] = {}
     for separator in separators:
         try:
@@ -100,52 +100,52 @@ def line_layout(line: bytes, columns: ColumnNames, separators: Sequence[str] = S
     names = max(cuts.values(), key=len, default=[])
     fields, optional = _headerless_fields(columns)
     hint = _unsupported_text_hint(line, names)
-    # A line without a time may hold any three words: only one that must have a number can be seen to be a header.
+    # Without a timestamp, any three words can be a tuple. Only a line that lacks the number can be recognised as a header.
     needs_header = bool(columns.renamed) or columns.has_events or (columns.timed and columns.is_header(names))
     if needs_header and not hint:
-        columns.places(names, any_case=True)  # says which ones are missing
+        columns.places(names, any_case=True)  # raises an error with the missing columns
     for separator, texts in cuts.items() if not needs_header else ():
         if len(fields) - optional <= len(texts) <= len(fields):
             return Layout(separator=separator, fields=fields, optional=optional, quotes=True), []
     raise FieldError(
-        f"the first line does not tell the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
+        f"the first line does not determine the columns: expected {', '.join(columns.columns[:-1])} and optionally op, "
         "separated by tabs, commas or blanks, or a header with these names (delete in place of op is true or false)"
         f"{hint or _missing_label_hint(cuts.values(), fields, optional, columns)}"
     )
 
 
 def _unsupported_text_hint(line: bytes, names: Sequence[str]) -> str:
-    """Return advice for a first line in an unsupported notation; empty for any other line."""
+    """Return advice for a first line in an unsupported notation, or an empty text for any other line."""
     if b"\0" in line:
-        return "; this one has bytes of zero, as text in UTF-16 has: write it in UTF-8"
+        return "; this line contains zero bytes, as in UTF-16: convert the file to UTF-8"
     if line.lstrip(b" \t").startswith((b"[", b"{")):
-        return "; this one is a part of JSON: write an object a line"
+        return "; this line is a part of a JSON document: write one object per line"
     for mark, name in ((b";", "semicolons"), (b"|", "bars")):
         if line.count(mark) >= max(2, len(names)):
-            return f"; this one has {name}: write commas or tabs in their place"
+            return f"; this line contains {name}: use commas or tabs instead"
     return ""
 
 
 def _missing_label_hint(cuts: Iterable[Sequence[str]], fields: Sequence[str], optional: int, columns: ColumnNames) -> str:
-    """Return advice for a first line that lacks one field, which may be the label; empty for any other line."""
+    """Return advice for a first line that lacks one field, which may be the label, or an empty text for any other line."""
     lacks_one = any(len(texts) == len(fields) - optional - 1 for texts in cuts)
     if lacks_one and "label" in fields and not columns.fixed:
-        return "; where the lines have no label, give --label LABEL"
+        return "; if the lines have no label, set one with --label LABEL"
     return ""
 
 
 def _headerless_fields(columns: ColumnNames) -> tuple[tuple[str, ...], int]:
-    """Return the fields of lines without a header, and how many of the last may be missing."""
+    """Return the fields of lines without a header, and the number of optional fields at the end."""
     if columns.timed:
         return columns.columns, 1
-    return (*columns.columns[:-1], "", "op"), 2  # the timestamp may be there, but is not read
+    return (*columns.columns[:-1], "", "op"), 2  # the timestamp may be present, but is not read
 
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """Detects from the first data line of a file how it is laid out, under the options of the reader.
+    """Detects the layout of a file from its first data line, under the options of the reader.
 
-    `known` is a sample of the beginning of the file, None where there is none, as for a pipe.
+    `known` is a sample of the beginning of the file, or None if there is none, as for a pipe.
     """
 
     columns: ColumnNames
@@ -173,26 +173,26 @@ class Detection:
 
     @property
     def times(self) -> Literal["integers", "naive", "aware"]:
-        """The kind of the timestamps, as far as it is known."""
+        """The kind of the timestamps; integers if it is unknown."""
         return "integers" if self.known is None else self.known.times
 
     @property
     def unit(self) -> str:
-        """What times in text become."""
+        """The unit to which times in text are converted."""
         return self.time_unit or DEFAULT_UNIT
 
     def with_sample_of(self, path: str, *, stop: bool) -> Detection:
         """Return the detection with a sample of the beginning of a file.
 
-        Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not determine the
-        columns: unless bad lines `stop` the reading, only if names were given for columns and the file has no such columns.
+        Raises `WhereError` if the condition does not fit the file, and `InputError` if its beginning does not determine
+        the columns (unless bad lines are skipped; then only if the file lacks columns that the user has named).
         """
         json = JsonLayout(names=self.columns, further=self._further_keys(), time_unit=self.unit)
         known = FileSample(json=json)
         errors: list[LineError] = []
         found = detect_file(path, replace(self, where=None), errors.append)
         if errors and (stop or (found is None and (self.columns.renamed or self.columns.has_events))):
-            raise line_error(path, errors[0])  # before anything else is said of a run
+            raise line_error(path, errors[0])  # before any other error of a run
         if found is not None:
             parser, block = found[0].parser, found[1]
             if isinstance(parser, JsonLines):
@@ -203,10 +203,10 @@ class Detection:
                 if layout is None and stop:
                     _refuse_first(path, parser.layout, block)
                 known = FileSample(json=json, times="integers" if layout is None else layout.times)
-        looked = replace(self, known=known)
+        detection = replace(self, known=known)
         if self.where is not None:
-            detect_file(path, looked, lambda bad: None)
-        return looked
+            detect_file(path, detection, lambda bad: None)
+        return detection
 
     def _json(self, line: bytes) -> DetectedFormat:
         if self.known is not None:
@@ -224,11 +224,11 @@ class Detection:
         return DetectedFormat(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
 
     def _further_keys(self) -> tuple[str, ...]:
-        """Return the keys of objects that a condition names beside those of a tuple."""
+        """Return the keys of objects that a condition uses in addition to those of a tuple."""
         return tuple(sorted(self.where.names - set(self._tuple_kinds("text")))) if self.where is not None else ()
 
     def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:
-        """Add the further columns that a condition names; an input's names take precedence over a tuple's."""
+        """Add the columns that a condition uses; an input's names take precedence over a tuple's."""
         kinds = self._tuple_kinds("text")
         fields = list(layout.fields)
         for column in (STREAM, EVENT):
@@ -242,13 +242,13 @@ class Detection:
             if name and not fields[place] and name not in own:
                 if name in where.names:
                     if names.count(name) > 1:
-                        raise where.error(f"column {name!r} stands in the header twice", 1)
+                        raise where.error(f"column {name!r} occurs twice in the header", 1)
                     fields[place] = FURTHER + name
                 kinds[name] = ColumnKind(key=FURTHER + name, kind="untyped")
         return replace(layout, fields=tuple(fields)), Predicate(where, kinds)
 
     def _tuple_kinds(self, vertex: str) -> dict[str, ColumnKind]:
-        """Return the columns of a tuple, under their own names and those that were given for them."""
+        """Return the columns of a tuple, under their own names and those of the input."""
         unit = self.time_unit if self.times == "integers" else self.unit
         kinds = tuple_kinds(vertex=vertex, unit=unit)
         if self.columns.has_events:
@@ -267,7 +267,7 @@ def _refuse_first(path: str, layout: Layout, block: Block) -> None:
 
 
 def _is_json(line: bytes) -> bool:
-    """Return whether a line is an object of JSON."""
+    """Return whether a line is a JSON object."""
     if not line.lstrip(b" \t").startswith(b"{"):
         return False
     try:

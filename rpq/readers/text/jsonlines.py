@@ -1,13 +1,13 @@
-"""JSON lines: one object a line, the columns of a tuple by name.
+"""JSON lines: one object per line, with the columns of a tuple as keys.
 
-Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.fields`): the first
-object decides for its file.  Labels are text.  `op` may be missing or null, which means `+`; so may `delete`, which is true
-or false or the same as text, `stream`, and `event`, text or an integer, which is read if the reader has events.  Other
-keys are not read unless a condition names them; then a key may be missing, and its values may be of any kind.
+Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.fields`); the first
+object of a file decides.  Labels are text.  These keys may be missing or null: `op`, which defaults to `+`; `delete`, true
+or false or the same as text; `stream`; and `event`, text or an integer, which is read if the reader has events.  Other
+keys are read only if a condition uses them; then a key may be missing, and its values may have any type.
 
 As for lines of fields there are several implementations: `JsonLayout.read` is the definition, line by line, with the
-place of every error; whole blocks are read by a kernel if all their objects are plain, or else by Arrow, and both refuse a
-block that they might read differently.
+place of every error; whole blocks are read by a kernel if all their objects are plain, otherwise by Arrow, and both refuse
+a block that they might read differently.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAMES = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLayout:
-    """The layout of the objects of a file: `names` has the keys of a tuple, `further` the keys that a condition names."""
+    """The layout of the objects of a file: `names` maps the keys of a tuple; a condition uses the keys `further`."""
 
     names: ColumnNames
     further: tuple[str, ...] = ()
@@ -48,36 +48,36 @@ class JsonLayout:
     times: Literal["integers", "naive", "aware"] = "integers"
     time_unit: str = "us"
     is_first: bool = False
-    """Whether it reads the first object, so that a message cannot refer to earlier ones."""
+    """Whether the layout reads the first object, so that messages cannot refer to earlier ones."""
 
     @property
-    def used(self) -> frozenset[str]:
+    def all_keys(self) -> frozenset[str]:
         """All keys that are read."""
         return frozenset({self.names[column] for column in self.names.looked_for} | set(self.further))
 
     @cached_property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """The columns that are read, and their keys."""
+        """The columns that are read, with their keys."""
         return tuple((column, self.names[column]) for column in self.names.looked_for)
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
-        """The keys of a tuple with the kinds of their values, column by column."""
+        """The keys of a tuple with the kinds of their values, by column."""
         kinds: dict[str, Literal["integer", "boolean"]] = {DELETE: "boolean"}
         for column in (*(_VERTICES if self.integers else ()), *(("timestamp",) if self.times == "integers" else ())):
             kinds[column] = "integer"
         return tuple(Key(name, kinds.get(column, "text"), column not in _OPTIONAL) for column, name in self.columns)
 
     def read(self, line: bytes) -> dict[str, Any]:
-        """Return the values of one line by column (`op` as `delete`, further ones as they are); raise `FieldError`.
+        """Return the values of one line by column (`op` as `delete`, other keys unchanged); raise `FieldError`.
 
         >>> JsonLayout(names=ColumnNames()).read(b'{"source": "a", "target": "b", "label": "x", "timestamp": 3}')
         {'source': 'a', 'target': 'b', 'label': 'x', 'timestamp': 3, 'delete': False, 'stream': None}
         """
         found = read_object(line)
-        duplicates = found.duplicates & self.used if isinstance(found, _Object) else frozenset()
+        duplicates = found.duplicates & self.all_keys if isinstance(found, _Object) else frozenset()
         if duplicates:
-            raise FieldError("stands in the object twice", min(duplicates))
+            raise FieldError("occurs twice in the object", min(duplicates))
         values: dict[str, Any] = {}
         for column, name in self.columns:
             if column == STREAM:
@@ -86,7 +86,7 @@ class JsonLayout:
             if column == EVENT:
                 value = found.get(name)
                 value = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-                values[column] = _name_or_none(value, name, "what tells an event from others, or null")
+                values[column] = _name_or_none(value, name, "the identifier of an event, or null")
                 continue
             if column == "op":
                 values[DELETE] = _is_minus(found.get(name), name)
@@ -132,23 +132,24 @@ class JsonLayout:
         return f"a name in quotes, as {self._vertices_before(column)}"
 
     def _vertices_before(self, column: str) -> str:
-        return f"the {self.names['source']} beside it" if self.is_first and column == "target" else "the vertices before"
+        is_target = self.is_first and column == "target"
+        return f"the {self.names['source']} of the same object" if is_target else "the vertices of earlier objects"
 
     def _timestamp(self, value: Any, name: str) -> int:
         if self.times == "integers":
             times = " or a time in quotes such as 2024-05-01T12:00:00Z" if self.is_first else ""
             return _integer(value, name, f"a whole number such as 1254192988{times}")
         if not isinstance(value, str):
-            raise FieldError(f"{_quote_json(value)} is not a time; expected text, as the times before", name)
+            raise FieldError(f"{_quote_json(value)} is not a time; expected text, as in earlier objects", name)
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
-        """Raise `MissingColumns` where an object lacks keys that it must have."""
+        """Raise `MissingColumns` if an object lacks required keys."""
         there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
         self.names.refuse_missing(list(found), there=there)
 
     def with_detected_kinds(self, line: bytes) -> JsonLayout:
-        """Return the layout with the kinds of vertices and timestamps of the first object; raise `FieldError`."""
+        """Return the layout with the kinds of the vertices and timestamps in the first object; raise `FieldError`."""
         found = read_object(line)
         self.refuse_missing(found)
         source, time = (found.get(self.names[column]) for column in ("source", "timestamp"))
@@ -172,15 +173,15 @@ class _Object(dict[str, Any]):
 
 
 def read_object(line: bytes) -> dict[str, Any]:
-    """Read the object of a line; raise `FieldError` if there is none.  Its `duplicates`, if present, are duplicate keys."""
+    """Parse the object in a line; raise `FieldError` if there is none.  The attribute `duplicates` has duplicate keys."""
     try:
         found = json.loads(line.decode("utf-8", "surrogateescape"), object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise FieldError(f"is not JSON: {error.msg} at character {error.pos + 1}; expected an object a line") from error
-    except (RecursionError, ValueError) as error:  # lists in lists in lists; numbers of thousands of digits
-        raise FieldError(f"is not read as JSON: {error}") from error
+        raise FieldError(f"is not JSON: {error.msg} at character {error.pos + 1}; expected one object per line") from error
+    except (RecursionError, ValueError) as error:  # deeply nested lists; numbers with thousands of digits
+        raise FieldError(f"cannot be read as JSON: {error}") from error
     if not isinstance(found, dict):
-        raise FieldError(f'{_quote_json(found)} is not an object; expected one a line, such as {{"source": …}}')
+        raise FieldError(f'{_quote_json(found)} is not an object; expected one per line, such as {{"source": …}}')
     return found
 
 
@@ -195,7 +196,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _missing(name: str, found: Mapping[str, Any]) -> str:
-    return f"is missing; there are {', '.join(map(quote_value, found)) or 'none'}{did_you_mean(name, list(found))}"
+    return f"is missing; found {', '.join(map(quote_value, found)) or 'none'}{did_you_mean(name, list(found))}"
 
 
 def _integer(value: Any, name: str, expected: str) -> int:
@@ -225,7 +226,7 @@ def _quote_json(value: Any) -> str:
 
 @dataclass
 class JsonLines:
-    """Reads blocks of JSON lines: by a fast path where a block is plain, else exactly, halved as by `LineParser`."""
+    """A parser for blocks of JSON lines: a fast path for plain blocks, otherwise exact and halved as by `LineParser`."""
 
     layout: JsonLayout
     _types: dict[str, pa.DataType] = field(default_factory=dict)
@@ -247,7 +248,7 @@ class JsonLines:
     def _parse_plain(self, data: bytes) -> Rows | None:
         layout = self.layout
         keys = dict(layout.columns)
-        if b"\r" in data:  # between the tokens of JSON it is a blank, and inside of text it may not be
+        if b"\r" in data:  # white space between the tokens of JSON, and not allowed inside text
             data = data.replace(b"\r\n", b"\n")
         table: pa.Table | None = None
         found = None if layout.further else read_flat_objects(data, layout.keys)
@@ -280,7 +281,7 @@ class JsonLines:
         return Rows(columns=columns, data_lines=count)
 
     def _arrow_table(self, data: bytes) -> pa.Table | None:
-        """Read with the types that the further columns had last; if that fails, with those of the first objects."""
+        """Read with the last types of the additional columns; if that fails, with those of the first objects."""
         types_of_kinds = {"text": pa.string(), "integer": pa.int64(), "boolean": pa.bool_()}
         schema = {key.name: types_of_kinds[key.kind] for key in self.layout.keys}
         for is_last in (False, True):
@@ -299,7 +300,7 @@ class JsonLines:
         return None
 
     def _learn(self, data: bytes) -> bool:
-        """Guess the types of further columns, and of delete, from some lines; return whether the guess is a new one."""
+        """Guess the types of additional columns, and of delete, from some lines; return whether the guess is new."""
         deletes = [name for column, name in self.layout.columns if column == DELETE]
         before = dict(self._types)
         for line in data.split(b"\n", 50)[:50]:
@@ -313,13 +314,13 @@ class JsonLines:
                     continue
                 if type_ is not None and not (type_ == pa.int64() and self._types.get(key) == pa.float64()):
                     self._types[key] = type_
-        if self._types == before:  # what began as integers may go on as floats, but not the other way round
+        if self._types == before:  # integers may continue as floats, but not the reverse
             self._types = {key: pa.float64() if type_ == pa.int64() else type_ for key, type_ in before.items()}
         return self._types != before
 
 
 def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
-    """Read a block line by line, as `JsonLayout.read` says; O(bytes), in Python."""
+    """Read a block line by line with `JsonLayout.read`; O(bytes), in Python."""
     read = read_exactly(data_lines(block), layout.read, stop=stop)
     vertex = pa.int64() if layout.integers else pa.string()
     types = {"source": vertex, "target": vertex, "label": pa.string(), "timestamp": pa.int64(), "delete": pa.bool_()}
@@ -341,7 +342,7 @@ def parse_exact(block: Block, layout: JsonLayout, *, stop: bool) -> Rows:
 
 
 def _objects(data: bytes) -> int:
-    """Return the number of lines if each is an object from its first byte to its last, else 0."""
+    """Return the number of lines if each is an object from its first byte to its last, otherwise 0."""
     text = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == ord("\n"))
     if not data.endswith(b"\n"):
@@ -349,13 +350,13 @@ def _objects(data: bytes) -> int:
     begins = np.concatenate(([0], ends[:-1] + 1))
     if not len(ends) or (ends == begins).any():
         return 0
-    # An object that went over several lines would have one that ends or begins otherwise.
+    # The lines of an object that spans several lines would begin or end with other characters.
     return len(ends) if (text[begins] == ord("{")).all() and (text[ends - 1] == ord("}")).all() else 0
 
 
 def _check_column(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array | None:
     """Convert a column to its type in batches; return None if a value is not allowed."""
-    if column in _OPTIONAL and not _has_values(array):  # mostly
+    if column in _OPTIONAL and not _has_values(array):  # the usual case
         return pa.nulls(len(array), pa.bool_() if column in ("op", DELETE) else _NAMES)
     if pa.types.is_string(array.type) and not _is_text(array):
         return None
@@ -385,23 +386,23 @@ def _has_values(array: pa.Array) -> bool:
 
 
 def _empty_as_none(array: pa.Array) -> pa.Array:
-    """Return names of streams or events with null for empty ones."""
+    """Return names of streams or events with nulls for empty names."""
     return pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array).dictionary_encode()
 
 
 def _untyped_column(array: pa.Array) -> pa.Array | None:
-    """Return a further column, or None if its values might differ from those that are read one by one."""
+    """Return an additional column, or None if its values may differ from those of the exact path."""
     if pa.types.is_string(array.type):
         return array if _is_text(array) else None
     if not pa.types.is_floating(array.type):
         return array
     array = pc.if_else(pc.is_finite(array), array, pa.scalar(None, array.type))
     largest = pc.max(pc.abs(array)).as_py()
-    return None if largest is not None and largest >= EXACT else array  # it may have been an integer
+    return None if largest is not None and largest >= EXACT else array  # the value may have been an integer
 
 
 def _is_text(array: pa.Array) -> bool:
-    """Return whether all values are UTF-8, which Arrow does not check when it reads JSON."""
+    """Return whether all values are UTF-8, which Arrow does not check for JSON."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:

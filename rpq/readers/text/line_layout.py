@@ -4,14 +4,14 @@ This is the definition of the text formats.  `rpq.readers.text.parsing` reads wh
 every block that is not plain.  The rules:
 
 * Fields are separated by one tab, by one comma, or by runs of blanks (spaces and tabs; those at the ends of a line do
-  not count).  Between commas, and where a format says so between tabs, fields may be in quotes, and then span
-  several lines; `rpq.readers.text.quotes` finds the lines that belong together.
-* A line ends with a line feed, a carriage return before it is dropped.  Lines that are empty or hold blanks only are
-  ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that a vertex
-  may be called `#tag`).
-* Names are the text between the separators, UTF-8, not empty, nothing else is changed.  Integers are decimal, with an
-  optional sign; blanks around them are dropped, as they are around `+` and `-`, around times (`rpq.readers.fields`) and
-  around `true`, `false`, `1` and `0`, which `delete` holds, in letters of either case.
+  not count).  Between commas, and in some formats between tabs, fields may be in quotes and then span several lines;
+  `rpq.readers.text.quotes` finds these records.
+* A line ends with a line feed; a carriage return before it is dropped.  Lines that are empty or contain only blanks are
+  ignored, and so are comments: a lone `#`, or lines that begin with `# ` (number sign and space, so that `#tag` is a
+  valid name of a vertex).
+* Names are the unchanged text between the separators, in UTF-8, not empty.  Integers are decimal, with an optional sign.
+  Blanks are dropped around integers, `+` and `-`, times (`rpq.readers.fields`), and the values of `delete`: `true`,
+  `false`, `1` and `0`, in upper or lower case.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", " ": "blanks", "|": "|"}
 INTEGER = re.compile(r"[+-]?[0-9]+")
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 FURTHER = "="
-"""The prefix of the name of a field that is not a column of a tuple, but kept as text for a condition."""
+"""The prefix of the name of a field that is not a column of a tuple, but used as text by a condition."""
 
 _BLANKS = re.compile("[ \t]+")
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(?=\t|\Z)')
@@ -40,7 +40,7 @@ def is_ignored(line: bytes) -> bool:
     >>> [is_ignored(line) for line in (b"", b" \\t", b"#", b"# about", b"#tag\\tb\\tl\\t1")]
     [True, True, True, True, False]
     """
-    if line and line[0] > ord("#"):  # nearly all lines, without looking further
+    if line and line[0] > ord("#"):  # nearly all lines
         return False
     return not line.strip(b" \t\r") or line.startswith(b"# ") or line.rstrip(b"\r") == b"#"
 
@@ -88,7 +88,7 @@ def _split_quoted(text: str) -> list[str]:
 
 
 def check_text(text: str, column: str) -> str:
-    """Return a name unchanged; raise `FieldError` if it is empty or was not UTF-8."""
+    """Return a name unchanged; raise `FieldError` if it is empty or not UTF-8."""
     if not text:
         raise FieldError(EMPTY, column)
     if not text.isascii():
@@ -101,12 +101,12 @@ def check_text(text: str, column: str) -> str:
 
 
 def _was_bytes(text: str) -> bool:
-    """Return whether all surrogates stand for bytes that were not UTF-8; JSON can spell out others."""
+    """Return whether all surrogates stand for bytes that were not UTF-8; JSON can contain other surrogates."""
     return all("\udc80" <= one <= "\udcff" for one in text if "\ud800" <= one <= "\udfff")
 
 
 def check_integer(text: str, column: str) -> int:
-    """Return the integer in a field; raise `FieldError` if there is none or it does not fit 64 bits.
+    """Return the integer in a field; raise `FieldError` if the field is not an integer or does not fit 64 bits.
 
     >>> check_integer(" -7", "timestamp")
     -7
@@ -118,7 +118,7 @@ def check_integer(text: str, column: str) -> int:
         if not stripped:
             raise FieldError("is empty; expected an integer", column)
         raise FieldError(f"{quote_value(text)} is not an integer; expected a whole number such as 1254192988", column)
-    # Python refuses to read thousands of digits; past twenty significant ones it is out of range anyhow.
+    # Python refuses to read thousands of digits; with more than twenty significant digits a number is out of range anyway.
     digits = stripped.lstrip("+-").lstrip("0") or "0"
     number = int(digits) if len(digits) <= 20 else LARGEST + 2
     number = -number if stripped.startswith("-") else number
@@ -137,7 +137,7 @@ def check_op(text: str, column: str = "op") -> bool:
 
 def no_operation(quote_value: str, value: object) -> str:
     """Return the message for an operation that is neither `+` nor `-`, with a hint if it is one of Debezium's."""
-    hint = "; those of Debezium are not read: let it add a column __deleted, and say --columns delete=__deleted"
+    hint = "; those of Debezium are not supported: let it add a column __deleted, and use --columns delete=__deleted"
     return f"{quote_value} is not an operation; expected + or -" + (hint if value in ("c", "r", "u", "d") else "")
 
 
@@ -151,7 +151,7 @@ def check_delete(text: str, column: str = "delete") -> bool:
 
 
 def without_brackets(name: str) -> str:
-    """Return a name without the `<...>` around it; other text as it is."""
+    """Return a name without the surrounding `<...>`, or other text unchanged."""
     return name[1:-1] if len(name) >= 2 and name[0] == "<" and name[-1] == ">" else name
 
 
@@ -159,12 +159,12 @@ def without_brackets(name: str) -> str:
 class Layout:
     """The fields of every line of a file.
 
-    `fields` names them in their order: `source`, `target`, `label`, `timestamp`, `op` or `delete`, `stream` and `event`
-    (which may be empty), or "" for one that is not read, or `=NAME` for one that is kept as text, empty or not.  The last
-    `optional` fields may be missing from a line.  With `integers`, vertices and labels must be integers, but stay text;
-    with `brackets`, they lose a pair of angle brackets around them.  `quotes` are those of `rpq.readers.text.quotes`:
-    always between commas, never between blanks.
-    `times` tells whether timestamps are integers, or times (all with a zone or all without) that become integers in
+    `fields` contains their names in order: `source`, `target`, `label`, `timestamp`, `op` or `delete`, `stream` and
+    `event` (whose values may be empty), or "" for a field that is not read, or `=NAME` for a field that is used as text,
+    empty or not.  The last `optional` fields may be missing from a line.  With `integers`, vertices and labels must be
+    integers, but remain text; with `brackets`, one pair of angle brackets around them is removed.  `quotes` enables
+    quotes between tabs (`rpq.readers.text.quotes`); they are always enabled between commas, never between blanks.
+    `times` is the kind of timestamps: integers, or times (all with a zone or all without) that become integers in
     `time_unit`.
     """
 
@@ -227,7 +227,7 @@ class Layout:
                 raise
             raise FieldError(
                 f"{quote_value(text)} is a time, where integers are expected: the timestamps of a file are all integers or "
-                "all times, and for the times of a pipe the unit must be given",
+                "all times, and the times of a pipe need a time unit",
                 "timestamp",
             ) from error
 

@@ -1,9 +1,9 @@
-"""Blocks of lines as columns: by a fast path where a block is plain, by an exact one where it is not.
+"""Blocks of lines as columns: a fast path for plain blocks, and an exact path for others.
 
-`parse_plain` passes a whole block to Arrow's CSV parser, at millions of lines a second, and returns None if anything in the
-block might be read differently from the rules of `rpq.readers.text.line_layout`.  `parse_exact` follows those rules line by
-line, at a few hundred thousand lines a second, with line numbers.  Both read every block that the first accepts in the same
-way: that is a property in the tests.
+`parse_plain` passes a whole block to Arrow's CSV parser, at millions of lines per second, and returns None if anything in
+the block might be read differently from the rules of `rpq.readers.text.line_layout`.  `parse_exact` follows those rules line
+by line, at a few hundred thousand lines per second, with line numbers.  Both produce the same rows for every block that
+`parse_plain` accepts, which a property in the tests checks.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _PLAIN_INTEGER = f"^(?:{INTEGER.pattern})$"
 _BRACKETED = "^<(.+)>$"
 _BYTES_WORTH_THREADS = 2**16
 """The size in bytes from which a block is parsed by several threads. A process that ends just after one of Arrow's threads
-worked may abort (apache/arrow#34314), and the last block of a stream is usually smaller than this."""
+has run may abort (apache/arrow#34314), and the last block of a stream is usually smaller than this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineError:
-    """A line that could not be read: its number, counted from 1, and why."""
+    """A line that could not be read: its number, counted from 1, and the error."""
 
     line: int
     error: FieldError
@@ -54,8 +54,8 @@ class LineError:
 class Rows:
     """The tuples of a block.
 
-    `columns` are by name; `ordinals` are the places of the tuples among the block's data lines, including bad ones, or None
-    if they are 0, 1, 2, …; `data_lines` is the number of data lines; `errors` are the lines that are not in the columns.
+    `columns` are by name; `ordinals` are the positions of the tuples among the block's data lines, including bad lines, or
+    None for 0, 1, 2, …; `data_lines` is the number of data lines; `errors` are the bad lines, which have no rows.
     """
 
     columns: dict[str, pa.Array]
@@ -71,15 +71,14 @@ class BlockParser(Protocol):
     """A parser of blocks of lines into tuples."""
 
     def parse(self, block: Block, *, stop: bool) -> Iterator[Rows]:
-        """Read a block in one or more pieces; with `stop`, nothing after its first bad line."""
+        """Read a block in one or more pieces; with `stop`, no further than its first bad line."""
 
 
 @dataclass(frozen=True)
 class LineParser:
-    """Reads blocks whose lines are one tuple each with a `layout`: by the fast path if possible, else exactly.
+    """A parser for blocks of lines with a `layout`, one tuple per line: the fast path if possible, otherwise the exact one.
 
-    A block that is not plain is halved again and again, so that a few bad lines cost little: only small pieces are read
-    exactly.
+    A block that is not plain is halved repeatedly, so that only small pieces around bad lines are read exactly.
     """
 
     layout: Layout
@@ -92,12 +91,12 @@ class LineParser:
         elif len(block.data) <= EXACT_BYTES or middle in (0, len(block.data)):
             yield parse_exact(block, self.layout, stop=stop)
         else:
-            # A line end in the middle may be inside quotes: then records tell where the block can be cut.
+            # A line end in the middle may be inside quotes, so the block is cut between records.
             cut = pieces(block, self.layout, EXACT_BYTES) if self._may_span(block) else iter(halves(block, middle))
             yield from self._parse_parts(cut, block, stop=stop)
 
     def _may_span(self, block: Block) -> bool:
-        """Return whether a record may go over several lines."""
+        """Return whether a record may span several lines."""
         if not self.layout.has_quotes or b'"' not in block.data:
             return False
         quotes = quotes_of(block.data, self.layout.separator)
@@ -116,7 +115,7 @@ class LineParser:
 
 
 def halves(block: Block, middle: int) -> tuple[Block, Block]:
-    """Split a block in two at a byte that begins a line."""
+    """Split a block in two at the beginning of a line."""
     first, second = block.data[:middle], block.data[middle:]
     return Block(first, block.line), Block(second, block.line + count_lines(first))
 
@@ -133,7 +132,7 @@ def data_lines(block: Block) -> Iterator[tuple[int, bytes]]:
 
 
 def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
-    """Yield the number of its first line and the text, without its end, of each record: a line, or several."""
+    """Yield the number of the first line and the text, without its end, of each record of one or more lines."""
     if not layout.has_quotes or b'"' not in block.data:
         yield from data_lines(block)
         return
@@ -147,7 +146,7 @@ def data_records(block: Block, layout: Layout) -> Iterator[tuple[int, bytes]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ExactRows(Generic[One]):
-    """The result of reading record by record: the values and places of good records, and the errors of the others."""
+    """The result of reading record by record: the values and positions of good records, and the errors of bad ones."""
 
     values: list[One]
     ordinals: list[int]
@@ -155,7 +154,7 @@ class ExactRows(Generic[One]):
     data_lines: int
 
     def rows(self, columns: dict[str, pa.Array]) -> Rows:
-        """Return the rows with these columns, which the caller made from the values."""
+        """Return the rows with these columns, which the caller has built from the values."""
         return Rows(
             columns=columns, data_lines=self.data_lines, ordinals=np.array(self.ordinals, np.int64), errors=self.errors
         )
@@ -164,7 +163,7 @@ class ExactRows(Generic[One]):
 def read_exactly(
     lines: Iterable[tuple[int, bytes]], read: Callable[[bytes], One], *, stop: bool
 ) -> ExactRows[One]:
-    """Read records with their line numbers one by one, up to the first bad one where that is to `stop`."""
+    """Read records one by one with their line numbers; with `stop`, up to the first bad one."""
     values: list[One] = []
     ordinals: list[int] = []
     errors: list[LineError] = []
@@ -182,7 +181,7 @@ def read_exactly(
 
 
 def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
-    """Read a block line by line, as `Layout.read` says; O(bytes), in Python."""
+    """Read a block line by line with `Layout.read`; O(bytes), in Python."""
     read = read_exactly(data_records(block, layout), layout.read, stop=stop)
     of_tuples = ("source", "target", "label", "timestamp", "stream", "event")
     names: list[str] = [name for name in of_tuples if name in layout.fields]
@@ -194,7 +193,7 @@ def parse_exact(block: Block, layout: Layout, *, stop: bool) -> Rows:
 
 
 def column_of(values: Sequence[str | int | bool | None], name: str) -> pa.Array:
-    """Return the column called `name`, in its type, from Python values."""
+    """Return a column with the type of the column `name`, from Python values."""
     type_ = _EXACT_TYPES.get(name, pa.string())
     if pa.types.is_dictionary(type_):
         return pa.array(values, type_.value_type).dictionary_encode()
@@ -202,7 +201,7 @@ def column_of(values: Sequence[str | int | bool | None], name: str) -> pa.Array:
 
 
 def parse_plain(data: bytes, layout: Layout) -> Rows | None:
-    """Read a block with Arrow, or return None if it must be read exactly; O(bytes), vectorised."""
+    """Read a block with Arrow, or return None if the exact path is required; O(bytes), vectorised."""
     plain = _with_plain_line_ends(data)
     if plain is None or not _is_plain(plain):
         return None
@@ -212,7 +211,7 @@ def parse_plain(data: bytes, layout: Layout) -> Rows | None:
     if layout.separator != " ":
         return _parse_plain(data, layout)
     if b"\t" not in data and all(field and not field.startswith(FURTHER) for field in layout.fields):
-        # A blank too many makes an empty field, and no field that is read may be empty: no need to search for them.
+        # Repeated blanks make empty fields, which are refused because all fields are read: no need to search for them.
         rows = _parse_plain(data, layout)
         if rows is not None:
             return rows
@@ -223,7 +222,7 @@ def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | N
     """Read a block with quotes if all parsers agree on them; return None otherwise."""
     quotes = quotes_of(data, layout.separator)
     if quotes.regular:
-        # Inside quotes a carriage return is text, but it was removed from this data; with tabs, lines are judged one by one.
+        # Inside quotes a carriage return is text, but it was removed from this data; with tabs, the exact rules apply.
         is_exact = len(quotes.inner) and (has_returns or layout.separator == "\t")
         return None if is_exact else _parse_plain(data, layout, quotes=True)
     if layout.separator == "\t" and not (data.startswith(b'"') or b'\t"' in data or b'\n"' in data):
@@ -232,7 +231,7 @@ def _parse_quoted(data: bytes, layout: Layout, *, has_returns: bool) -> Rows | N
 
 
 def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows | None:
-    # Arrow reads hexadecimal numbers as integers.  Names such as 0xab are common, so check the numbers alone.
+    # Arrow reads hexadecimal numbers as integers.  Names such as 0xab are common, so only timestamps are checked.
     as_text = layout.times != "integers" or b"x" in data or b"X" in data
     for width in reversed(layout.widths):
         table = _arrow_table(data, layout, width, timestamps_as_text=as_text, quotes=quotes)
@@ -247,7 +246,7 @@ def _parse_plain(data: bytes, layout: Layout, *, quotes: bool = False) -> Rows |
 
 
 def _with_every_op(data: bytes, layout: Layout) -> bytes:
-    """Return the block with `+` in lines that lack the last field, op."""
+    """Return the block with `+` added to lines that lack the last field, op."""
     separator = layout.separator.encode()
     short, insert = len(layout.fields) - 2, separator + b"+"
     return b"\n".join(line + insert if line.count(separator) == short else line for line in data.split(b"\n"))
@@ -256,14 +255,14 @@ def _with_every_op(data: bytes, layout: Layout) -> bytes:
 def _with_plain_line_ends(data: bytes) -> bytes | None:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").removesuffix(b"\r")
-        if b"\r" in data:  # for Arrow a line end, for us text
+        if b"\r" in data:  # a line end for Arrow, but text in this format
             return None
     return data
 
 
 def _is_plain(data: bytes) -> bool:
     """Return whether no line is a comment."""
-    # One byte is searched for many times as fast as two.
+    # A search for one byte is many times as fast as a search for two.
     if b"#" in data and (data.startswith(b"#") or b"\n#" in data):
         return False
     return not data.startswith(BYTE_ORDER_MARK)
@@ -332,7 +331,7 @@ def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | Non
 
 
 def _names_or_none(column: pa.Array) -> pa.Array:
-    """Return names of streams or events with null for empty ones."""
+    """Return names of streams or events with nulls for empty names."""
     if pc.any(pc.equal(column.dictionary, "")).as_py():
         texts = column.dictionary_decode()
         return pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts).dictionary_encode()
@@ -366,7 +365,7 @@ def _names(column: pa.Array, layout: Layout) -> pa.Array | None:
     names = _check_names(column.dictionary, layout)
     if names is None or names is column.dictionary:
         return None if names is None else column
-    # Without their brackets two labels may have become one.
+    # Two labels may be equal without their brackets.
     unique = names.dictionary_encode()
     return pa.DictionaryArray.from_arrays(unique.indices.take(column.indices), unique.dictionary)
 
@@ -377,7 +376,7 @@ def _check_names(names: pa.Array, layout: Layout) -> pa.Array | None:
     if layout.integers and not pc.all(pc.match_substring_regex(names, _PLAIN_INTEGER)).as_py():
         return None
     if layout.brackets:
-        if pc.any(pc.equal(names, "<>")).as_py():  # nothing would be left
+        if pc.any(pc.equal(names, "<>")).as_py():  # the name would be empty
             return None
         bracketed = pc.and_(pc.starts_with(names, "<"), pc.ends_with(names, ">"))
         if pc.all(bracketed).as_py():

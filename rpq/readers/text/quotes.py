@@ -1,14 +1,15 @@
 """Quotes in lines separated by commas or tabs: line ends inside a field, and incomplete records.
 
-Fields in quotes are those of RFC 4180: a quote begins the field, the next lone quote ends it, two stand for one, and
-separators and line ends between them are text.  Quotes in any other form are judged line by line:
+Quoted fields follow RFC 4180: a quote begins the field, the next lone quote ends it, two quotes stand for one, and
+separators and line ends between them are text.  Other quotes are handled line by line:
 
-* With commas a quote that begins a field must end it; otherwise the line is wrong, and the next line is a record of its own.
-* With tabs such a field is text, quotes included: `"abc"@en` is a name.  And if each of the lines that a field in quotes
-  would span has the right number of fields, they are lines of their own, and the quotes are text.
+* With commas, a quote that begins a field must have a quote that ends it; otherwise the line is an error, and the next line
+  is a record of its own.
+* With tabs, a field with other quotes is text, including its quotes: `"abc"@en` is a name.  And if each of the lines that
+  a quoted field would span has the right number of fields, they are separate lines, and the quotes are text.
 
-A field in quotes has at most `LONGEST` bytes, so that one quote too many cannot consume the rest of a file.  So whether a
-record is complete never depends on where a block of lines happens to end.
+A quoted field has at most `LONGEST` bytes, so that a superfluous quote cannot consume the rest of a file.  Whether a record
+is complete therefore never depends on the end of a block.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rpq.readers.source import Block, count_lines
 from rpq.readers.text.line_layout import Layout, is_ignored
 
 LONGEST = 1 << 16
-"""Bytes from the quote that begins a field to the one that ends it."""
+"""The maximum number of bytes from the quote that begins a field to the quote that ends it."""
 
 _CLOSED = re.compile(rb'"(?:[^"]++|"")*+"')
 _NONE = np.empty(0, np.int64)
@@ -32,9 +33,9 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, kw_only=True)
 class Quotes:
-    """The quotes of a block of lines: `inner` are the places of the line ends inside quotes.
+    """The quotes of a block of lines: `inner` are the positions of the line ends inside quotes.
 
-    Unless `regular`, some quote neither begins nor ends a field nor is doubled, or the last one is not closed, and
+    Unless `regular`, some quote neither begins nor ends a field nor is doubled, or the last quote is not closed, and
     `inner` is empty.
     """
 
@@ -45,9 +46,9 @@ class Quotes:
 IRREGULAR = Quotes(regular=False, inner=_NONE)
 
 
-@lru_cache(maxsize=1)  # a block is looked at when it is cut, and again when it is parsed
+@lru_cache(maxsize=1)  # called when a block is cut, and again when it is parsed
 def quotes_of(data: bytes, separator: str) -> Quotes:
-    """Find all quotes of a block that begins outside of quotes; O(bytes), vectorised.
+    """Find all quotes of a block that begins outside quotes; O(bytes), vectorised.
 
     >>> quotes_of(b'"a\\nb",c\\n', ",").inner.tolist(), quotes_of(b'a"b,c\\n', ",").regular
     ([2], False)
@@ -63,7 +64,7 @@ def quotes_of(data: bytes, separator: str) -> Quotes:
     divides = np.zeros(256, np.bool_)
     divides[[ord(separator), ord("\n"), ord('"')]] = True
     is_end = divides[after] | ((after == ord("\r")) & (padded[ends + 3] == ord("\n")))
-    # A quote next to another one is a half of a doubled quote or of an empty field: then the other one decides.
+    # A quote next to another quote is half of a doubled quote or of an empty field; the other end of the pair decides.
     if not (divides[before] & is_end).all():
         return IRREGULAR
     lines = np.flatnonzero(text == ord("\n"))
@@ -77,10 +78,10 @@ def quotes_of(data: bytes, separator: str) -> Quotes:
 
 
 def records(data: bytes, layout: Layout) -> Iterator[tuple[int, int, bool]]:
-    """Yield where each record begins and ends (without its line end), and whether it is complete.
+    """Yield the start and end of each record (without its line end), and whether it is complete.
 
-    An incomplete record has an open quote at the end of the data, near enough that more data may close it; it
-    extends to the end of its first line.  O(bytes), in Python.
+    An incomplete record has an open quote at the end of the data that more data may close; it extends to the end of its
+    first line.  O(bytes), in Python.
     """
     start = 0
     while start < len(data):
@@ -93,17 +94,17 @@ def records(data: bytes, layout: Layout) -> Iterator[tuple[int, int, bool]]:
 
 
 def whole_records(blocks: Iterator[Block], layout: Layout) -> Iterator[Block]:
-    """Yield blocks that end where records end: an incomplete record at the end of a block moves to the next one."""
-    held, line = b"", 1
+    """Yield blocks that end at the end of a record: an incomplete record at the end of a block moves to the next block."""
+    pending, line = b"", 1
     for block in blocks:
-        data, line = held + block.data, line if held else block.line
+        data, line = pending + block.data, line if pending else block.line
         cut = _whole_part(data, layout)
-        held = data[cut:]
+        pending = data[cut:]
         if cut:
             yield Block(data[:cut], line)
-            line += count_lines(data[:cut]) if held else 0
-    if held:
-        yield Block(held, line)
+            line += count_lines(data[:cut]) if pending else 0
+    if pending:
+        yield Block(pending, line)
 
 
 def pieces(block: Block, layout: Layout, size: int) -> Iterator[Block]:
@@ -123,7 +124,7 @@ def _whole_part(data: bytes, layout: Layout) -> int:
     """Return the number of bytes of complete records at the beginning of the data."""
     if b'"' not in data:
         return len(data)
-    if not (b"#" in data and (data.startswith(b"#") or b"\n#" in data)):  # quotes in comments are none
+    if not (b"#" in data and (data.startswith(b"#") or b"\n#" in data)):  # quotes in comments do not count
         quotes = quotes_of(data, layout.separator)
         if quotes.regular and (layout.separator == "," or not len(quotes.inner)):
             return len(data)
@@ -131,7 +132,7 @@ def _whole_part(data: bytes, layout: Layout) -> int:
 
 
 def _record_end(data: bytes, start: int, line_end: int, layout: Layout) -> tuple[int, bool]:
-    """Return where a record with quotes ends, and whether it is complete."""
+    """Return the end of a record with quotes, and whether it is complete."""
     separator = layout.separator.encode()
     is_text = layout.separator == "\t"
     place, end = start, line_end

@@ -1,4 +1,4 @@
-"""A text file as an input: its blocks are parsed, and its bad lines raise an error or are counted."""
+"""A text file as an input: blocks are parsed, and bad lines raise an error or are counted."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.text.quotes import whole_records
 
 BEGINNING_BYTES = 1 << 16
-"""The size of the beginning of a file that detection reads."""
+"""The number of bytes at the beginning of a file that detection reads."""
 
 BYTES_A_LINE = 24
-"""A low estimate of the length of a line, so that a block has about as many rows as a batch."""
+"""A low estimate of the length of a line in bytes, so that a block has about as many rows as a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectedFormat:
     """The result of detection: how to read a file, and whether its first data line is a header.
 
-    `quoted` is the layout of lines whose fields may be in quotes, and so go over several lines.  `predicate` selects
-    the tuples that are wanted, and `warnings` are about columns that may have been meant otherwise.
+    `quoted` is the layout of lines with quoted fields, which can span several lines.  `predicate` selects tuples, and
+    `warnings` are about columns that may have another meaning.
     """
 
     parser: BlockParser
@@ -43,11 +43,11 @@ class DetectedFormat:
 
 
 Detect = Callable[[bytes], DetectedFormat]
-"""A function from the first data line to the way of reading; raises `FieldError` where it cannot tell."""
+"""A function that detects the format from the first data line; raises `FieldError` if it cannot."""
 
 
 def fixed_layout(layout: Layout) -> Detect:
-    """Return the detection for a format whose files all have the same layout."""
+    """Return a detection function for a format whose files all have the same layout."""
     return lambda line: DetectedFormat(parser=LineParser(layout))
 
 
@@ -62,15 +62,15 @@ class Source(Protocol):
 
 
 class TextFile:
-    """The tuples of a text file, in the order of its lines; in place of its path there may be a source of its blocks.
+    """The tuples of a text file, in the order of its lines; a source of blocks can replace the path.
 
-    `label` is the label of all edges of a file whose lines have none.  Where the lines have no timestamp, that of a tuple is
-    the place of its line among the data lines (including rejected lines, without blank lines and comments), counted from
-    `first_position`; after the reading `next_position` is the place of the next line.
+    `label` is the label of all edges of a file whose lines have none.  If the lines have no timestamp, the timestamp of a
+    tuple is the number of its line among the data lines (including rejected lines, without blank lines and comments),
+    counted from `first_position`; after the iteration `next_position` is the number of the next line.
 
-    With `on_error="stop"` a bad line raises `InputError` after the tuples before it were yielded; with `"skip"` it
-    is counted in `rejected`.  A file that cannot be read any further (a truncated gzip) raises in either case.  Tuples that
-    the condition excludes are counted in `filtered`, and in `undecided` too if the condition was null.
+    With `on_error="stop"` a bad line raises `InputError` after the tuples before it; with `"skip"` it is counted in
+    `rejected`.  A file that cannot be read any further (a truncated gzip) raises in either case.  Tuples that the
+    condition excludes are counted in `filtered`, and also in `undecided` if the condition is null.
     """
 
     def __init__(
@@ -149,11 +149,11 @@ class TextFile:
         batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names)
         if predicate is None:
             return batch
-        wanted, undecided = predicate.keep(columns, count)
-        kept = int(np.count_nonzero(wanted))
-        self.filtered += count - kept
+        mask, undecided = predicate.keep(columns, count)
+        selected = int(np.count_nonzero(mask))
+        self.filtered += count - selected
         self.undecided += undecided
-        return batch if kept == count else batch.filter(pa.array(wanted))
+        return batch if selected == count else batch.filter(pa.array(mask))
 
     def _reject(self, bad: LineError) -> None:
         if self._stop:
@@ -164,7 +164,7 @@ class TextFile:
 
 
 def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat | None, Block]:
-    """Detect at the first data line how to read a file; return that with the rest of the block."""
+    """Detect at the first data line how to read a file. Return the format and the rest of the block."""
     start, line = 0, block.line
     while start < len(block.data):
         end = block.data.find(b"\n", start) + 1 or len(block.data)
@@ -183,7 +183,7 @@ def detect_block(block: Block, detect: Detect, reject: Callable[[LineError], Non
 
 
 def detect_file(path: str, detect: Detect, reject: Callable[[LineError], None]) -> tuple[DetectedFormat, Block] | None:
-    """Detect how to read a file; return that and its first lines, some thousands, or None where it cannot be detected."""
+    """Detect how to read a file. Return the format and some thousand lines, or None if detection fails."""
     try:
         for block in ByteSource(path).blocks(BEGINNING_BYTES):
             detected, rest = detect_block(block, detect, reject)
@@ -194,7 +194,7 @@ def detect_file(path: str, detect: Detect, reject: Callable[[LineError], None]) 
 
 
 def line_error(name: str, bad: LineError) -> InputError:
-    """Return the error for a bad line, in the wording of every text format: `FILE:LINE: column 'X': what is wrong`."""
+    """Return the error for a bad line, in the wording of every text format: `FILE:LINE: column 'X': MESSAGE`."""
     column = bad.error.column
     place = f"{name}:{bad.line}: " + (f"column '{column}': " if column else "")
     return InputError(place + bad.error.message, file=name, line=bad.line, column=column)

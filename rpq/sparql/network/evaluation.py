@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from rpq.sparql.network.bags import DeltaBag, merge_bags, nothing
+from rpq.results.weighted_rows import WeightedRows, merge
 from rpq.sparql.network.groups import GroupNode
 from rpq.sparql.network.nodes import ExtendNode, FilterNode, LeafNode, Node, ProjectNode
 from rpq.sparql.network.planning import NetworkPlan
@@ -28,7 +28,7 @@ class Network:
 
     @property
     def is_net(self) -> bool:
-        """Whether what it tells is net of events: rows of groups, none of whose columns gets lost on the way."""
+        """Whether its changes are net of events: those of rows of groups, none of whose columns is dropped above."""
         way = []
         node = self.top
         while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):
@@ -43,32 +43,32 @@ class Network:
         return {*shows.values()} == {*node.columns}
 
     def isolate_groups(self) -> None:
-        """Tell a group operator that no join or union lies between it and the answer, if that is so."""
+        """Mark a group operator as isolated if no join or union lies between it and the answer."""
         node = self.top
         while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):
             (node,) = node.inputs
         if isinstance(node, GroupNode):
             node.is_isolated = True
 
-    def begin(self, leaves: Mapping[int, DeltaBag]) -> DeltaBag:
+    def begin(self, leaves: Mapping[int, WeightedRows]) -> WeightedRows:
         """Initialize all operators from the bags of leaves, by the id of the leaf, as one event; return the answer."""
         return self._run(leaves, is_first=True)
 
-    def change(self, leaves: Mapping[int, DeltaBag]) -> DeltaBag:
+    def change(self, leaves: Mapping[int, WeightedRows]) -> WeightedRows:
         """Return the change of the answer that changes of leaves cause."""
         return self._run(leaves, is_first=False)
 
-    def _run(self, leaves: Mapping[int, DeltaBag], *, is_first: bool) -> DeltaBag:
-        found: dict[int, DeltaBag] = {}
+    def _run(self, leaves: Mapping[int, WeightedRows], *, is_first: bool) -> WeightedRows:
+        outputs: dict[int, WeightedRows] = {}
         for node in self.nodes:
             first = node.begin() if is_first else None
             if isinstance(node, LeafNode):
-                inputs = [leaves.get(id(node), nothing(node.width))]
+                inputs = [leaves.get(id(node), WeightedRows.empty(node.width))]
             else:
-                inputs = [found[id(one)] for one in node.inputs]
-            made = node.change(*inputs) if any(map(len, inputs)) else nothing(node.width)
-            found[id(node)] = made if first is None else merge_bags([first, made])
-        return found[id(self.top)]
+                inputs = [outputs[id(one)] for one in node.inputs]
+            output = node.change(*inputs) if any(map(len, inputs)) else WeightedRows.empty(node.width)
+            outputs[id(node)] = output if first is None else merge([first, output])
+        return outputs[id(self.top)]
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard what is cached for these ids, which now denote other terms."""
@@ -78,8 +78,8 @@ class Network:
 
     def ids(self) -> np.ndarray:
         """Return the ids in what operators store, with duplicates. O(entries)."""
-        held = [node.ids() for node in self.nodes]
-        return np.concatenate([ids if isinstance(ids, np.ndarray) else np.fromiter(ids, np.int32) for ids in held])
+        stored = (node.ids() for node in self.nodes)
+        return np.concatenate([ids if isinstance(ids, np.ndarray) else np.fromiter(ids, np.int32) for ids in stored])
 
     @property
     def entries(self) -> int:
@@ -100,27 +100,25 @@ class Network:
         lines: list[tuple[str, str]] = []
         seen: dict[int, int] = {}
 
-        def tell(node: Node, depth: int) -> None:
+        def add_lines(node: Node, depth: int) -> None:
             indent = "  " * depth
             if id(node) in seen:
                 lines.append((f"{indent}the rows of {node.describe()}, as above", ""))
                 return
             seen[id(node)] = len(lines)
-            keeps = node.describe_state()
-            lines.append((indent + node.describe(), f"keeps {keeps}: {node.entries:,} now" if keeps else ""))
+            state = node.describe_state()
+            lines.append((indent + node.describe(), f"keeps {state}: {node.entries:,} now" if state else ""))
             for one in node.inputs:
-                tell(one, depth + 1)
+                add_lines(one, depth + 1)
 
-        tell(self.top, 0)
-        width = max((len(text) for text, told in lines if told), default=0) + 2
-        return "\n".join(f"{text:{width}}{told}" if told else text for text, told in lines)
+        add_lines(self.top, 0)
+        width = max((len(text) for text, state in lines if state), default=0) + 2
+        return "\n".join(f"{text:{width}}{state}" if state else text for text, state in lines)
 
     def _check(self) -> None:
         """Assert the invariants of every operator."""
         for node in self.nodes:
-            check = getattr(node, "_check", None)
-            if check is not None:
-                check()
+            node._check()
 
 
 def _in_order(top: Node) -> Iterator[Node]:

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
 from rpq.queries.pattern import Constant, Variable
+from rpq.results.weighted_rows import UNBOUND
 from rpq.sparql.algebra import Call, Formula, variables_of
-from rpq.sparql.network.bags import UNBOUND
 from rpq.sparql.network.group_sums import LARGEST, NO_NUMBER
 from rpq.sparql.network.term_ids import FIRST, TermIds
 from rpq.sparql.values.formula_values import holds, judge, value_or_unbound

@@ -1,10 +1,9 @@
 """Groups whose aggregates are counts, sums and averages of whole numbers: a kernel.
 
-A group is an entry of row bags (`rpq.patterns.rows.row_bags`) whose count is how many rows it has.
-Beside it, for each aggregate,
-are the sum of the numbers, how many there are, and how many values are no numbers or unbound. Numbers are below 2³¹, so that
-sums of all rows that fit into memory fit into 64 bits. What else there may be (decimals, larger numbers, strings as
-extrema) is not summed here: `rpq.sparql.network.groups` goes on with accumulators then, which it makes of the sums.
+A group is an entry of row bags (`rpq.operators.row_bags`) whose count is the number of its rows. For each aggregate the sum
+of the numbers, their number, and the number of values that are unbound or no numbers are stored. Numbers are below 2³¹, so
+that sums of all rows that fit into memory fit into 64 bits. Anything else (decimals, larger numbers, strings as extrema) is
+not summed here: `rpq.sparql.network.groups` then continues with accumulators, which it makes of the sums.
 
 Groups lie anywhere in memory, and each change is of another one: the kernel asks for those of later changes ahead.
 """
@@ -19,7 +18,7 @@ import numpy as np
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import view
-from rpq.patterns.rows.row_bags import (
+from rpq.operators.row_bags import (
     CHANGED,
     FREE,
     NONE,
@@ -38,7 +37,7 @@ LARGEST = 2**31
 NO_NUMBER = 2**62
 """Stands for a value that is no number, or unbound."""
 
-# What is held of an aggregate of a group.
+# The figures of an aggregate of a group.
 SUM, NUMBERS, OTHERS = range(3)
 FIGURES = 3
 
@@ -94,7 +93,7 @@ class SummedGroups:
             if more > 0:
                 self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
         shape = self._aggregates, count
-        told = ChangedGroups(
+        changed = ChangedGroups(
             np.empty(count, np.int64),
             np.empty(count, np.int32),
             np.empty(count, np.uint8),
@@ -103,16 +102,16 @@ class SummedGroups:
         )
         keys = np.ascontiguousarray(keys).reshape(-1)
         figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
-        some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *told)
-        return ChangedGroups(*(array[..., :some] for array in told))
+        some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *changed)
+        return ChangedGroups(*(array[..., :some] for array in changed))
 
     def groups(self) -> list[tuple[tuple[int, ...], int, list[list[int]]]]:
         """(key, rows, figures of each aggregate) of every group. O(groups)."""
         bags = self._bags.bags
-        held = np.flatnonzero((bags.bag == 0) & (bags.counts != 0))
-        keys = bags.rows.reshape(-1, int(bags.fields[STRIDE]))[held, : self._keys].tolist()
-        figures = self._figures[held].reshape(len(held), self._aggregates, FIGURES).tolist()
-        return list(zip(map(tuple, keys), bags.counts[held].tolist(), figures, strict=True))
+        entries = np.flatnonzero((bags.bag == 0) & (bags.counts != 0))
+        keys = bags.rows.reshape(-1, int(bags.fields[STRIDE]))[entries, : self._keys].tolist()
+        figures = self._figures[entries].reshape(len(entries), self._aggregates, FIGURES).tolist()
+        return list(zip(map(tuple, keys), bags.counts[entries].tolist(), figures, strict=True))
 
     @property
     def room(self) -> int:
@@ -140,56 +139,56 @@ class SummedGroups:
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _look_ahead(bags, held, columns, keys, width, i):
+def _look_ahead(bags, state, columns, keys, width, i):
     """Prefetch the memory that later changes will need."""
     if (i + 2 * AHEAD + 1) * width <= len(keys):
         prefetch_place(bags, 0, keys, (i + 2 * AHEAD) * width)
     if (i + AHEAD + 1) * width <= len(keys):
         entry = prefetch_entry(bags, 0, keys, (i + AHEAD) * width)
         if entry >= 0:
-            prefetch_at(held.figures, entry * columns)
+            prefetch_at(state.figures, entry * columns)
 
 
 @njit(cache=True, nogil=True)
-def change_groups(bags, held, functions, keys, weights, events, numbers, places, groups, there, dividends, divisors):
+def change_groups(bags, state, functions, keys, weights, events, numbers, places, groups, there, dividends, divisors):
     """Apply changes to groups and return how many changed groups were written."""
     count, aggregates = len(weights), len(functions)
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
-    told = first = 0
+    written = first = 0
     for i in range(count):
-        _look_ahead(bags, held, columns, keys, width, i)
+        _look_ahead(bags, state, columns, keys, width, i)
         weight = weights[i]
         entry = add(bags, 0, keys, i * width, weight)
         if bags.before[entry] == NONE:
             bags.before[entry] = bags.counts[entry] - weight
             bags.changed[bags.fields[CHANGED]] = entry
             bags.fields[CHANGED] += 1
-            places[told] = i
-            groups[told] = entry
-            told += 1
+            places[written] = i
+            groups[written] = entry
+            written += 1
         for aggregate in range(aggregates):
             at = entry * columns + aggregate * FIGURES
             number = numbers[aggregate, i]
             if number != NO_NUMBER:
-                held.figures[at + SUM] += weight * number
-                held.figures[at + NUMBERS] += weight
+                state.figures[at + SUM] += weight * number
+                state.figures[at + NUMBERS] += weight
             else:
-                held.figures[at + OTHERS] += weight
+                state.figures[at + OTHERS] += weight
         if i + 1 < count and events[i + 1] == events[i]:
             continue
-        for j in range(first, told):
+        for j in range(first, written):
             entry = np.int64(groups[j])
             there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
             for aggregate in range(aggregates):
                 at, function = entry * columns + aggregate * FIGURES, functions[aggregate]
-                many = held.figures[at + NUMBERS]
-                dividends[aggregate, j] = many if function == COUNTED else held.figures[at + SUM]
+                many = state.figures[at + NUMBERS]
+                dividends[aggregate, j] = many if function == COUNTED else state.figures[at + SUM]
                 divisors[aggregate, j] = many if function == AVERAGED else 0
-                if function != COUNTED and held.figures[at + OTHERS] != 0:
+                if function != COUNTED and state.figures[at + OTHERS] != 0:
                     divisors[aggregate, j] = NO_VALUE
         settle(bags)
-        first = told
-    return told
+        first = written
+    return written
 
 
 @njit(cache=True, nogil=True)
@@ -201,7 +200,7 @@ def group_output(keys, of_changes, places, groups, there, after, known, always, 
     (group, aggregate), which is written to `before`.
     """
     width, aggregates = keys.shape[1], after.shape[0]
-    told, begin = 0, 0
+    written, begin = 0, 0
     while begin < len(places):
         event = of_changes[places[begin]]
         end = begin
@@ -220,11 +219,11 @@ def group_output(keys, of_changes, places, groups, there, after, known, always, 
                 if is_same or not (had if sign < 0 else has):
                     continue
                 for column in range(width):
-                    rows[told, column] = keys[places[i], column]
+                    rows[written, column] = keys[places[i], column]
                 for aggregate in range(aggregates):
-                    rows[told, width + aggregate] = before[aggregate, i] if sign < 0 else after[aggregate, i]
-                weights[told] = sign
-                events[told] = event
-                told += 1
+                    rows[written, width + aggregate] = before[aggregate, i] if sign < 0 else after[aggregate, i]
+                weights[written] = sign
+                events[written] = event
+                written += 1
         begin = end
-    return told
+    return written

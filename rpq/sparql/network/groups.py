@@ -15,9 +15,9 @@ from itertools import chain
 
 import numpy as np
 
+from rpq.results.weighted_rows import UNBOUND, Row, WeightedRows
 from rpq.sparql.algebra import Aggregate
 from rpq.sparql.algebra_text import formula_text
-from rpq.sparql.network.bags import UNBOUND, DeltaBag, Row, bag_of
 from rpq.sparql.network.formula_columns import UNFIT, NumberColumn, ValueColumn
 from rpq.sparql.network.group_sums import (
     AVERAGED,
@@ -74,25 +74,25 @@ class GroupNode(Node):
                 for one in self._aggregates
             ]
 
-    def begin(self) -> DeltaBag:
+    def begin(self) -> WeightedRows:
         self._groups.clear()
         self._summed = SummedGroups(len(self._keys), self._summed_as) if self._numbers else None
         self._output_ids = np.zeros((0, len(self._aggregates)), np.int32)
         if self._keys:
-            return bag_of([], self.width)
+            return WeightedRows.of([], self.width)
         if self._summed is not None:
             zeros = np.zeros((len(self._aggregates), 1), np.int64)
             self._output_ids = np.ascontiguousarray(self._ids(zeros, zeros).T)
-            return bag_of([(0, tuple(self._output_ids[0].tolist()), 1)], self.width)
+            return WeightedRows.of([(0, tuple(self._output_ids[0].tolist()), 1)], self.width)
         group = self._groups[()] = self._new()
         group.output = self._row((), group)
-        return bag_of([(0, group.output, 1)], self.width)
+        return WeightedRows.of([(0, group.output, 1)], self.width)
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         """Return the change of the groups, which is net within each event, deletions first."""
         (change,) = changes
         if not len(change):
-            return bag_of([], self.width)
+            return WeightedRows.of([], self.width)
         if self._summed is not None:
             summed = self._change_sums(change, self._summed)
             if summed is not None:
@@ -110,13 +110,13 @@ class GroupNode(Node):
         )
         if not self._values:
             values = iter([()] * len(change))  # type: ignore[assignment]
-        found: list[tuple[int, Row, int]] = []
+        output: list[tuple[int, Row, int]] = []
         touched: dict[Row, _Group] = {}
         current = int(change.events[0])
         weights, events = change.weights.tolist(), change.events.tolist()
         for key, row_values, weight, event in zip(keys, values, weights, events, strict=True):
             if event != current:
-                self._settle(current, touched, found)
+                self._settle(current, touched, output)
                 touched, current = {}, event
             group = touched.get(key)
             if group is None:
@@ -125,17 +125,17 @@ class GroupNode(Node):
                     group = self._groups[key] = self._new()
                 touched[key] = group
             group.rows += weight
-            for held, value in zip(group.accumulators, row_values, strict=True):
-                change_value = held.insert if weight > 0 else held.delete
+            for one, value in zip(group.accumulators, row_values, strict=True):
+                change_value = one.insert if weight > 0 else one.delete
                 for _ in range(abs(weight)):
                     change_value(value)
-        self._settle(current, touched, found)
-        told = bag_of(found, self.width)
-        return told.where(np.lexsort((told.weights, told.events)))
+        self._settle(current, touched, output)
+        result = WeightedRows.of(output, self.width)
+        return result.where(np.lexsort((result.weights, result.events)))
 
     # --- sums of whole numbers -------------------------------------------------------------------------------
 
-    def _change_sums(self, change: DeltaBag, summed: SummedGroups) -> DeltaBag | None:
+    def _change_sums(self, change: WeightedRows, summed: SummedGroups) -> WeightedRows | None:
         """Return the change by kernels, or None, without any effect, if a number cannot be summed by them."""
         numbers = np.zeros((len(self._aggregates), len(change)), np.int64)
         for place, (column, one) in enumerate(zip(self._numbers, self._aggregates, strict=True)):
@@ -147,19 +147,19 @@ class GroupNode(Node):
                 if numbers[place].max() == UNFIT:
                     return None
         keys = np.ascontiguousarray(change.select_columns(self._keys).rows)
-        told = summed.change(keys, change.weights, change.events, numbers)
-        after = self._ids(told.dividends, told.divisors)
+        groups = summed.change(keys, change.weights, change.events, numbers)
+        after = self._ids(groups.dividends, groups.divisors)
         if self._keys and summed.room > len(self._output_ids):
             more = np.zeros((summed.room - len(self._output_ids), len(self._aggregates)), np.int32)
             self._output_ids = np.concatenate([self._output_ids, more])
         always = not self._keys  # and its number is 0 then, which it has without rows too
-        groups = np.zeros_like(told.groups) if always else told.groups
-        count = 2 * len(groups)
+        numbers_of = np.zeros_like(groups.groups) if always else groups.groups
+        count = 2 * len(numbers_of)
         rows, weights = np.empty((count, self.width), np.int32), np.empty(count, np.int64)
         events = np.empty(count, np.int64)
-        told_groups = told.places, groups, told.there, after, self._output_ids, always, np.empty_like(after)
-        count = group_output(keys, change.events, *told_groups, rows, weights, events)
-        return DeltaBag(rows[:count], weights[:count], events[:count])
+        of_groups = groups.places, numbers_of, groups.there, after, self._output_ids, always, np.empty_like(after)
+        count = group_output(keys, change.events, *of_groups, rows, weights, events)
+        return WeightedRows(rows[:count], weights[:count], events[:count])
 
     def _ids(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
         """Return the ids (int32) of aggregates of groups, (aggregate, group)."""
@@ -202,7 +202,7 @@ class GroupNode(Node):
         texts = [self._terms.texts(rows[:, place]) for place in self._shown]
         return [*zip(*texts, strict=True)] if texts else [()] * len(rows)
 
-    def _settle(self, event: int, touched: dict[Row, _Group], found: list[tuple[int, Row, int]]) -> None:
+    def _settle(self, event: int, touched: dict[Row, _Group], output: list[tuple[int, Row, int]]) -> None:
         """Append the changes of the output rows of groups that an event touched."""
         for key, group in touched.items():
             row = None
@@ -212,13 +212,13 @@ class GroupNode(Node):
                 del self._groups[key]
             if row != group.output:
                 if group.output is not None:
-                    found.append((event, group.output, -1))
+                    output.append((event, group.output, -1))
                 if row is not None:
-                    found.append((event, row, 1))
+                    output.append((event, row, 1))
                 group.output = row
 
     def _row(self, key: Row, group: _Group) -> Row:
-        return (*key, *(self._terms.intern(_result(held)) for held in group.accumulators))
+        return (*key, *(self._terms.intern(_result(one)) for one in group.accumulators))
 
     def forget(self, fresh: np.ndarray) -> None:
         for column in (*self._values, *self._numbers):
@@ -242,8 +242,8 @@ class GroupNode(Node):
     def describe(self) -> str:
         keys = " ".join(f"?{name}" for name in self.columns[: len(self._keys)])
         names = self.columns[len(self._keys) :]
-        made = [f"?{name} = {formula_text(one)}" for name, one in zip(names, self._aggregates, strict=True)]
-        return ", ".join([f"group by {keys}" if keys else "one group", *made])
+        texts = [f"?{name} = {formula_text(one)}" for name, one in zip(names, self._aggregates, strict=True)]
+        return ", ".join([f"group by {keys}" if keys else "one group", *texts])
 
     def describe_state(self) -> str:
         return "for each group its row and its aggregates"
@@ -256,8 +256,8 @@ class GroupNode(Node):
             assert group.output == self._row(key, group), (key, group.output)
 
 
-def _result(held: Accumulator) -> str | None:
+def _result(one: Accumulator) -> str | None:
     try:
-        return held.result()
+        return one.result()
     except NoValue:
         return None

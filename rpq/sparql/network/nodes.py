@@ -10,12 +10,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
-from rpq.patterns.rows.row_bags import FREE, ROOM, USED, RowBags
+from rpq.operators.product import Distinct, Product
 from rpq.queries.pattern import Constant, Variable
+from rpq.results.weighted_rows import UNBOUND, Row, WeightedRows, merge
 from rpq.sparql.algebra import Formula
 from rpq.sparql.algebra_text import formula_text
-from rpq.sparql.network.bag_kernels import CountedRows, change_product
-from rpq.sparql.network.bags import UNBOUND, DeltaBag, Row, merge_bags, nothing
 from rpq.sparql.network.formula_columns import Condition, IdColumn
 from rpq.sparql.network.term_ids import TermIds
 from rpq.sparql.values.terms import is_literal
@@ -40,19 +39,19 @@ class Node(ABC):
         """How many columns it has."""
         return len(self.columns)
 
-    def begin(self) -> DeltaBag:
+    def begin(self) -> WeightedRows:
         """Remove everything and return the output for empty inputs."""
-        return nothing(self.width)
+        return WeightedRows.empty(self.width)
 
     @abstractmethod
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         """Return the change of the output that changes of the inputs cause."""
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard what is cached for these ids, which now denote other terms."""
         return
 
-    # --- what it holds ---------------------------------------------------------------------------------------
+    # --- stored rows -----------------------------------------------------------------------------------------
 
     @property
     def entries(self) -> int:
@@ -67,6 +66,10 @@ class Node(ABC):
     def ids(self) -> Iterable[int] | np.ndarray:
         """Return the ids in the stored rows. O(entries)."""
         return ()
+
+    def _check(self) -> None:
+        """Assert the invariants of what it stores."""
+        return
 
     def describe(self) -> str:
         """Return a description of the operator in one line."""
@@ -96,7 +99,7 @@ class LeafNode(Node):
         super().__init__(columns, columns)
         self._text = text
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         """Return the change that the kernels found, as it is."""
         (change,) = changes
         return change
@@ -113,13 +116,13 @@ class RowsNode(Node):
         super().__init__(columns, sure)
         self._rows = np.array(rows, np.int32).reshape(len(rows), len(columns))
 
-    def begin(self) -> DeltaBag:
+    def begin(self) -> WeightedRows:
         """Return the rows, which are present from the beginning."""
         count = len(self._rows)
-        return DeltaBag(self._rows, np.ones(count, np.int64), np.zeros(count, np.int64))
+        return WeightedRows(self._rows, np.ones(count, np.int64), np.zeros(count, np.int64))
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
-        return nothing(self.width)
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        return WeightedRows.empty(self.width)
 
     def ids(self) -> Iterable[int] | np.ndarray:
         return self._rows.reshape(-1).tolist()
@@ -146,7 +149,7 @@ class ProjectNode(Node):
         """Return the names of the input columns by the output columns."""
         return self._sources
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
         return change.select_columns(self._places)
 
@@ -168,7 +171,7 @@ class CopyNode(Node):
         super().__init__((*inner.columns, *names), sure, inner)
         self._places = [*range(inner.width), *places_of([name for _, name in copies], inner.columns)]
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
         return change.select_columns(self._places)
 
@@ -193,10 +196,10 @@ class ExtendNode(Node):
         """Return the names of the input columns by the output columns that are copies of them."""
         return self._sources
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
         if not len(change):
-            return nothing(self.width)
+            return WeightedRows.empty(self.width)
         rows = np.empty((len(change), self.width), np.int32)
         rows[:, :-1] = change.rows
         rows[:, -1] = self._values.ids_of(change.rows)
@@ -225,7 +228,7 @@ class FilterNode(Node):
         self._text = formula_text(condition)
         self._condition = Condition(condition, inner.columns, terms)
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
         if not len(change):
             return change
@@ -254,8 +257,8 @@ class UnionNode(Node):
         super().__init__(names, sure, *branches)
         self._places = [places_of(names, branch.columns) for branch in branches]
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
-        return merge_bags([change.select_columns(places) for change, places in zip(changes, self._places, strict=True)])
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        return merge([change.select_columns(places) for change, places in zip(changes, self._places, strict=True)])
 
 
 class ConstructNode(Node):
@@ -270,7 +273,7 @@ class ConstructNode(Node):
         super().__init__(("source", "label", "target"), ("source", "label", "target"), inner)
         self._terms = terms
         # Of each triple: the place of its column, or the id of its constant.
-        self._made = [
+        self._triples = [
             (self._end(source, inner), terms.intern(label), self._end(target, inner)) for source, label, target in template
         ]
 
@@ -280,19 +283,19 @@ class ConstructNode(Node):
         place = inner.columns.index(term.name) if term.name in inner.columns else -1
         return place, UNBOUND
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
         if not len(change):
-            return nothing(self.width)
-        made = []
-        for source, label, target in self._made:
+            return WeightedRows.empty(self.width)
+        parts = []
+        for source, label, target in self._triples:
             columns = [
                 change.rows[:, place] if place >= 0 else np.full(len(change), identity, np.int32)
                 for place, identity in (source, (-1, label), target)
             ]
             triples = change.with_rows(np.stack(columns, axis=1))
-            made.append(triples.where(self._are_triples(triples.rows)))
-        return merge_bags(made)
+            parts.append(triples.where(self._are_triples(triples.rows)))
+        return merge(parts)
 
     def _are_triples(self, rows: np.ndarray) -> np.ndarray:
         """Return for each row whether both ends are bound and the first is not a literal."""
@@ -302,48 +305,56 @@ class ConstructNode(Node):
         return are_good
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        return [identity for ends in self._made for identity in (ends[0][1], ends[1], ends[2][1])]
+        return [identity for ends in self._triples for identity in (ends[0][1], ends[1], ends[2][1])]
 
 
-class DistinctNode(Node):
+class StoringNode(Node):
+    """A node whose rows are stored by an operator of `rpq.operators`."""
+
+    _operator: Distinct | Product
+
+    @property
+    def entries(self) -> int:
+        return self._operator.entries
+
+    @property
+    def nbytes(self) -> int:
+        return self._operator.nbytes
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        return self._operator.ids()
+
+    def _check(self) -> None:
+        self._operator.check()
+
+
+class DistinctNode(StoringNode):
     """DISTINCT: each row of the input once.
 
     On bags: Distinct(Ω) = { μ | μ in Ω }, with the count 1 (§18.5). It is not linear and stores the count of each row. A
     row enters when its count becomes positive and leaves when it becomes 0; an event in which it does both changes nothing.
-    Kernels do it (`CountedRows`).
+    Kernels do it (`rpq.operators.product.Distinct`).
     """
+
+    _operator: Distinct
 
     def __init__(self, inner: Node) -> None:
         super().__init__(inner.columns, inner.sure, inner)
-        self._counts = CountedRows(self.width)
+        self._operator = Distinct(self.width)
 
-    def begin(self) -> DeltaBag:
-        self._counts.clear()
-        return nothing(self.width)
+    def begin(self) -> WeightedRows:
+        self._operator.clear()
+        return WeightedRows.empty(self.width)
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
+    def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
-        return self._counts.change(change)
-
-    @property
-    def entries(self) -> int:
-        return self._counts.entries
-
-    @property
-    def nbytes(self) -> int:
-        return self._counts.nbytes
-
-    def ids(self) -> Iterable[int] | np.ndarray:
-        return self._counts.ids()
+        return self._operator.change(change)
 
     def describe_state(self) -> str:
         return "how often each row comes"
 
-    def _check(self) -> None:
-        self._counts.check()
 
-
-class ProductNode(Node):
+class ProductNode(StoringNode):
     """The product of more than two `parts`, no two of which have a column in common, stored as parts and not multiplied out.
 
     On bags: Ω1 × … × Ωn, with the product of the counts. A change of one part is multiplied with the current rows of the
@@ -351,59 +362,25 @@ class ProductNode(Node):
     memory is the sum of the sizes of the parts, not their product.
     """
 
+    _operator: Product
+
     def __init__(self, *parts: Node) -> None:
         columns = [name for part in parts for name in part.columns]
         assert len({*columns}) == len(columns), columns
         super().__init__(columns, frozenset().union(*(part.sure for part in parts)), *parts)
-        self._widths = np.array([part.width for part in parts], np.int64)
-        self._bags = RowBags(self._widths.tolist())
+        select = [(number, place) for number, part in enumerate(parts) for place in range(part.width)]
+        self._operator = Product([part.width for part in parts], select)
 
-    def begin(self) -> DeltaBag:
-        self._bags = RowBags(self._widths.tolist())
-        return nothing(self.width)
+    def begin(self) -> WeightedRows:
+        self._operator.clear()
+        self._operator.load(0, [np.zeros((0, part.width), np.int32) for part in self.inputs])
+        return WeightedRows.empty(self.width)
 
-    def change(self, *changes: DeltaBag) -> DeltaBag:
-        events = np.concatenate([change.events for change in changes])
-        if not len(events):
-            return nothing(self.width)
-        order = np.argsort(events, kind="stable")
-        lengths = [len(change) for change in changes]
-        parts = np.repeat(np.arange(len(changes)), lengths)
-        begins = np.cumsum([0, *(change.rows.size for change in changes)])
-        places = np.concatenate([
-            begin + int(width) * np.arange(length)
-            for begin, width, length in zip(begins, self._widths, lengths, strict=False)
-        ])  # fmt: skip
-        fields = self._bags.bags.fields
-        if fields[USED] - fields[FREE] + len(events) > fields[ROOM]:
-            self._bags.make_room(len(events))
-        rows, weights, told_events, count = change_product(
-            self._bags.view,
-            np.concatenate([change.rows.reshape(-1) for change in changes]).astype(np.int32),
-            parts[order],
-            places[order],
-            np.concatenate([change.weights for change in changes])[order],
-            events[order],
-            self._widths,
-        )
-        return DeltaBag(rows[: count * self.width].reshape(count, self.width), weights[:count], told_events[:count])
-
-    @property
-    def entries(self) -> int:
-        return int(self._bags.bags.different.sum())
-
-    @property
-    def nbytes(self) -> int:
-        return self._bags.nbytes
-
-    def ids(self) -> Iterable[int] | np.ndarray:
-        return np.concatenate([self._bags.rows(part)[0].reshape(-1) for part in range(len(self.inputs))])
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        return self._operator.change([((0, part), change) for part, change in enumerate(changes)])
 
     def describe(self) -> str:
         return "product"
 
     def describe_state(self) -> str:
         return "all parts"
-
-    def _check(self) -> None:
-        self._bags.check()

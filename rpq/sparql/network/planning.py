@@ -97,10 +97,10 @@ class ConjunctionPart(NamedTuple):
         return [variable(name) for name in self.columns]
 
     def __str__(self) -> str:
-        def told(term: str | NamedVertex) -> str:
+        def text_of(term: str | NamedVertex) -> str:
             return f"<{term.name}>" if isinstance(term, NamedVertex) else term
 
-        return " . ".join(f"{told(source)} {read} {told(target)}" for source, read, target in self.meaning.edges)
+        return " . ".join(f"{text_of(source)} {read} {text_of(target)}" for source, read, target in self.meaning.edges)
 
 
 def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[ConjunctionPart]]:
@@ -119,12 +119,12 @@ def _parts(meaning: Meaning, needed: frozenset[str]) -> list[ConjunctionPart]:
     for number, (source, _, target) in enumerate(edges):
         names = {term for term in (source, target) if isinstance(term, str)}
         numbers, apart = [number], []
-        for held in groups:
-            if held[0] & names:
-                names |= held[0]
-                numbers += held[1]
+        for group in groups:
+            if group[0] & names:
+                names |= group[0]
+                numbers += group[1]
             else:
-                apart.append(held)
+                apart.append(group)
         groups = [*apart, (names, numbers)]
     wanted = [variable(name) for name in sorted(needed)]
     parts = []
@@ -227,7 +227,7 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
     body = rewrite(question.body)
     match question.form:
         case "select":
-            top: Node = _chosen(question.columns, planner.node(body, frozenset(question.columns)))
+            top: Node = _project(question.columns, planner.node(body, frozenset(question.columns)))
         case "ask":
             top = DistinctNode(ProjectNode((), planner.node(body, frozenset())))
         case "construct":
@@ -245,9 +245,9 @@ class _Planner:
         self._numbers = 0
         self.leaves: list[tuple[LeafNode, ConjunctionPart]] = []
 
-    def _fresh(self, what: str) -> str:
+    def _fresh(self, prefix: str) -> str:
         self._numbers += 1
-        return f".{what} {self._numbers}"
+        return f".{prefix} {self._numbers}"
 
     def node(self, operator: Operator, needed: Names) -> Node:
         """Return the node of an operator, with those of the `needed` columns that it may bind, and perhaps others."""
@@ -281,8 +281,8 @@ class _Planner:
             case Group():
                 return self._group(operator)
             case Project(inner, columns):
-                kept = [name for name in columns if name in needed]
-                return _chosen(kept, self.node(inner, frozenset(kept)))
+                used = [name for name in columns if name in needed]
+                return _project(used, self.node(inner, frozenset(used)))
             case Distinct(inner):
                 names = sorted(possible_variables(inner))
                 return DistinctNode(ProjectNode(names, self.node(inner, frozenset(names))))
@@ -313,12 +313,12 @@ class _Planner:
 
     def _joined(self, nodes: Sequence[Node]) -> Node:
         """Return the join of nodes, one after the other; the next is the one that shares most columns with those before."""
-        made, *waiting = nodes
-        while waiting:
-            following = max(waiting, key=lambda node: len({*made.columns} & {*node.columns}))
-            waiting.remove(following)
-            made = JoinNode(made, following)
-        return made
+        join, *rest = nodes
+        while rest:
+            following = max(rest, key=lambda node: len({*join.columns} & {*node.columns}))
+            rest.remove(following)
+            join = JoinNode(join, following)
+        return join
 
     def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
         looked_at = needed if operator.condition is None else needed | variables_of(operator.condition)
@@ -343,14 +343,14 @@ class _Planner:
     def filtered(self, inner: Node, condition: Formula) -> Node:
         """Return a node with the rows for which a condition holds."""
         marked, plain = self._marked(inner, condition)
-        made: Node = FilterNode(marked, plain, self._terms)
-        return made if marked is inner else ProjectNode(inner.columns, made)
+        node: Node = FilterNode(marked, plain, self._terms)
+        return node if marked is inner else ProjectNode(inner.columns, node)
 
     def extended(self, inner: Node, variable: str, formula: Formula) -> Node:
         """Return a node with the rows of `inner` and one more column."""
         marked, plain = self._marked(inner, formula)
-        made: Node = ExtendNode(marked, variable, plain, self._terms)
-        return made if marked is inner else ProjectNode((*inner.columns, variable), made)
+        node: Node = ExtendNode(marked, variable, plain, self._terms)
+        return node if marked is inner else ProjectNode((*inner.columns, variable), node)
 
     def _marked(self, inner: Node, formula: Formula) -> tuple[Node, Formula]:
         """Return a node with a column for each EXISTS in a formula, and the formula over these columns."""
@@ -372,8 +372,8 @@ class _Planner:
             right: Node = ProjectNode(shared, self.node(body, frozenset(shared)))
             return ExistsNode(left, right, is_negated=is_negated, mark=marks)
         given = CopyNode([(copy_of(name), name) for name in names], DistinctNode(ProjectNode(names, left)))
-        found = self._given(body, given, frozenset(names))
-        right = ProjectNode(names, found, sources=[copy_of(name) for name in names])
+        solutions = self._given(body, given, frozenset(names))
+        right = ProjectNode(names, solutions, sources=[copy_of(name) for name in names])
         return ExistsNode(left, right, is_negated=is_negated, mark=marks, same=names)
 
     # --- bodies that are given values ------------------------------------------------------------------------
@@ -392,14 +392,14 @@ class _Planner:
             return JoinNode(given, self.node(operator, possible_variables(operator)))
         match operator:
             case Join(parts):
-                made = given
+                join = given
                 for part in parts:
-                    made = JoinNode(made, beside(part), same=copies)
-                return made
+                    join = JoinNode(join, beside(part), same=copies)
+                return join
             case Union(branches):
-                made_branches = [inside(branch) for branch in branches]
-                columns = dict.fromkeys(name for branch in made_branches for name in branch.columns)
-                return UnionNode([*columns], *made_branches)
+                nodes = [inside(branch) for branch in branches]
+                columns = dict.fromkeys(name for branch in nodes for name in branch.columns)
+                return UnionNode([*columns], *nodes)
             case Filter(inner, condition):
                 return self.filtered(inside(inner), condition)
             case SemiJoin(left, right, is_negated):
@@ -409,22 +409,22 @@ class _Planner:
             case Minus(left, right):
                 of_left, of_right = inside(left), beside(right)
                 shared = sorted(possible_variables(left) & possible_variables(right))
-                kept = [name for name in of_right.columns if name in shared or name in copies]
+                partners = [name for name in of_right.columns if name in shared or name in copies]
                 common = [(name, copy_of(name) if name in outer else None) for name in shared]
-                other = ProjectNode(kept, of_right)
+                other = ProjectNode(partners, of_right)
                 return ExistsNode(of_left, other, is_negated=True, common=common, same=copies)
             case Extend(inner, variable, formula):
                 if variable not in outer:
                     return self.extended(inside(inner), variable, formula)
                 # Where the outer variable has a value, that stands in its place.
-                made_inner, name = inside(inner), self._fresh("bound")
-                either = self.extended(made_inner, name, Call("COALESCE", (Variable(variable), formula)))
-                sources = [name if column == variable else column for column in made_inner.columns]
-                return ProjectNode(made_inner.columns, either, sources=sources)
+                node, name = inside(inner), self._fresh("bound")
+                either = self.extended(node, name, Call("COALESCE", (Variable(variable), formula)))
+                sources = [name if column == variable else column for column in node.columns]
+                return ProjectNode(node.columns, either, sources=sources)
             case Project(inner, columns):
                 node = inside(inner)
-                kept = [name for name in node.columns if name in columns or name in outer or name in copies]
-                return ProjectNode(kept, node)
+                names = [name for name in node.columns if name in columns or name in outer or name in copies]
+                return ProjectNode(names, node)
             case Distinct(inner):
                 return DistinctNode(inside(inner))
         raise AssertionError(operator)
@@ -448,12 +448,12 @@ class _Planner:
         return GroupNode(inner, group.keys, aggregates, self._terms)
 
 
-def _chosen(columns: Sequence[str], inner: Node) -> Node:
+def _project(columns: Sequence[str], inner: Node) -> Node:
     """Return a projection; nodes below that only rename its columns are skipped."""
     sources = [*columns]
     while isinstance(inner, ExtendNode):
-        held, known = frozenset(inner.columns), inner.sources()
-        if any(name in held and name not in known for name in sources):
+        columns_of_inner, known = frozenset(inner.columns), inner.sources()
+        if any(name in columns_of_inner and name not in known for name in sources):
             break
         sources = [known.get(name, name) for name in sources]
         (inner,) = inner.inputs

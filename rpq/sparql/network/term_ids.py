@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rpq.sparql.network.bags import UNBOUND
+from rpq.results.weighted_rows import UNBOUND
 from rpq.sparql.network.quotient_ids import QuotientIds, quotient_text
 from rpq.stream.vertices import VertexDictionary
 

@@ -20,12 +20,12 @@ _LOCAL_ESCAPE = re.compile(r"\\([_~.\-!$&\"'()*+,;=/?#@%])")
 
 
 class Prologue:
-    """BASE and PREFIX: IRIs of what is written."""
+    """The BASE and PREFIX declarations of a query, which expand relative and prefixed names to IRIs."""
 
     def __init__(self, source: SourceText, declarations: Iterable[Any]) -> None:
         self._source = source
         self.base = ""
-        """Empty where there is none: then an IRI stays as it is written."""
+        """The base IRI; empty if the query has no BASE, in which case IRIs are used as they appear in the text."""
         self._prefixes: dict[str, str] = {}
         for declaration in declarations:
             iri = resolve_iri(self.base, declaration.iri.text)
@@ -35,7 +35,7 @@ class Prologue:
                 self._prefixes[declaration.prefix or ""] = iri
 
     def iri(self, node: Any) -> str:
-        """Return the IRI of a node of the parse tree: a leaf, a prefixed name, or one that the grammar adds (rdf:type)."""
+        """Return the IRI of a node of the parse tree: a leaf, a prefixed name, or an IRI from the grammar (rdf:type)."""
         if isinstance(node, Leaf):
             return resolve_iri(self.base, node.text)
         if getattr(node, "name", None) == "pname":
@@ -43,7 +43,7 @@ class Prologue:
         return str(node)
 
     def iri_of_text(self, text: str, place: int) -> str:
-        """Return the IRI of a name as it was written: `<…>` or prefixed."""
+        """Return the IRI of a name as it appears in the text: `<…>` or prefixed."""
         if text.startswith("<"):
             return resolve_iri(self.base, text[1:-1])
         prefix, _, local = text.partition(":")
@@ -58,7 +58,7 @@ class Prologue:
 
 
 class Scope:
-    """Which variable a name means: in a subselect those that it does not project are its own."""
+    """A scope of variable names: variables that a subselect does not project are local to it."""
 
     def __init__(self, parent: Scope | None = None, projected: frozenset[str] = frozenset(), number: int = 0) -> None:
         self._parent = parent
@@ -66,7 +66,7 @@ class Scope:
         self._number = number
 
     def name(self, written: str) -> str:
-        """Return the name by which the algebra knows a variable.
+        """Return the name of a variable in the algebra, for its name in the text.
 
         >>> outer = Scope()
         >>> inner = Scope(outer, frozenset({"x"}), 1)
@@ -79,7 +79,7 @@ class Scope:
 
 
 def source_name(name: str) -> str:
-    """Return the name of a variable as the text has it.
+    """Return the name of a variable in the text, for its name in the algebra.
 
     >>> source_name("y.1")
     'y'
@@ -97,7 +97,7 @@ ReadBody = Callable[[Any, Scope], Operator]
 
 
 class FormulaReader:
-    """Reads expressions and terms; `read_body` reads the group of an EXISTS."""
+    """Translates expressions and terms; `read_body` translates the group of an EXISTS."""
 
     def __init__(self, source: SourceText, prologue: Prologue, read_body: ReadBody) -> None:
         self._source = source
@@ -105,12 +105,12 @@ class FormulaReader:
         self._read_body = read_body
         self._blanks: dict[str, str] = {}
         self.places: dict[str, int] = {}
-        """Where each variable stands for the first time, by the name that the algebra has for it."""
+        """The first place of each variable in the text, by its name in the algebra."""
 
     # --- terms -------------------------------------------------------------------------------------------------------
 
     def variable(self, leaf: Leaf, scope: Scope) -> str:
-        """Return the name that the algebra has for a variable."""
+        """Return the name of a variable in the algebra, and record its place."""
         name = scope.name(leaf.text)
         self.places[name] = min(leaf.place, self.places.get(name, leaf.place))
         return name
@@ -126,12 +126,12 @@ class FormulaReader:
         return Constant(self.constant(node))
 
     def fresh(self, key: str | None = None) -> Blank:
-        """Return a blank node that no text can name; the same for the same key."""
+        """Return a blank node that no query text can name. Equal keys give the same blank node."""
         number = len(self._blanks) + 1
         return Blank(f".{self._blanks.setdefault(f' {number}' if key is None else key, str(number))}")
 
     def constant(self, node: Any) -> str:
-        """Return the text of a constant term; language tags are in lower case, as readers of RDF give them."""
+        """Return the text of a constant term. Language tags are lowercased, as the readers of RDF do."""
         if isinstance(node, Leaf) and node.kind == "number":
             return number_literal(node.text)
         if type(node).__name__ == "Literal":  # true and false
@@ -144,7 +144,7 @@ class FormulaReader:
     # --- formulas ----------------------------------------------------------------------------------------------------
 
     def formula(self, node: Any, scope: Scope) -> Formula:
-        """Return the formula that an expression is. Raises `SparqlError` for what is refused."""
+        """Translate an expression to a formula. Raises `SparqlError` for refused constructs."""
         name = getattr(node, "name", None)
         if name is None or name in ("pname", "literal"):
             term = self.term(node, scope)
@@ -156,10 +156,10 @@ class FormulaReader:
         if name == "RelationalExpression":
             return self._relational(node, scope)
         if name in ("AdditiveExpression", "MultiplicativeExpression"):
-            made = self.formula(node.expr, scope)
+            formula = self.formula(node.expr, scope)
             for operator, operand in zip(node.op or (), node.other or (), strict=True):
-                made = Call(operator, (made, self.formula(operand, scope)))
-            return made
+                formula = Call(operator, (formula, self.formula(operand, scope)))
+            return formula
         if name in _UNARY:
             return Call(_UNARY[name], (self.formula(node.expr, scope),))
         if name in _NEGATED_EXISTS:
@@ -204,18 +204,18 @@ class FormulaReader:
         function = node.name.removeprefix("Builtin_").upper()
         if function in REFUSED:
             raise refusal(self._source, function, node.place)
-        # Of CONCAT and COALESCE the one parameter is a list.
-        given = [one for parameter in node.values() for one in _listed(parameter)]
+        # The single parameter of CONCAT and COALESCE is a list.
+        operands = [one for parameter in node.values() for one in _listed(parameter)]
         function = _SAME_FUNCTIONS.get(function, function)
-        arguments = tuple(self.formula(one, scope) for one in given)
+        arguments = tuple(self.formula(one, scope) for one in operands)
         if function in ("REGEX", "REPLACE"):
-            self._check_pattern(given, arguments, flags=arguments[2 if function == "REGEX" else 3 :])
+            self._check_pattern(operands, arguments, flags=arguments[2 if function == "REGEX" else 3 :])
         if function == "IRI" and self._prologue.base:
             arguments = (*arguments, Constant(self._prologue.base))
         return Call(function, arguments)
 
-    def _check_pattern(self, given: list[Any], arguments: tuple[Formula, ...], *, flags: tuple[Formula, ...]) -> None:
-        """Refuse a pattern that the text has and that cannot be matched; one that comes with data is an error value."""
+    def _check_pattern(self, operands: list[Any], arguments: tuple[Formula, ...], *, flags: tuple[Formula, ...]) -> None:
+        """Refuse a constant pattern that cannot be matched. A pattern from the data evaluates to an error instead."""
         require_engine()
         pattern, *options = [_plain_literal(one) for one in (arguments[1], *flags)]
         if pattern is None or None in options:
@@ -223,13 +223,13 @@ class FormulaReader:
         try:
             compile_pattern(pattern, "".join(map(str, options)))
         except UnsupportedPattern as problem:
-            raise refusal(self._source, problem.construct, given[1].place) from None
-        except NoValue:  # it is no regular expression at all, which is an error value in SPARQL
+            raise refusal(self._source, problem.construct, operands[1].place) from None
+        except NoValue:  # the pattern is not a valid regular expression, which is an error value in SPARQL
             return
 
 
 def _plain_literal(formula: Formula) -> str | None:
-    """Return the text of a constant that is a literal without a language; None for what is not."""
+    """Return the text of a constant that is a literal without a language tag, and None for any other formula."""
     literal = read_literal(formula.name) if isinstance(formula, Constant) and is_literal(formula.name) else None
     return None if literal is None or literal.language else literal.text
 

@@ -1,16 +1,16 @@
-"""rdflib's grammar of SPARQL, in a copy of our own: with places, with numbers as they were written, and with better errors.
+"""A private copy of rdflib's SPARQL grammar, with places in the text, numbers as written, and better errors.
 
-What rdflib makes of a text is a tree of `CompValue`s. The copy differs from the original in these points:
+rdflib parses a text to a tree of `CompValue`s. The copy differs from the original in these points:
 
-- every node has a `place` in the text, and what stands at the leaves is a `Leaf`, which has one too;
-- numbers and strings keep what was written (rdflib makes `7` of `007`);
-- `^a` in a negated set keeps its label;
-- triples of a block follow one another in a loop, where the original calls itself once a triple;
-- `<` is no operator where an IRI begins: in `?x<?a&&?b>?y` one does;
-- a second copy remembers the furthest place at which anything failed: there the error is, whereas the original names the
-  beginning of the group that holds it.
+- Every node has a `place` in the text, and every leaf is a `Leaf`, which also has a place.
+- Numbers and strings keep their spelling (rdflib reads `007` as `7`).
+- `^a` in a negated set keeps its label.
+- The triples of a block are parsed in a loop, whereas the original recurses once per triple.
+- `<` is not an operator where an IRI begins, as in `?x<?a&&?b>?y`.
+- A second copy records the furthest place at which parsing failed and reports the error there, whereas the original
+  reports the beginning of the enclosing group.
 
-The original stays as it is, for others in the process who use rdflib.
+The original grammar is not modified, so other users of rdflib in the process are not affected.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _IRI = re.compile(r"<[^<>\"{}|^`\\\x00-\x20]*>")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _MOST_NAMED = 8
 _REFUSED = frozenset({"GRAPH", "SERVICE", "DESCRIBE", "ORDER", "LIMIT", "OFFSET", "GROUP_CONCAT"})
-"""Keywords that the grammar has and the language has not: an error does not advise to write them."""
+"""Keywords of the grammar that the language refuses; error messages do not suggest them."""
 _KINDS_OF_LEAVES = {
     "?": "a variable", "$": "a variable", "<": "an IRI", ":": "a prefixed name", '"': "a literal", "_:": "a blank node",
     "true": "a literal", "false": "a literal", "[": "a blank node",
@@ -46,7 +46,7 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class Leaf:
-    """A term as it was written: the name of a variable, an IRI (not yet resolved), a number, the content of a string."""
+    """A term as it appears in the text: a variable name, an unresolved IRI, a number, or the content of a string."""
 
     kind: LeafKind
     text: str
@@ -54,13 +54,13 @@ class Leaf:
 
 
 def parse(source: SourceText, text: str) -> Any:
-    """Parse a text of plain SPARQL, whose places are those of `source`. Raises `SparqlError`, `QueryError`."""
+    """Parse a text of plain SPARQL, whose places match those of `source`. Raises `SparqlError`, `QueryError`."""
     try:
-        import rdflib.plugins.sparql  # noqa: F401  # pyparsing may be there without it
+        import rdflib.plugins.sparql  # noqa: F401  # pyparsing may be installed without rdflib
         from pyparsing import ParseBaseException
     except ImportError:
         raise QueryError(f"SPARQL needs rdflib: {install_command('sparql')}") from None
-    with _lock:  # the copies are not made for two at once
+    with _lock:  # only one thread builds the copies
         try:
             return _grammar().parse_string(text, parse_all=True)
         except ParseBaseException:
@@ -75,13 +75,13 @@ def parse(source: SourceText, text: str) -> Any:
 def _problem(source: SourceText, text: str, place: int, expected: set[str]) -> SparqlError:
     found = text[place:]
     before = re.search(r"[^\W\d]\w*$", text[:place])
-    if expected == {":"} and before:  # a word that could only have been a prefix
+    if expected == {":"} and before:  # the word could only have been a prefix
         place = before.start()
         words = sorted(_keywords())
-        meant = {word.upper(): word for word in words}
-        if before[0].upper() in meant:
+        keywords = {word.upper(): word for word in words}
+        if before[0].upper() in keywords:
             return source.error(f"unexpected {before[0]}", place)
-        near = [meant[one] for one in get_close_matches(before[0].upper(), list(meant), 1, 0.8)]
+        near = [keywords[one] for one in get_close_matches(before[0].upper(), list(keywords), 1, 0.8)]
         hint = f"did you mean {near[0]}?" if near else "a prefixed name has a colon"
         return source.error(f"unexpected {before[0]}: {hint}", place)
     if not found.strip():
@@ -89,24 +89,24 @@ def _problem(source: SourceText, text: str, place: int, expected: set[str]) -> S
     token = next((one.text for one in SourceText(found, found).tokens()), found[:1])
     if token[0].isalpha() and (near := get_close_matches(token.upper(), [one.upper() for one in expected], 1, 0.8)):
         return source.error(f"unexpected {token}: did you mean {near[0]}?", place)
-    if "!=" in expected and _IRI.fullmatch(token):  # an operator could have stood here
-        told = f"unexpected {token}: it is an IRI as it stands; put a blank behind < where less is meant"
-        return source.error(told, place)
+    if "!=" in expected and _IRI.fullmatch(token):  # an operator is valid here
+        message = f"unexpected {token}, which reads as an IRI; for less-than, put a blank after <"
+        return source.error(message, place)
     return source.error(f"unexpected {token}", place, _named(expected))
 
 
 def _named(expected: Iterable[str]) -> str:
-    """Return a short list of what was expected: kinds of terms, signs, keywords, and "a function" for all functions."""
+    """Return a short list of the expected tokens: kinds of terms, signs, keywords, and "a function" for all functions."""
     expected = set(expected) - _REFUSED
     functions = expected & _function_words()
-    if len(functions) > 3:  # else they are NOT and EXISTS alone
+    if len(functions) > 3:  # otherwise only NOT and EXISTS
         expected = expected - functions | {"a function"}
     kinds = {**_KINDS_OF_LEAVES, "<": "<"} if "<=" in expected else _KINDS_OF_LEAVES
     named = {kinds.get(one, one) for one in expected}
     if "an IRI" in named:
         named.discard("a prefixed name")
-    told = sorted(named, key=lambda one: (not one.startswith(("a ", "an ", "the ")), not one[0].isalpha(), one))
-    return ", ".join(told[:_MOST_NAMED]) + (" …" if len(told) > _MOST_NAMED else "")
+    names = sorted(named, key=lambda one: (not one.startswith(("a ", "an ", "the ")), not one[0].isalpha(), one))
+    return ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
 
 
 # --- the copies ------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _named(expected: Iterable[str]) -> str:
 
 @cache
 def _grammar() -> Any:
-    """Return the copy with which texts are parsed."""
+    """Return the copy that parses texts."""
     from pyparsing import ParserElement
     from rdflib.plugins.sparql import parser
     from rdflib.plugins.sparql.parserutils import Comp, CompValue
@@ -132,14 +132,14 @@ def _grammar() -> Any:
     for element in elements:
         if isinstance(element, Comp):
             element.add_parse_action(place)
-            if element.name == "InversePath":  # the original drops what is inverse
+            if element.name == "InversePath":  # the original drops the inner path
                 vars(element)["postParse"] = lambda text, place, found: CompValue("InversePath", part=found[1])
     assert isinstance(grammar, ParserElement)
     return grammar
 
 
 def _behind_blanks(text: str, place: int) -> int:
-    """Return the place behind blanks and comments; pyparsing gives the place before them."""
+    """Return the place after blanks and comments; pyparsing reports the place before them."""
     found = _BLANK.match(text, place)
     return found.end() if found else place
 
@@ -150,7 +150,7 @@ def _copied() -> tuple[Any, list[Any]]:
     from rdflib.plugins.sparql import parser
     from rdflib.plugins.sparql.parserutils import Param, ParamList
 
-    nothing = Optional(".").defaultValue  # known by its identity
+    nothing = Optional(".").defaultValue  # compared by identity
     memory: dict[int, Any] = {id(nothing): nothing}
     grammar = copy.deepcopy(parser.Query, memory).parse_with_tabs()
     elements = [one for one in memory.values() if isinstance(one, ParserElement)]
@@ -171,12 +171,12 @@ def _copied() -> tuple[Any, list[Any]]:
 
 
 def _is_no_iri(text: str, place: int, found: Any) -> bool:
-    """Return whether a `<` is an operator: if an IRI begins there, the longest token counts (§19.8 of the standard)."""
+    """Return whether a `<` is an operator: an IRI at this place is the longer token, and wins (§19.8 of the standard)."""
     return _IRI.match(text, _behind_blanks(text, place)) is None
 
 
 def _actions(parser: Any) -> dict[Any, Callable[..., Any]]:
-    """Return the parse actions of leaves in the copy by those in the original."""
+    """Return the parse actions for the leaves of the copy, by the corresponding actions of the original."""
 
     def leaf(kind: LeafKind) -> Callable[..., Leaf]:
         return lambda text, place, found: Leaf(kind, found[0], _behind_blanks(text, place))
@@ -191,7 +191,7 @@ def _actions(parser: Any) -> dict[Any, Callable[..., Any]]:
     def signed(sign: str) -> Callable[..., Leaf]:
         return lambda text, place, found: Leaf("number", sign + found[0].text, _behind_blanks(text, place))
 
-    made: list[tuple[Any, Callable[..., Any]]] = [
+    actions: list[tuple[Any, Callable[..., Any]]] = [
         (parser.Var, leaf("variable")),
         (parser.IRIREF, leaf("iri")),
         (parser.BLANK_NODE_LABEL, lambda text, place, found: Leaf("blank", found[0][2:], _behind_blanks(text, place))),
@@ -208,23 +208,23 @@ def _actions(parser: Any) -> dict[Any, Callable[..., Any]]:
         (parser.STRING_LITERAL_LONG1, quoted(3)),
         (parser.STRING_LITERAL_LONG2, quoted(3)),
     ]
-    return {element.parseAction[0]: action for element, action in made}
+    return {element.parseAction[0]: action for element, action in actions}
 
 
-# --- where a text fails ----------------------------------------------------------------------------------------------
+# --- places of errors ------------------------------------------------------------------------------------------------
 
 
 class _Furthest:
-    """The furthest place of a text at which something failed, and what would have been right there."""
+    """The furthest place of a text at which parsing failed, and the tokens that are valid there."""
 
     def __init__(self) -> None:
         self.place = 0
         self.expected: set[str] = set()
 
     def failed(self, text: str, place: int, element: Any, error: Any) -> None:
-        if getattr(element, "match", "") == "#":  # a comment that is none
+        if getattr(element, "match", "") == "#":  # not a comment
             return
-        # A keyword that goes on with other letters fails behind it.
+        # A keyword that continues with other letters fails behind its end.
         reached = _behind_blanks(text, place) if hasattr(element, "identChars") else error.loc
         if reached > self.place:
             self.place = reached
@@ -239,36 +239,36 @@ def _failing() -> tuple[Any, list[_Furthest]]:
     from pyparsing import ParseElementEnhance, ParseExpression
 
     grammar, elements = _copied()
-    asking: list[_Furthest] = []
+    recorders: list[_Furthest] = []
 
     def failed(text: str, place: int, element: Any, error: Any) -> None:
-        asking[-1].failed(text, place, element, error)
+        recorders[-1].failed(text, place, element, error)
 
     for element in elements:
         if not isinstance(element, (ParseExpression, ParseElementEnhance)):
             element.set_fail_action(failed)
-    return grammar, asking
+    return grammar, recorders
 
 
 def _furthest(text: str) -> tuple[int, set[str]]:
     from pyparsing import ParseBaseException
 
-    grammar, asking = _failing()
+    grammar, recorders = _failing()
     furthest = _Furthest()
-    asking.append(furthest)
+    recorders.append(furthest)
     try:
         grammar.parse_string(text, parse_all=True)
     except ParseBaseException as problem:
-        if problem.loc > furthest.place and "end of text" in problem.msg:  # something stands behind a whole query
+        if problem.loc > furthest.place and "end of text" in problem.msg:  # the text continues after a complete query
             return problem.loc, {"the end of the query"}
     finally:
-        asking.pop()
+        recorders.pop()
     furthest.expected.discard("")
     return furthest.place, furthest.expected
 
 
 def _meaning(element: Any) -> str:
-    """Return what a leaf of the grammar stands for."""
+    """Return the token or kind of term that a leaf of the grammar matches."""
     from pyparsing import Regex
 
     if not isinstance(element, Regex):
@@ -295,20 +295,20 @@ def _failing_elements() -> tuple[Any, ...]:
 
 @cache
 def _function_words() -> frozenset[str]:
-    """Return the words with which calls of functions begin."""
+    """Return the keywords that begin function calls."""
     from rdflib.plugins.sparql import parser
 
     words: set[str] = set()
-    waiting: list[Any] = [parser.BuiltInCall]
-    while waiting:
-        element = waiting.pop()
+    pending: list[Any] = [parser.BuiltInCall]
+    while pending:
+        element = pending.pop()
         inner = getattr(element, "exprs", None)
         if hasattr(element, "match"):
             words.add(str(element.match))
         elif type(element).__name__ == "And" and inner:
-            waiting.append(inner[0])
+            pending.append(inner[0])
         elif inner:
-            waiting.extend(inner)
+            pending.extend(inner)
         elif getattr(element, "expr", None) is not None:
-            waiting.append(element.expr)
+            pending.append(element.expr)
     return frozenset(words)

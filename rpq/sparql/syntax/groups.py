@@ -2,7 +2,7 @@
 
 A path is split where the standard splits it: a sequence is a join through a fresh variable, an inverse swaps its ends, and
 an alternative is a union, all with bag semantics. Closures, negated sets, and sequences with a part that accepts the empty
-path remain path atoms: sets of pairs that are joined by a nonempty path. Under simple paths nothing is split, because a
+path remain path atoms: sets of pairs that a nonempty path joins. Under simple paths nothing is split, because a
 concatenation of simple paths need not be simple.
 
 Groups contain subselects, which contain groups; therefore both are in this module.
@@ -57,7 +57,7 @@ _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
 def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[[str, Any], Exception]) -> Expression:
-    """Return the expression of a path of the parse tree. Raises `SizeError`, and the error that `refuse` returns."""
+    """Translate a path of the parse tree to an expression. Raises `SizeError`, and the error that `refuse` returns."""
 
     def read(node: Any) -> Expression:
         name = getattr(node, "name", None)
@@ -107,32 +107,34 @@ def accepts_empty(expression: Expression) -> bool:
 def atoms_of_path(
     subject: Term, expression: Expression, object_: Term, *, window: str | None, fresh: Callable[[], Blank], whole: bool
 ) -> Operator:
-    """Return the atoms of a path between two terms: a conjunction, or unions of these; with `whole` a single atom.
+    """Return the atoms of a path between two terms: a conjunction, or a union of conjunctions.
+
+    With `whole`, the result is a single atom.
 
     >>> from rpq.automata import parse
     >>> from rpq.queries.pattern import Variable
     >>> names = iter("123")
-    >>> asked = atoms_of_path(
+    >>> conjunction = atoms_of_path(
     ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, fresh=lambda: Blank(next(names)), whole=False
     ... )
-    >>> [str(one.atom) for one in asked.atoms]
+    >>> [str(one.atom) for one in conjunction.atoms]
     ['?x a _:1', '?y b _:1']
     """
 
-    def asked(subject: Term, expression: Expression, object_: Term) -> Operator:
+    def operator_of(subject: Term, expression: Expression, object_: Term) -> Operator:
         if isinstance(expression, Inverse) and (not whole or isinstance(expression.inner, Label)):
-            return asked(object_, expression.inner, subject)
+            return operator_of(object_, expression.inner, subject)
         if not whole and isinstance(expression, Alternation):
-            return make_union(*(asked(subject, part, object_) for part in expression.parts))
+            return make_union(*(operator_of(subject, part, object_) for part in expression.parts))
         if not whole and isinstance(expression, Concatenation) and not any(map(accepts_empty, expression.parts)):
             inner = [fresh() for _ in expression.parts[1:]]
             ends = [subject, *inner, object_]
             return make_join(
-                *(asked(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
+                *(operator_of(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
             )
         return Conjunction((WindowAtom(Atom(subject, expression, object_), window),))
 
-    return asked(subject, expression, object_)
+    return operator_of(subject, expression, object_)
 
 
 def _of_parts(kind: type[Alternation] | type[Concatenation], parts: list[Expression]) -> Expression:
@@ -141,7 +143,7 @@ def _of_parts(kind: type[Alternation] | type[Concatenation], parts: list[Express
 
 @dataclass(frozen=True)
 class Selection:
-    """A query or a subselect of the parse tree: its node, its columns (None: all), and whether it is the whole query."""
+    """A query or a subselect of the parse tree: its node, its columns (None for all), and whether it is the whole query."""
 
     node: Any
     columns: tuple[Leaf, ...] | None
@@ -149,24 +151,24 @@ class Selection:
 
     @classmethod
     def of(cls, node: Any, *, is_whole: bool) -> Selection:
-        """Return the selection of a node."""
+        """Return the selection at a node of the parse tree."""
         if node.projection is None:
             return cls(node, None, is_whole)
         return cls(node, tuple(one.evar or one.var for one in node.projection), is_whole)
 
     @property
     def is_select(self) -> bool:
-        """Whether it has columns; ASK and CONSTRUCT have none."""
+        """Whether the selection has columns; ASK and CONSTRUCT have none."""
         return self.node.name in ("SelectQuery", "SubSelect")
 
 
 def apply_modifiers(reader: GroupReader, selection: Selection, scope: Scope) -> tuple[Operator, tuple[str, ...]]:
-    """Return the operator of a whole selection, and its columns. Raises `SparqlError`."""
+    """Return the operator of a whole selection, and the names of its columns. Raises `SparqlError`."""
     return _ModifierReader(reader, selection, scope).operator_and_columns()
 
 
 class _ModifierReader:
-    """One selection on its way from its group to its columns."""
+    """The translation of one selection, from its group to its columns."""
 
     def __init__(self, reader: GroupReader, selection: Selection, scope: Scope) -> None:
         self._reader = reader
@@ -217,14 +219,14 @@ class _ModifierReader:
     # --- groups ------------------------------------------------------------------------------------------------------
 
     def _keys(self, operator: Operator, conditions: Iterable[Any]) -> tuple[Operator, tuple[str, ...]]:
-        """Return the operator with a variable for every key, and the keys."""
+        """Extend the operator by a variable for every key, and return it with the names of the keys."""
         keys: list[str] = []
         for condition in conditions:
             is_named = getattr(condition, "name", None) == "GroupAs"
             formula = self._reader.formulas.formula(condition.expr if is_named else condition, self._scope)
             if any(True for _ in aggregates_in(formula)):
                 place = getattr(condition, "place", None)
-                raise self._reader.source.error("an aggregate cannot stand in GROUP BY", place, "it in SELECT or HAVING")
+                raise self._reader.source.error("an aggregate is not allowed in GROUP BY", place, "it in SELECT or HAVING")
             if is_named and condition.var is not None:
                 name = self._reader.assign(condition.var, self._scope, possible_variables(operator))
             elif isinstance(formula, Variable):
@@ -237,11 +239,11 @@ class _ModifierReader:
         return operator, tuple(dict.fromkeys(keys))
 
     def _without_aggregates(self, formula: Formula, keys: tuple[str, ...] | None, where: str, place: int) -> Formula:
-        """Replace the aggregates in a formula by names; with `keys`, all other variables must be among these."""
+        """Replace the aggregates in a formula by names. With `keys`, every other variable must be one of them."""
         if isinstance(formula, Aggregate):
             inner = formula.argument
             if inner is not None and any(True for _ in aggregates_in(inner)):
-                raise self._reader.source.error("an aggregate cannot stand in an aggregate", place, "a subselect")
+                raise self._reader.source.error("an aggregate is not allowed in an aggregate", place, "a subselect")
             return Variable(self._aggregates.setdefault(formula, f".{len(self._aggregates) + 1}"))
         if isinstance(formula, Call):
             arguments = [self._without_aggregates(one, keys, where, place) for one in formula.arguments]
@@ -252,7 +254,7 @@ class _ModifierReader:
 
     def _ungrouped(self, name: str, where: str, place: int) -> Exception:
         written = source_name(name)
-        message = f"?{written} in {where} is no key of GROUP BY, and has many values in a group"
+        message = f"?{written} in {where} is not a key of GROUP BY, and can have several values in a group"
         return self._reader.source.error(
             message, place, f"an aggregate such as SAMPLE(?{written}), or ?{written} in GROUP BY"
         )
@@ -263,7 +265,7 @@ class _ModifierReader:
         self, operator: Operator, inner: Operator, select: list[tuple[Any, Formula]], keys: tuple[str, ...] | None
     ) -> tuple[Operator, tuple[str, ...]]:
         reader, scope = self._reader, self._scope
-        # A value may be made of those of the columns before it. What is not in a group any more has its name still.
+        # An expression may use the columns before it. Variables that grouping hides keep their names reserved.
         bound = possible_variables(inner) | possible_variables(operator)
         visible = None if keys is None else {*keys, *self._aggregates.values()}
         formulas = {id(one): formula for one, formula in select}
@@ -292,14 +294,14 @@ class _ModifierReader:
 
 
 def _plain_variables(formula: Formula) -> frozenset[str]:
-    """Return the variables that stand in a formula itself, not inside EXISTS."""
+    """Return the variables of a formula, except those inside EXISTS."""
     if isinstance(formula, Call):
         return frozenset().union(*map(_plain_variables, formula.arguments))
     return variables_of(formula) if isinstance(formula, Variable) else frozenset()
 
 
 class GroupReader:
-    """Reads groups, and the subselects in them; what it learns on the way is for all of a query."""
+    """Translates groups and the subselects in them; its warnings and assignments cover the whole query."""
 
     def __init__(
         self, source: SourceText, prologue: Prologue, *, windows: frozenset[str], uses: frozenset[int], is_simple: bool
@@ -309,7 +311,7 @@ class GroupReader:
         self.formulas = FormulaReader(source, prologue, self._body_of_exists)
         self.warnings: dict[str, None] = {}
         self.assigned: dict[str, int] = {}
-        """The variables that BIND and AS give values to, and where."""
+        """The variables that BIND and AS assign, with their places in the text."""
         self._windows = windows
         self._uses = uses
         self._is_simple = is_simple
@@ -318,15 +320,15 @@ class GroupReader:
         self._block_of_blank: dict[str, int] = {}
         self._window: str | None = None
         self._out_of_sight: list[tuple[str, int]] = []
-        """Variables, as written, that a FILTER looks at and its own group does not bind, and where."""
+        """Variables, by their names in the text, that a FILTER uses and its own group does not bind, with the places."""
         self._correlated = 0
-        """How many EXISTS and OPTIONAL are around."""
+        """The number of EXISTS and OPTIONAL that enclose the current group."""
 
     def group(self, node: Any, scope: Scope, *, optional: bool = False) -> tuple[Operator, list[Formula]]:
-        """Return the operator of a group; for OPTIONAL its conditions are returned too, and not applied as filters."""
+        """Translate a group. With `optional`, return its conditions separately instead of applying them as filters."""
         if node.name == "SubSelect":
             return self._subselect(node, scope), []
-        seen_before = len(self._out_of_sight)
+        hidden_before = len(self._out_of_sight)
         operator: Operator = UNIT
         conditions: list[tuple[Formula, int]] = []
         block = self._new_block()
@@ -339,7 +341,7 @@ class GroupReader:
                 continue
             operator = self._with(operator, part, scope)
             block = self._new_block()
-        self._check_sight(operator, scope, seen_before)
+        self._check_sight(operator, scope, hidden_before)
         if optional:
             return operator, [condition for condition, _ in conditions]
         for condition, place in conditions:
@@ -350,8 +352,8 @@ class GroupReader:
         return operator, []
 
     def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str, Any]]:
-        """Return the triples of a template: terms, with labels between them. Raises `SparqlError` for refused constructs."""
-        made = []
+        """Return the triples of a template as (term, label, term). Raises `SparqlError` for refused constructs."""
+        template = []
         for subject, predicate, object_ in _triples(triples):
             self._check_predicate(predicate)
             terms = [self.formulas.term(one, scope) for one in (subject, object_)]
@@ -359,14 +361,14 @@ class GroupReader:
                 if isinstance(term, Blank):
                     places = [one.place for one in (node, predicate, subject, object_) if isinstance(one, Leaf)]
                     raise refusal(self.source, "a blank node in a CONSTRUCT template", places[0] if places else None)
-            made.append((terms[0], self.prologue.iri(predicate), terms[1]))
-        return made
+            template.append((terms[0], self.prologue.iri(predicate), terms[1]))
+        return template
 
     def assign(self, leaf: Leaf, scope: Scope, bound: frozenset[str]) -> str:
-        """Return the name of a variable that BIND or AS gives a value to. Raises `SparqlError` where it has one already."""
+        """Return the name of a variable that BIND or AS assigns. Raises `SparqlError` if the variable is already bound."""
         name = self.formulas.variable(leaf, scope)
         if name in bound:
-            raise self.source.error(f"?{leaf.text} has a value already", leaf.place, "a name of its own behind AS")
+            raise self.source.error(f"?{leaf.text} is already bound", leaf.place, "another name after AS")
         self.assigned.setdefault(name, leaf.place)
         return name
 
@@ -418,11 +420,13 @@ class GroupReader:
     def _condition(self, node: Any, scope: Scope, where: str, place: int) -> Formula:
         formula = self.formulas.formula(node, scope)
         if any(True for _ in aggregates_in(formula)):
-            raise self.source.error(f"an aggregate cannot stand in {where}", place, "it in SELECT (… AS ?name) or HAVING")
+            raise self.source.error(
+                f"an aggregate is not allowed in {where}", place, "it in SELECT (… AS ?name) or HAVING"
+            )
         return formula
 
     def values(self, node: Any, scope: Scope) -> Values:
-        """VALUES."""
+        """Translate VALUES."""
         leaves = node.var or ()
         names = tuple(self.formulas.variable(leaf, scope) for leaf in leaves)
         if len(set(names)) < len(names):
@@ -446,12 +450,12 @@ class GroupReader:
         except SizeError as problem:
             raise self.source.error(str(problem), getattr(path, "place", None), "a smaller path") from None
         if accepts_empty(expression):
-            self.warnings[f"the path {expression} accepts the empty path too, which is never an answer"] = None
+            self.warnings[f"the path {expression} also accepts the empty path, which is never an answer"] = None
         ends = []
         for end in (subject, object_):
             term = self.formulas.term(end, scope)
             if isinstance(end, Leaf) and end.kind == "blank" and self._block_of_blank.setdefault(end.text, block) != block:
-                message = f"_:{end.text} stands in two groups, and would be two nodes"
+                message = f"_:{end.text} occurs in two groups, where it would denote two nodes"
                 raise self.source.error(message, end.place, "a variable in its place")
             ends.append(term)
         return atoms_of_path(
@@ -471,7 +475,7 @@ class GroupReader:
         self._blocks += 1
         return self._blocks
 
-    # --- subselects, and what a FILTER cannot see --------------------------------------------------------------------
+    # --- subselects, and variables that a FILTER cannot see ----------------------------------------------------------
 
     def _subselect(self, node: Any, scope: Scope) -> Operator:
         selection = Selection.of(node, is_whole=False)
@@ -485,12 +489,12 @@ class GroupReader:
         bound = possible_variables(operator)
         for written, place in self._out_of_sight[since:]:
             if scope.name(written) in bound:
-                message = f"the FILTER looks at ?{written}, which only an outer group binds: here it is unbound"
+                message = f"the FILTER uses ?{written}, which only an outer group binds: it is unbound here"
                 raise self.source.error(message, place, f"the FILTER in the group that binds ?{written}")
 
 
 def _triples(blocks: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Return the triples of a block, which stand one after the other in flat lists."""
+    """Yield the triples of blocks, whose flat lists contain one triple after the other."""
     for block in blocks or ():
         flat = list(block)
         for start in range(0, len(flat), 3):

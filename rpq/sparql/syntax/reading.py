@@ -1,4 +1,4 @@
-"""The translation of a text in SPARQL 1.1, with the window clauses of RSP-QL, to the question that it asks.
+"""The translation of a text in SPARQL 1.1, with the window clauses of RSP-QL, to a `SparqlQuestion`.
 
 The window clauses are removed from the text (`window_clauses`), rdflib parses the rest (`grammar`), and the parse tree is
 translated to the algebra as section 18.2 of the standard defines it (`groups`). Refused constructs raise (`source_text`).
@@ -32,8 +32,8 @@ from rpq.sparql.syntax.source_text import SourceText, foreign_words, refusal
 from rpq.sparql.syntax.window_clauses import WindowClauses, extract_clauses
 
 _FORMS: dict[str, Form] = {"SelectQuery": "select", "AskQuery": "ask", "ConstructQuery": "construct"}
-_TAKEN = ("query", "timestamp", "op")
-"""Columns that all rows have."""
+_RESERVED = ("query", "timestamp", "op")
+"""Columns that every result has."""
 
 
 def read(
@@ -44,8 +44,8 @@ def read(
 ) -> SparqlQuestion:
     """Parse a text and return its question.
 
-    Under simple `paths` property paths are not taken apart. Raises `SparqlError` with line and column for what is not
-    understood or refused, `QueryError` where rdflib is not installed. O(length), some milliseconds.
+    Under simple `paths`, property paths are not split. Raises `SparqlError` with line and column for text that is
+    invalid or refused, and `QueryError` if rdflib is not installed. O(length), some milliseconds.
 
     >>> question = read("SELECT ?x { ?x <a2q>/<c2a>* ?y . ?y <c2q> 007 }")
     >>> question.columns, [str(one.atom) for one in question.body.inner.atoms]
@@ -55,7 +55,7 @@ def read(
         raise TypeError(f"a query in SPARQL is text, not {type(text).__name__}")
     source = SourceText.read(text)
     if matching == "isomorphism":
-        message = "isomorphism is refused in SPARQL: write FILTER(?x != ?y) for what must differ"
+        message = "isomorphism is refused in SPARQL: write FILTER(?x != ?y) for variables that must differ"
         raise QueryError(message)
     if matching != "homomorphism" or paths not in ("walk", "simple"):
         raise QueryError(f"paths are 'walk' or 'simple', matching is 'homomorphism', not {paths!r} and {matching!r}")
@@ -97,7 +97,7 @@ def read(
 
 
 def _template(node: Any) -> Any:
-    """Return the triples of a CONSTRUCT template; in the short form those of the body."""
+    """Return the triples of a CONSTRUCT template; the short form CONSTRUCT WHERE uses the triples of its body."""
     if node.where is not None and node.where.name == "FakeGroupGraphPatten":
         return node.where.part[0].triples
     return node.template
@@ -126,45 +126,45 @@ def _check_columns(reader: GroupReader, node: Any, columns: tuple[str, ...]) -> 
         message = "the query has no variable, so its rows have no columns; ASK says whether it holds"
         raise reader.source.error(message, node.place)
     for name in columns:
-        if name in _TAKEN:
+        if name in _RESERVED:
             place = reader.formulas.places.get(name)
             raise reader.source.error(f"all rows have a column called {name}", place, f"another name than ?{name}")
 
 
 def _check_assigned(reader: GroupReader, body: Operator) -> None:
-    """Refuse a BIND or AS to a variable that also stands in an atom, in VALUES, or in what MINUS compares."""
+    """Refuse a BIND or AS to a variable that also occurs in an atom, in VALUES, or in the comparison of a MINUS."""
     for name, place in sorted(reader.assigned.items(), key=lambda item: item[1]):
         where = _also_in(body, name)
         if where:
             written = source_name(name)
-            message = f"BIND or AS to ?{written}, which also stands in {where}, is refused"
+            message = f"BIND or AS to ?{written}, which also occurs in {where}, is refused"
             raise reader.source.error(message, place, f"another variable, and FILTER(?{written} = ?other)")
 
 
 def _also_in(operator: Operator, name: str) -> str | None:
     if any(name in (name_of(one.atom.subject), name_of(one.atom.object)) for one in atoms_of(operator)):
         return "an atom"
-    waiting: list[Operator] = [operator]
-    while waiting:
-        one = waiting.pop()
+    pending: list[Operator] = [operator]
+    while pending:
+        one = pending.pop()
         if isinstance(one, Values) and name in one.variables:
             return "VALUES"
         if isinstance(one, Minus) and name in possible_variables(one.left) & possible_variables(one.right):
             return "MINUS"
-        waiting.extend(children(one))
-        waiting.extend(body for formula in formulas_of(one) for body in bodies_of(formula))
+        pending.extend(children(one))
+        pending.extend(body for formula in formulas_of(one) for body in bodies_of(formula))
     return None
 
 
 def _unbound(columns: tuple[str, ...], body: Operator) -> list[str]:
-    """Warnings for columns that nothing binds."""
+    """Return a warning for each column that nothing binds."""
     inner = body
     while type(inner).__name__ in ("Project", "Distinct"):
         inner = children(inner)[0]
     bound = possible_variables(inner)
-    told = []
+    warnings = []
     for name in columns:
         if name not in bound:
             near = get_close_matches(name, sorted(bound), 1)
-            told.append(f"nothing binds ?{name}: its column is empty" + (f"; did you mean ?{near[0]}?" if near else ""))
-    return told
+            warnings.append(f"nothing binds ?{name}: its column is empty" + (f"; did you mean ?{near[0]}?" if near else ""))
+    return warnings

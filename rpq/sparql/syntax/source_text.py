@@ -1,8 +1,8 @@
 r"""The text of a query: its code points, its tokens, their places in the original text, and the constructs that are refused.
 
 Code point escapes (`\u00E9`) are replaced before anything else (SPARQL 1.1, section 19.2), so places in the parsed text and
-in the original text differ; `SourceText` maps them. Refused constructs raise an error before a query runs, with the name of
-the construct and what to write instead (`REFUSED`); they are never ignored.
+in the original text differ; `SourceText` maps them. Refused constructs raise an error before a query runs, which names the
+construct and an alternative (`REFUSED`); they are never ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of a query, with its place in the text that is parsed; braces around it are counted in `depth`."""
+    """A token of a query, with its place in the parsed text and the number of braces around it (`depth`)."""
 
     kind: TokenKind
     text: str
@@ -48,17 +48,17 @@ class Token:
 
     @property
     def end(self) -> int:
-        """The place behind it."""
+        """The place after the token."""
         return self.start + len(self.text)
 
     def is_word(self, *words: str) -> bool:
-        """Return whether it is one of these keywords, given in capitals."""
+        """Return whether the token is one of these keywords, which are passed in capitals."""
         return self.kind == "word" and self.text.upper() in words
 
 
 @dataclass(frozen=True)
 class SourceText:
-    r"""A query as it was given, and as it is parsed.
+    r"""A query in its original text and in its parsed text, where code point escapes are replaced.
 
     >>> source = SourceText.read('ASK { ?x <a> "\\u00E9" }')
     >>> source.parsed, source.place_of(source.parsed.index("}"))
@@ -68,13 +68,13 @@ class SourceText:
     given: str
     parsed: str
     _starts: tuple[int, ...] = field(default=(), repr=False)
-    """Places in `parsed` behind each escape that was replaced."""
+    """Places in `parsed` after each replaced escape."""
     _shifts: tuple[int, ...] = field(default=(), repr=False)
-    """By how much places in `given` are larger from there on."""
+    """The offset from places in `parsed` to places in `given`, from each of these places on."""
 
     @classmethod
     def read(cls, text: str) -> SourceText:
-        """Replace the escapes. Raises `SparqlError` for one that is no character. O(length)."""
+        """Replace the escapes. Raises `SparqlError` for an escape that is not a character. O(length)."""
         pieces: list[str] = []
         starts: list[int] = []
         shifts: list[int] = []
@@ -86,7 +86,7 @@ class SourceText:
             number = int(code, 16)
             if number > 0x10FFFF or 0xD800 <= number < 0xE000:
                 place = cls(text, text).place_of(escape.start())
-                message = f"{escape[0]} is no character"
+                message = f"{escape[0]} is not a character"
                 raise SparqlError(message, text=text, line=place[0], column=place[1], expected="a code point of Unicode")
             pieces += [text[done : escape.start()], chr(number)]
             length += len(pieces[-2]) + 1
@@ -96,19 +96,19 @@ class SourceText:
         return cls(text, "".join([*pieces, text[done:]]), tuple(starts), tuple(shifts))
 
     def place_of(self, place: int) -> tuple[int, int]:
-        """Return the line and the column, both from 1, of a place in `parsed`; any line ends count. O(length)."""
+        """Return the line and the column, both from 1, of a place in `parsed`. All kinds of line ends count. O(length)."""
         known = bisect_right(self._starts, place)
         place += self._shifts[known - 1] if known else 0
         ends = [end.end() for end in _LINE_END.finditer(self.given, 0, place)]
         return len(ends) + 1, place - (ends[-1] if ends else 0) + 1
 
     def error(self, message: str, place: int | None, expected: str | None = None) -> SparqlError:
-        """Return an error that points to a place in `parsed`."""
+        """Return an error at a place in `parsed`."""
         line, column = (None, None) if place is None else self.place_of(place)
         return SparqlError(message, text=self.given, line=line, column=column, expected=expected)
 
     def tokens(self) -> Iterator[Token]:
-        """Return the tokens of `parsed`, comments left out. O(length)."""
+        """Yield the tokens of `parsed`, without comments. O(length)."""
         depth = 0
         for found in _TOKEN.finditer(self.parsed):
             kind: str = found.lastgroup or ""
@@ -120,53 +120,53 @@ class SourceText:
 
 
 REFUSED = {
-    "ORDER BY": "a stream of changes has no order of rows: sort what you collect",
-    "LIMIT": "which rows would stay is not determined in a stream of changes",
-    "OFFSET": "which rows would go is not determined in a stream of changes",
+    "ORDER BY": "a stream of changes has no order of rows: sort the rows after collecting them",
+    "LIMIT": "a stream of changes does not determine which rows remain",
+    "OFFSET": "a stream of changes does not determine which rows to skip",
     "GROUP_CONCAT": "the order of its parts is not determined",
     "DESCRIBE": "write CONSTRUCT with the edges that you want",
-    "SERVICE": "a query reads its streams alone; give what is fixed with --static",
-    "FROM": "a query reads its streams; give edges without time with --static",
-    "FROM NAMED": "a query reads its streams; give edges without time with --static, name windows with FROM NAMED WINDOW",
+    "SERVICE": "a query reads only its streams; pass constant edges with --static",
+    "FROM": "a query reads its streams; pass edges without time with --static",
+    "FROM NAMED": "a query reads its streams; pass edges without time with --static, name windows with FROM NAMED WINDOW",
     "GRAPH": "named graphs are windows here: FROM NAMED WINDOW <name> ON <stream> […] and WINDOW <name> { … }",
     "STREAM": "write FROM NAMED WINDOW <name> ON <stream> [RANGE PT10S STEP PT1S] and WINDOW <name> { … }",
-    "SEQ": "the order of edges in time cannot be asked for; use windows",
+    "SEQ": "queries cannot refer to the order of edges in time; use windows",
     "@": "times of edges cannot be used in a query; use windows",
     "f:timestamp": "times of edges cannot be used in a query; use windows",
     "NOW": "its value would change between two events",
-    "RAND": "its value would not be the same when a solution leaves",
-    "UUID": "its value would not be the same when a solution leaves",
-    "STRUUID": "its value would not be the same when a solution leaves",
-    "BNODE": "its value would not be the same when a solution leaves",
-    "a back-reference in a regular expression": "it can take exponential time; compare parts that STRBEFORE gives",
-    "look-around in a regular expression": "XPath has none; join several REGEX by && and !",
-    "a repetition of more than 1,000 in a regular expression": "write * or +, and bound the length by STRLEN",
-    "a regular expression that is too large": "join several REGEX by ||, or write * or + in place of a large repetition",
-    "a variable as a predicate": "a query names the labels that it reads; several are written a|b, all but some !(a|b)",
-    "a blank node in a CONSTRUCT template": "it would be another one each time; use a variable or an IRI",
+    "RAND": "its value would differ when a solution leaves",
+    "UUID": "its value would differ when a solution leaves",
+    "STRUUID": "its value would differ when a solution leaves",
+    "BNODE": "its value would differ when a solution leaves",
+    "a back-reference in a regular expression": "it can take exponential time; compare the results of STRBEFORE",
+    "look-around in a regular expression": "XPath has none; combine several REGEX with && and !",
+    "a repetition of more than 1,000 in a regular expression": "write * or +, and bound the length with STRLEN",
+    "a regular expression that is too large": "combine several REGEX with ||, or write * or + for a large repetition",
+    "a variable as a predicate": "a query names the labels that it reads; write a|b for several, !(a|b) for all but some",
+    "a blank node in a CONSTRUCT template": "it would differ in every row; use a variable or an IRI",
     "a variable as the name of a window": "a query names the windows that it reads: WINDOW <name> { … }",
     "DISTINCT in a path": "closures and negated sets are sets of pairs already; use SELECT DISTINCT",
-    "DISTINCT in the call of a function": "it stands in aggregates alone",
-    "INSERT": "this is a language of queries: edges come with the stream",
-    "DELETE": "this is a language of queries: edges leave with the stream",
-    "an update of graphs": "this is a language of queries: edges come and leave with the stream",
+    "DISTINCT in the call of a function": "it is allowed in aggregates only",
+    "INSERT": "this is a query language: edges arrive with the stream",
+    "DELETE": "this is a query language: the stream deletes edges",
+    "an update of graphs": "this is a query language: the stream inserts and deletes edges",
 }
-"""What is refused, by the name that the error has for it, and why, or what to write instead."""
+"""The refused constructs by their names in error messages, each with the reason or an alternative."""
 
 _STREAMING_WORDS = {"SEQ": "SEQ", "EQUALS": "SEQ", "OPTIONALSEQ": "SEQ", "EQUALSOPTIONAL": "SEQ", "STREAM": "STREAM"}
-"""Keywords of other languages of this field."""
+"""Keywords of other streaming query languages, by the construct that is refused."""
 
 _UPDATES = ("LOAD", "CLEAR", "DROP", "CREATE", "COPY", "MOVE", "ADD")
-"""Words with which an update begins, beside INSERT and DELETE."""
+"""Keywords that begin an update, besides INSERT and DELETE."""
 
 
 def refusal(source: SourceText, construct: str, place: int | None) -> SparqlError:
-    """Return the error for a construct of `REFUSED`, at a place of the text."""
+    """Return the error for a construct of `REFUSED`, at a place in the text."""
     return source.error(f"{construct} is refused: {REFUSED[construct]}", place)
 
 
 def foreign_words(source: SourceText) -> SparqlError | None:
-    """Return the refusal of the first word of another streaming language, for a text that does not parse; else None."""
+    """Return the refusal of the first keyword of another streaming language in a text that does not parse, or None."""
     before: Token | None = None
     is_prologue = True
     for token in source.tokens():

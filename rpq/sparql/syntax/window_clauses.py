@@ -1,4 +1,4 @@
-"""The clauses of RSP-QL that SPARQL does not have: taken out of the text, so that what is left is SPARQL.
+"""The clauses of RSP-QL that SPARQL does not have, removed from the text so that the rest is SPARQL.
 
     REGISTER ISTREAM|DSTREAM|RSTREAM <name> AS
     FROM NAMED WINDOW <name> [ON <stream>] '[' extent ']'
@@ -7,8 +7,8 @@
                 | UNBOUNDED
     WINDOW <name> { … }
 
-The first two are blanked by as many spaces, and `WINDOW` becomes `GRAPH` and a space, so that places stay. A duration is
-an xsd:dayTimeDuration (`PT2H`, `P1DT0.5S`), which has neither years nor months.
+The first two are replaced by as many spaces, and `WINDOW` by `GRAPH` and a space, so that places do not change. A
+duration is an xsd:dayTimeDuration (`PT2H`, `P1DT0.5S`), which has neither years nor months.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXTENT = "RANGE and a duration such as PT2H, COUNT and a number, or UNBOUNDED"
 
 @dataclass(frozen=True)
 class Name:
-    """A name as it stands in the text, `<…>` or prefixed, with its place."""
+    """A name as it appears in the text, `<…>` or prefixed, with its place."""
 
     text: str
     place: int
@@ -41,7 +41,7 @@ class Name:
 
 @dataclass(frozen=True)
 class WindowClause:
-    """`FROM NAMED WINDOW`: the name of a window, the stream it is on (None: the merged one), and its extent."""
+    """`FROM NAMED WINDOW`: the name of a window, its stream (None for the merged stream), and its extent."""
 
     name: Name
     stream: Name | None
@@ -50,7 +50,7 @@ class WindowClause:
 
 @dataclass(frozen=True)
 class RegisterClause:
-    """`REGISTER … AS`: which rows each report has, and the name of what they make."""
+    """`REGISTER … AS`: the rows that each report contains, and the name of the output stream."""
 
     reporting: Reporting
     name: Name
@@ -58,7 +58,7 @@ class RegisterClause:
 
 @dataclass(frozen=True)
 class WindowClauses:
-    """What was taken out of a text, what is left of it, and the places where WINDOW stood in the body."""
+    """The clauses of a text, the remaining text, and the places of WINDOW in the body."""
 
     windows: tuple[WindowClause, ...]
     register: RegisterClause | None
@@ -67,7 +67,7 @@ class WindowClauses:
 
 
 def extract_clauses(source: SourceText) -> WindowClauses:
-    """Take the clauses of RSP-QL out of a text. Raises `SparqlError`, with its place, for one that is wrong. O(length).
+    """Remove the clauses of RSP-QL from a text. Raises `SparqlError` at the place of an invalid clause. O(length).
 
     >>> text = "ASK FROM NAMED WINDOW <w> [RANGE PT2H STEP PT10M] { WINDOW <w> { ?x <a> ?y } }"
     >>> clauses = extract_clauses(SourceText.read(text))
@@ -95,7 +95,7 @@ class _ClauseExtractor:
             following = [self._ahead(1), self._ahead(2)]
             if token.is_word("REGISTER") and not token.depth:
                 if register is not None:
-                    raise self._source.error("REGISTER stands twice", token.start, "one REGISTER … AS a query")
+                    raise self._source.error("REGISTER occurs twice", token.start, "one REGISTER … AS per query")
                 register = self._blank_out(self._register)
             elif token.is_word("FROM") and any(after and after.is_word("WINDOW") for after in following):
                 windows.append(self._blank_out(self._window))
@@ -126,7 +126,7 @@ class _ClauseExtractor:
     def _register(self) -> RegisterClause:
         self._next += 1
         word = self._word("ISTREAM", "DSTREAM", "RSTREAM", expected="ISTREAM, DSTREAM or RSTREAM")
-        name = self._name("the name of the stream of results")
+        name = self._name("the name of the output stream")
         self._word("AS", expected="AS")
         return RegisterClause(word, name)  # type: ignore[arg-type]
 
@@ -166,7 +166,7 @@ class _ClauseExtractor:
 
     def _duration(self) -> int:
         token = self._ahead(0)
-        # PT0.5S are several tokens, as numbers and signs go.
+        # PT0.5S is several tokens, because the tokenizer separates numbers and signs.
         end = self._next
         while end < len(self._tokens) and (end == self._next or self._tokens[end].start == self._tokens[end - 1].end):
             if self._tokens[end].text == "]":
@@ -182,7 +182,7 @@ class _ClauseExtractor:
             )
         found = _DURATION.fullmatch(text)
         if found is None or not any(found.groups()) or text.endswith("T"):
-            raise self._source.error(f"{text} is no duration", token.start, _meant(text) or expected)
+            raise self._source.error(f"{text} is not a duration", token.start, _rsp_ql_duration(text) or expected)
         days, hours, minutes, seconds, fraction = found.groups(default="0")
         whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
         nanoseconds = whole * 10**9 + int(fraction.ljust(9, "0"))
@@ -198,7 +198,7 @@ class _ClauseExtractor:
 
     def _positive(self, value: int, token: Token) -> int:
         if not 0 < value <= INT64_MAX:
-            raise self._source.error("the lengths of a window are positive and fit into 64 bits", token.start)
+            raise self._source.error("the size and slide of a window are positive and fit into 64 bits", token.start)
         return value
 
     def _name(self, expected: str) -> Name:
@@ -232,8 +232,8 @@ class _ClauseExtractor:
         return self._source.error(f"unexpected {token.text}", token.start, expected)
 
 
-def _meant(text: str) -> str | None:
-    """Return how a duration of C-SPARQL or CQELS (`10s`) is written here."""
+def _rsp_ql_duration(text: str) -> str | None:
+    """Return the form in RSP-QL of a duration of C-SPARQL or CQELS (`10s`)."""
     try:
         nanoseconds = nanoseconds_of(text.lower())
     except DurationError:

@@ -1,4 +1,4 @@
-"""The values of SPARQL: terms, what they mean, and the functions, regular expressions, formulas and aggregates over them.
+"""The values of SPARQL terms, and the functions, regular expressions, formulas and aggregates over them.
 
 A term is a text (`terms`) with a typed value (`typed_values`, `moments`). `operators` and `functions` map terms to terms,
 `formula_values` evaluates whole formulas, and `aggregates` maintains the values of groups under inserts and deletes.

@@ -1,18 +1,17 @@
-"""The aggregates of a group, maintained under inserts and deletes with as little memory as their values permit.
+"""The aggregates of a group, maintained under inserts and deletes in as little memory as their values permit.
 
-An accumulator takes the values of its formula, one a solution of the group: terms, or None for one that is unbound or an
-error. What goes in can go out again, in any order, and leaves nothing behind: sums are exact, so that neither the order of
-the solutions nor what was there and went can be seen in a result. `result` is a term, or None where the aggregate is
-unbound.
+An accumulator receives the value of its formula for each solution of the group: a term, or None for an unbound value or an
+error. Values can be deleted in any order, and a deleted value has no further effect: sums are exact, so the result depends
+neither on the order of the solutions nor on deleted ones. `result` returns a term, or None if the aggregate is unbound.
 
 ==========  =========================================  =============================================================
-aggregate   what it holds                              its value
+aggregate   state                                      result
 ==========  =========================================  =============================================================
-COUNT       one number                                 how many values are bound
-SUM, AVG    two exact sums, and numbers of each type   the exact sum or quotient, rounded once
-MIN, MAX    a heap of the different values             the first or last in the order of `order_key`, as a term
-SAMPLE      the same                                   the MIN of those that are bound
-DISTINCT    how often each term is there               that of the different terms
+COUNT       one number                                 the number of bound values
+SUM, AVG    two exact sums, and a count for each type  the exact sum or quotient, rounded once
+MIN, MAX    a heap of the distinct values              the first or last value in the order of `order_key`, as a term
+SAMPLE      as for MIN                                 the MIN of the bound values
+DISTINCT    the number of occurrences of each term     the inner aggregate of the distinct terms
 ==========  =========================================  =============================================================
 """
 
@@ -40,16 +39,16 @@ from rpq.sparql.values.typed_values import (
 )
 
 _BINARY_UNIT = 1 << 1074
-"""Every float is a whole number of these parts of one."""
+"""Every float is an integer multiple of 1 / `_BINARY_UNIT`."""
 
 _LEAST_DEAD = 16
 
 
 class Accumulator(ABC):
-    """One aggregate of one group.
+    """An aggregate of one group.
 
-    - Change: `insert`, `delete`
-    - Ask: `result`
+    - Changes: `insert`, `delete`
+    - Value: `result`
     """
 
     @abstractmethod
@@ -58,17 +57,17 @@ class Accumulator(ABC):
 
     @abstractmethod
     def delete(self, value: Any) -> None:
-        """Remove a value that was added before."""
+        """Remove a value that was inserted before."""
 
     @abstractmethod
     def result(self) -> str | None:
-        """Return the aggregate of the current values: a term, None if it is unbound."""
+        """Return the aggregate of the current values: a term, or None if the aggregate is unbound."""
 
 
 def accumulator(aggregate: Aggregate) -> Accumulator:
     """Return a new accumulator for an aggregate.
 
-    For COUNT(*) every value counts that is not None: anything that stands for a solution, equal for equal ones.
+    COUNT(*) counts every value except None. Pass any value that identifies a solution, equal for equal solutions.
 
     >>> from rpq.queries.pattern import Variable
     >>> total = accumulator(Aggregate("SUM", Variable("x"), is_distinct=False))
@@ -79,20 +78,20 @@ def accumulator(aggregate: Aggregate) -> Accumulator:
     """
     match aggregate.function:
         case "COUNT":
-            made: Accumulator = Count()
+            inner: Accumulator = Count()
         case "SUM":
-            made = Sum()
+            inner = Sum()
         case "AVG":
-            made = Sum(is_average=True)
+            inner = Sum(is_average=True)
         case "SAMPLE":
-            made = Extremum(is_lenient=True)
+            inner = Extremum(is_lenient=True)
         case "MIN" | "MAX":
-            made = Extremum(is_last=aggregate.function == "MAX")
-    return Distinct(made) if aggregate.is_distinct else made
+            inner = Extremum(is_last=aggregate.function == "MAX")
+    return Distinct(inner) if aggregate.is_distinct else inner
 
 
 class Count(Accumulator):
-    """COUNT: how many values are bound. O(1) each."""
+    """COUNT: the number of bound values. O(1) per change."""
 
     def __init__(self, bound: int = 0) -> None:
         self._bound = bound
@@ -108,16 +107,16 @@ class Count(Accumulator):
 
 
 class Sum(Accumulator):
-    """SUM and AVG: exact sums in whole parts of one, of integers and decimals, and of floats.
+    """SUM and AVG: one exact sum for integers and decimals, and one for floats.
 
-    An unbound value, or one that is no number, makes them unbound; of nothing they are 0. The result has the latest type
-    that is in, in the order of promotion. O(1) each, on numbers of up to some thousand bits.
+    With an unbound or non-numeric value among the inputs, the aggregate is unbound; without inputs it is 0. The result has
+    the highest type of the inputs in the order of promotion. O(1) per change, on numbers of up to some thousand bits.
     """
 
     def __init__(self, *, is_average: bool = False) -> None:
         self._is_average = is_average
         self._others = 0
-        """Values that are no numbers."""
+        """The number of values that are not numbers."""
         self._counts = [0] * len(NUMBER_TYPES)
         self._decimal_parts = 0
         self._binary_parts = 0
@@ -126,11 +125,11 @@ class Sum(Accumulator):
 
     @classmethod
     def of_integers(cls, total: int, *, numbers: int, others: int, is_average: bool) -> Sum:
-        """Return the sum of `numbers` integers whose total is given, and of `others` values that are no numbers."""
-        made = cls(is_average=is_average)
-        made._decimal_parts = total * DECIMAL_UNIT
-        made._counts[0], made._others = numbers, others
-        return made
+        """Return the sum of `numbers` integers with the total `total`, and of `others` values that are not numbers."""
+        sum_ = cls(is_average=is_average)
+        sum_._decimal_parts = total * DECIMAL_UNIT
+        sum_._counts[0], sum_._others = numbers, others
+        return sum_
 
     def insert(self, value: Any) -> None:
         self._change(value, 1)
@@ -176,10 +175,10 @@ class Sum(Accumulator):
 
 
 class Extremum(Accumulator):
-    """MIN and MAX, and SAMPLE, which passes over unbound values (`is_lenient`).
+    """MIN and MAX, and SAMPLE, which skips unbound values (`is_lenient`).
 
-    A heap has each value that is there once; those that went are thrown away when they come to the top, all at once when
-    they are more than those that are there. O(log n) each, amortised; O(different values) memory.
+    A heap contains each current value once. Deleted values are removed when they reach the top, and all together when they
+    outnumber the current ones. O(log n) per change, amortised; O(distinct values) memory.
     """
 
     def __init__(self, *, is_last: bool = False, is_lenient: bool = False) -> None:
@@ -227,7 +226,7 @@ class Extremum(Accumulator):
         return _Backwards(order_key(term)) if self._is_last else order_key(term)
 
     def _check(self) -> None:
-        """Assert that the heap has every value that is there once, and not too many others."""
+        """Assert that the heap contains every current value once, and not too many deleted ones."""
         terms = [entry.key[-1] if self._is_last else entry[-1] for entry in self._heap]
         assert len(terms) == len(set(terms)) and set(terms) == self._in_heap >= set(self._counts), (terms, self._counts)
         assert len(terms) <= 2 * len(self._counts) + _LEAST_DEAD, (len(terms), len(self._counts))
@@ -235,7 +234,7 @@ class Extremum(Accumulator):
 
 
 class Distinct(Accumulator):
-    """An aggregate of the different terms: it hears of the first of equal ones, and of the last that goes."""
+    """An aggregate of distinct terms: the inner aggregate receives the first insert of a term and its last delete."""
 
     def __init__(self, inner: Accumulator) -> None:
         self._inner = inner
@@ -258,7 +257,7 @@ class Distinct(Accumulator):
 
 @total_ordering
 class _Backwards:
-    """An entry of a heap whose top is its last."""
+    """A heap entry in reverse order, so that the last key is at the top of the heap."""
 
     __slots__ = ("key",)
 
@@ -279,9 +278,9 @@ _FIRST_FLOAT = NUMBER_TYPES.index("float")
 
 @lru_cache(maxsize=65_536)
 def _parts(term: str) -> tuple[int, int | float] | None:
-    """Return the rank of the type of a number, and its amount in units of the exact sums, or a float if not finite.
+    """Return the rank of the type of a number, and the amount in units of the exact sums (a float if it is not finite).
 
-    None for what is no number.
+    Return None for a term that is not a number.
     """
     try:
         number = number_of(term)

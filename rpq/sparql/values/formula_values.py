@@ -11,17 +11,17 @@ from rpq.sparql.values.operators import is_equal, is_true
 from rpq.sparql.values.typed_values import NoValue, boolean_term
 
 Binding = Mapping[str, str]
-"""Terms by the names of variables; what is unbound is not in it."""
+"""Terms by the names of their variables, without the unbound variables."""
 
 Judge = Callable[[Binding], str]
-"""Gives the value of a formula over a binding as a term. Raises `NoValue`."""
+"""A function that evaluates a formula over a binding to a term. Raises `NoValue`."""
 
 HasSolution = Callable[[Exists, Binding], bool]
-"""Says whether the body of an EXISTS has a solution that agrees with a binding, its negation not yet looked at."""
+"""Whether the body of an EXISTS has a solution that agrees with a binding, regardless of a NOT."""
 
 
 def judge(formula: Formula, has_solution: HasSolution | None = None) -> Judge:
-    """Return a function that evaluates a formula; `has_solution` answers for the EXISTS in it.
+    """Return a function that evaluates a formula; `has_solution` evaluates the EXISTS in it.
 
     >>> from rpq.sparql.algebra import Call
     >>> judge(Call("CONCAT", (Variable("x"), Constant('"!"'))))({"x": "hello"})
@@ -45,14 +45,14 @@ def judge(formula: Formula, has_solution: HasSolution | None = None) -> Judge:
             return lambda binding: plain(*[one(binding) for one in inner])
         case Exists(_, is_negated):
             if has_solution is None:
-                raise ValueError("a formula with EXISTS needs someone to answer for it")
+                raise ValueError("a formula with EXISTS needs has_solution")
             answer, exists = has_solution, formula
             return lambda binding: boolean_term(answer(exists, binding) != is_negated)
     raise TypeError(f"an aggregate has no value outside of its group: {formula}")
 
 
 def holds(judged: Judge, binding: Binding) -> bool:
-    """Return whether a condition is true: an error is not."""
+    """Return whether a condition is true. An error counts as false."""
     try:
         return is_true(judged(binding))
     except NoValue:
@@ -60,7 +60,7 @@ def holds(judged: Judge, binding: Binding) -> bool:
 
 
 def value_or_unbound(judged: Judge, binding: Binding) -> str | None:
-    """Return the value of a formula for BIND and AS: None, unbound, for an error."""
+    """Return the value of a formula for BIND and AS, or None (unbound) for an error."""
     try:
         return judged(binding)
     except NoValue:
@@ -75,7 +75,7 @@ def _bound(binding: Binding, name: str) -> str:
 
 
 def _decided(binding: Binding, judges: list[Judge], decisive: bool) -> str:
-    """`&&` and `||`: one decisive argument decides, whatever error the others are."""
+    """Evaluate `&&` and `||`: one decisive argument determines the value, even if others are errors."""
     problem: NoValue | None = None
     for one in judges:
         try:
@@ -103,7 +103,7 @@ def _coalesce(binding: Binding, judges: list[Judge]) -> str:
 
 
 def _in(binding: Binding, judges: list[Judge], *, is_negated: bool) -> str:
-    """IN: true if some member is equal, else an error if some member is one."""
+    """Evaluate IN: true if any member is equal, otherwise an error if any comparison is an error."""
     left, *members = judges
     problem: NoValue | None = None
     for one in members:
@@ -125,4 +125,4 @@ _SPECIAL: dict[str, Callable[[Binding, list[Judge]], str]] = {
     "IN": lambda binding, judges: _in(binding, judges, is_negated=False),
     "NOT IN": lambda binding, judges: _in(binding, judges, is_negated=True),
 }
-"""What looks at its arguments one by one."""
+"""Functions that evaluate their arguments one by one."""

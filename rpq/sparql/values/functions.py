@@ -1,4 +1,4 @@
-"""The functions of SPARQL 1.1 (section 17.4) that take the values of their arguments, and casts (section 17.5), by name.
+"""The functions of SPARQL 1.1 (section 17.4) that evaluate all their arguments, and casts (section 17.5), by name.
 
 Functions map terms to a term and raise `NoValue` where SPARQL has an error. Those that look at their arguments one by one
 (`&&`, IF, COALESCE, IN, BOUND, EXISTS) are in `rpq.sparql.values.formula_values`.
@@ -46,7 +46,7 @@ def text_of(term: str) -> str:
 
 
 def to_string(term: str) -> str:
-    """xsd:string: numbers and booleans as their types write them, everything else by its text.
+    """Cast to xsd:string: numbers and booleans in the form of their types, everything else by its text.
 
     >>> to_string('"1.50"^^<http://www.w3.org/2001/XMLSchema#decimal>'), to_string("bob"), to_string("007")
     ('"1.5"', '"bob"', '"007"')
@@ -63,7 +63,7 @@ def to_string(term: str) -> str:
 
 
 def to_boolean(term: str) -> str:
-    """xsd:boolean."""
+    """Cast to xsd:boolean."""
     value = _value(term, "boolean")
     if isinstance(value, Number):
         return boolean_term(not (value.amount == 0 or math.isnan(value.amount)))
@@ -73,7 +73,7 @@ def to_boolean(term: str) -> str:
 
 
 def to_moment(term: str) -> str:
-    """xsd:dateTime: of a string or a dateTime, which it leaves as it is written."""
+    """Cast a string or a dateTime to xsd:dateTime; a dateTime keeps its lexical form."""
     value = _value(term, "dateTime")
     if isinstance(value, Moment) and value.type == "dateTime":
         return literal_text(text_of(term).strip(" \t\n\r"), XSD + "dateTime")
@@ -81,7 +81,7 @@ def to_moment(term: str) -> str:
 
 
 def to_number(type_: NumberType, term: str) -> str:
-    """xsd:integer, decimal, float and double: fractions are cut off for integers, rounded for decimals.
+    """Cast to xsd:integer, decimal, float or double: integers are truncated, decimals rounded.
 
     >>> print(to_number("integer", "-12.9"))
     "-12"^^<http://www.w3.org/2001/XMLSchema#integer>
@@ -100,7 +100,7 @@ def to_number(type_: NumberType, term: str) -> str:
 
 
 def _value(term: str, type_: str) -> Value:
-    """Return the value to be cast; the text of a string, stripped of blanks, is read as a value of the type."""
+    """Return the value to cast. The text of a string, stripped of blanks, is parsed as a value of the target type."""
     value = value_of(term)
     if isinstance(value, Text):
         if value.language:
@@ -119,19 +119,19 @@ CASTS: dict[str, Callable[[str], str]] = {
     XSD + "dateTime": to_moment,
     **{XSD + type_: partial(to_number, type_) for type_ in NUMBER_TYPES},
 }
-"""By their IRIs; each raises `NoValue`."""
+"""The casts by their IRIs; each raises `NoValue`."""
 
 
 def string_of(term: str) -> Text:
-    """Return the string that a term has as its value. Raises `NoValue`."""
+    """Return the value of a term, which must be a string. Raises `NoValue`."""
     value = value_of(term)
     if not isinstance(value, Text):
-        raise NoValue(f"{term} is no string")
+        raise NoValue(f"{term} is not a string")
     return value
 
 
 def plain_string_of(term: str) -> str:
-    """Return the string that a term has as its value, which must have no language. Raises `NoValue`."""
+    """Return the value of a term, which must be a string without a language. Raises `NoValue`."""
     value = string_of(term)
     if value.language:
         raise NoValue(f"{term} has a language")
@@ -139,18 +139,18 @@ def plain_string_of(term: str) -> str:
 
 
 def language_of(term: str) -> str:
-    """Return the language of a term as it is written; empty for one without."""
+    """Return the language tag of a term with its original case, or an empty string."""
     literal = read_literal(term) if is_literal(term) else None
     return "" if literal is None else literal.language
 
 
 def strlen(term: str) -> str:
-    """STRLEN: how many code points."""
+    """STRLEN: the number of code points."""
     return integer_term(len(string_of(term).text))
 
 
 def substr(term: str, start: str, length: str | None = None) -> str:
-    """SUBSTR: from a place counted from 1.
+    """SUBSTR: a substring from a position, where the first is 1.
 
     >>> substr('"foobar"', "4"), substr('"foobar"@en', "0", "3")
     ('"bar"', '"fo"@en')
@@ -162,7 +162,7 @@ def substr(term: str, start: str, length: str | None = None) -> str:
 
 
 def concat(*terms: str) -> str:
-    """CONCAT: in a language if all parts are in that one."""
+    """CONCAT: the concatenation of strings, with a language if all of them have that language."""
     values = [string_of(term) for term in terms]
     languages = {value.language for value in values}
     language = language_of(terms[0]) if len(languages) == 1 else ""
@@ -170,60 +170,60 @@ def concat(*terms: str) -> str:
 
 
 def strbefore(term: str, part: str) -> str:
-    """STRBEFORE: what stands before the first place of a part; empty, and without a language, where there is none."""
+    """STRBEFORE: the text before the first occurrence of a part, or an empty string without a language."""
     text, cut = _compatible(term, part)
     before, found, _ = text.partition(cut) if cut else ("", True, "")
     return literal_text(before, language=language_of(term)) if found else literal_text("")
 
 
 def strafter(term: str, part: str) -> str:
-    """STRAFTER: what stands behind the first place of a part; empty, and without a language, where there is none."""
+    """STRAFTER: the text after the first occurrence of a part, or an empty string without a language."""
     text, cut = _compatible(term, part)
     _, found, after = text.partition(cut) if cut else ("", True, text)
     return literal_text(after, language=language_of(term)) if found else literal_text("")
 
 
-def langmatches(language: str, wanted: str) -> str:
-    """LANGMATCHES: the basic filtering of RFC 4647.
+def langmatches(language: str, range_text: str) -> str:
+    """LANGMATCHES: basic filtering of RFC 4647.
 
     >>> [langmatches(f'"{one}"', '"FR"') == boolean_term(True) for one in ("fr-BE", "fr", "frr", "")]
     [True, True, False, False]
     """
-    tag, range_ = plain_string_of(language).lower(), plain_string_of(wanted).lower()
+    tag, range_ = plain_string_of(language).lower(), plain_string_of(range_text).lower()
     return boolean_term(tag != "" if range_ == "*" else tag == range_ or (tag.startswith(f"{range_}-") and range_ != ""))
 
 
 def encode_for_uri(term: str) -> str:
-    """ENCODE_FOR_URI: everything but letters, digits and `-_.~` as bytes of UTF-8 in per cent."""
+    """ENCODE_FOR_URI: percent-encode the UTF-8 bytes of everything but letters, digits and `-_.~`."""
     return literal_text(quote(string_of(term).text.encode("utf-8", "surrogatepass"), safe="-_.~"))
 
 
 def regex(term: str, pattern: str, flags: str = '""') -> str:
-    """REGEX: whether a pattern matches somewhere."""
+    """REGEX: whether a pattern matches anywhere in the text."""
     expression = compile_pattern(plain_string_of(pattern), plain_string_of(flags))
     return boolean_term(expression.matches(string_of(term).text))
 
 
 def replace(term: str, pattern: str, replacement: str, flags: str = '""') -> str:
-    """REPLACE: every match replaced."""
-    made = replace_matches(
+    """REPLACE: the text with every match replaced."""
+    result = replace_matches(
         string_of(term).text, plain_string_of(pattern), plain_string_of(replacement), plain_string_of(flags)
     )
-    return literal_text(made, language=language_of(term))
+    return literal_text(result, language=language_of(term))
 
 
 def string_map(change: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a function that changes the text of a string, and leaves its language."""
+    """Return a function that changes the text of a string and keeps its language."""
     return lambda term: literal_text(change(string_of(term).text), language=language_of(term))
 
 
-def string_test(holds: Callable[[str, str], bool]) -> Callable[[str, str], str]:
-    """Return a function that tests two strings which may be compared."""
-    return lambda left, right: boolean_term(holds(*_compatible(left, right)))
+def string_test(predicate: Callable[[str, str], bool]) -> Callable[[str, str], str]:
+    """Return a function that tests two strings with compatible languages."""
+    return lambda left, right: boolean_term(predicate(*_compatible(left, right)))
 
 
 def _compatible(left: str, right: str) -> tuple[str, str]:
-    """Two strings, of which the second has no language, or that of the first (section 17.4.3.1.2)."""
+    """Return two strings, the second of which has no language or that of the first (section 17.4.3.1.2)."""
     first, second = string_of(left), string_of(right)
     if second.language and second.language != first.language:
         raise NoValue(f"{left} and {right} are in different languages")
@@ -233,7 +233,7 @@ def _compatible(left: str, right: str) -> tuple[str, str]:
 def _integer(term: str) -> int:
     number = number_of(term)
     if number.type != "integer":
-        raise NoValue(f"{term} is no integer")
+        raise NoValue(f"{term} is not an integer")
     return int(number.amount)
 
 
@@ -248,7 +248,7 @@ def lang(term: str) -> str:
     """LANG: the language of a literal."""
     literal = read_literal(term)
     if literal is None:
-        raise NoValue(f"{term} is no literal")
+        raise NoValue(f"{term} is not a literal")
     return literal_text(literal.language)
 
 
@@ -256,41 +256,41 @@ def datatype(term: str) -> str:
     """DATATYPE: the datatype of a literal."""
     literal = read_literal(term)
     if literal is None:
-        raise NoValue(f"{term} is no literal")
+        raise NoValue(f"{term} is not a literal")
     return literal.datatype
 
 
 def iri(term: str, base: str = "") -> str:
-    """IRI: an IRI is itself, a string is one, relative to the base of the query if that has one.
+    """IRI: convert a string to an IRI, relative to the base of the query if there is one; IRIs do not change.
 
     >>> iri('"b"', "http://example.org/a"), iri('"b"'), iri("b")
     ('http://example.org/b', 'b', 'b')
     """
     if not is_literal(term) and not is_blank(term):
         return term
-    made = resolve_iri(base, plain_string_of(term))
-    if is_literal(made) or is_blank(made):
-        raise NoValue(f"{made} is no IRI")
-    return made
+    resolved = resolve_iri(base, plain_string_of(term))
+    if is_literal(resolved) or is_blank(resolved):
+        raise NoValue(f"{resolved} is not an IRI")
+    return resolved
 
 
 def strdt(term: str, type_: str) -> str:
-    """STRDT: a literal of a datatype."""
+    """STRDT: a literal with a datatype."""
     if is_literal(type_) or is_blank(type_):
         raise NoValue("a datatype is an IRI")
     return literal_text(plain_string_of(term), type_)
 
 
 def strlang(term: str, language: str) -> str:
-    """STRLANG: a literal in a language, whose tag is in small letters then."""
+    """STRLANG: a literal with a language, whose tag is lowercased."""
     tag = plain_string_of(language)
     if not _LANGUAGE.fullmatch(tag):
-        raise NoValue(f"{tag!r} is no language")
+        raise NoValue(f"{tag!r} is not a language tag")
     return literal_text(plain_string_of(term), language=tag.lower())
 
 
 def isnumeric(term: str) -> str:
-    """ISNUMERIC: whether a term is a literal that is a number; a vertex is none, whatever its text."""
+    """ISNUMERIC: whether a term is a numeric literal; a vertex never is, whatever its text."""
     try:
         return boolean_term(is_literal(term) and isinstance(value_of(term), Number))
     except NoValue:
@@ -307,7 +307,7 @@ def negate(term: str) -> str:
 
 
 def unary_plus(term: str) -> str:
-    """Unary plus: the number, as numbers are written."""
+    """Unary plus: the number in its canonical form."""
     return number_term(number_of(term))
 
 
@@ -319,7 +319,7 @@ def absolute_value(term: str) -> str:
 
 
 def round_with(step: Callable[[Fraction], int], term: str) -> str:
-    """CEIL, FLOOR, ROUND: a whole number of the same type; floats keep their sign."""
+    """CEIL, FLOOR, ROUND: an integral value of the same type; floats keep their sign."""
     number = number_of(term)
     if isinstance(number.amount, float):
         if not math.isfinite(number.amount):
@@ -329,7 +329,7 @@ def round_with(step: Callable[[Fraction], int], term: str) -> str:
 
 
 def half_up(amount: Fraction) -> int:
-    """Return the nearest whole number, of two the larger.
+    """Return the nearest integer, the larger of two.
 
     >>> half_up(Fraction(5, 2)), half_up(Fraction(-5, 2))
     (3, -2)
@@ -341,7 +341,7 @@ def half_up(amount: Fraction) -> int:
 
 
 def part_of_moment(field: Callable[[Moment], int | Fraction], *types: str) -> Callable[[str], str]:
-    """YEAR, MONTH, DAY, HOURS, MINUTES, SECONDS: a field of moments of the types that have it."""
+    """YEAR, MONTH, DAY, HOURS, MINUTES, SECONDS: a field of a moment, for the `types` that have it."""
 
     def part(term: str) -> str:
         moment = _moment(term)
@@ -354,7 +354,7 @@ def part_of_moment(field: Callable[[Moment], int | Fraction], *types: str) -> Ca
 
 
 def timezone(term: str) -> str:
-    """TIMEZONE: the zone as a dayTimeDuration; an error without one."""
+    """TIMEZONE: the zone as a dayTimeDuration; an error if there is no zone."""
     moment = _moment(term)
     if moment.zone is None:
         raise NoValue(f"{term} has no zone")
@@ -362,8 +362,8 @@ def timezone(term: str) -> str:
 
 
 def tz(term: str) -> str:
-    """TZ: the zone as it is written; empty without one."""
-    has_zone = _moment(term).zone is not None  # a date may end like one
+    """TZ: the zone in its original form; empty if there is no zone."""
+    has_zone = _moment(term).zone is not None  # the text of a date can end like a zone
     found = _ZONE.search(text_of(term))
     return literal_text(found[0] if found and has_zone else "")
 
@@ -371,7 +371,7 @@ def tz(term: str) -> str:
 def _moment(term: str) -> Moment:
     value = value_of(term)
     if not isinstance(value, Moment):
-        raise NoValue(f"{term} is no date or time")
+        raise NoValue(f"{term} is not a date or time")
     return value
 
 
@@ -382,13 +382,13 @@ def _hash(name: str) -> Callable[[str], str]:
     return lambda term: literal_text(hashlib.new(name, plain_string_of(term).encode()).hexdigest())
 
 
-def _compared(holds: Callable[[str, str], bool]) -> Callable[[str, str], str]:
-    return lambda left, right: boolean_term(holds(left, right))
+def _compared(predicate: Callable[[str, str], bool]) -> Callable[[str, str], str]:
+    return lambda left, right: boolean_term(predicate(left, right))
 
 
 FUNCTIONS: dict[str, Callable[..., str]] = {
     "!": lambda term: boolean_term(not is_true(term)),
-    **{sign: _compared(holds) for sign, holds in COMPARISONS.items()},
+    **{sign: _compared(predicate) for sign, predicate in COMPARISONS.items()},
     **{sign: partial(calculate, sign) for sign in "+-*/"},
     "unary -": negate,
     "unary +": unary_plus,
@@ -432,4 +432,4 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     **{name: _hash(name.lower()) for name in ("MD5", "SHA1", "SHA256", "SHA384", "SHA512")},
     **CASTS,
 }
-"""By the names that formulas have for them, casts by their IRIs."""
+"""The functions by their names in formulas, and casts by their IRIs."""

@@ -1,4 +1,4 @@
-"""Dates, times and durations of XML Schema: read, and put in order."""
+"""Dates, times and durations of XML Schema: parsing and comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LAST_YEAR = 9999
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A dateTime, date or time: its fields, its zone in minutes (None: none), and its seconds since year 1, without zone."""
+    """A dateTime, date or time: its fields, its zone in minutes or None, and its local time in seconds since year 1."""
 
     type: MomentType
     year: int
@@ -43,20 +43,20 @@ class Moment:
 
     @property
     def instant(self) -> Fraction:
-        """Seconds since the first day of year 1 in UTC; without a zone as if it were UTC."""
+        """Seconds since the first day of year 1 in UTC; moments without a zone count as UTC."""
         return self.seconds - 60 * (self.zone or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time: months, and seconds, which no number of makes a month."""
+    """A duration in months and seconds, which cannot be converted to each other."""
 
     months: int
     seconds: Fraction
 
 
 def read_moment(type_: str, text: str) -> Moment | None:
-    """Parse a text as a type of `MOMENTS`; return None if it is none. 24:00:00 is the start of the next day.
+    """Parse a text as a type of `MOMENTS`, or return None if it is invalid. 24:00:00 is the start of the next day.
 
     >>> read_moment("dateTime", "2024-02-29T12:30:00.5Z").second
     Fraction(1, 2)
@@ -86,16 +86,16 @@ def read_moment(type_: str, text: str) -> Moment | None:
 
 
 def is_before(left: Moment, right: Moment) -> bool | None:
-    """Return whether a moment is before another of its type; None if that depends on a missing zone."""
+    """Return whether one moment is before another of its type, or None if that depends on a missing zone."""
     if (left.zone is None) != (right.zone is None) and abs(left.instant - right.instant) <= _WIDEST_ZONE:
         return None
     return left.instant < right.instant
 
 
 def is_same(left: Moment, right: Moment) -> bool | None:
-    """Return whether two moments are one: never where only one of them has a zone.
+    """Return whether two moments are equal; they are not if only one of them has a zone.
 
-    None of two dates where that depends on the zone that one of them has not (as the W3C's test date-2 has it).
+    Return None for two dates if that depends on a missing zone (as in the W3C's test date-2).
     """
     if left.type == right.type == "date" and is_before(left, right) is None:
         return None
@@ -103,7 +103,7 @@ def is_same(left: Moment, right: Moment) -> bool | None:
 
 
 def read_duration(type_: str, text: str) -> Duration | None:
-    """Parse a text as xsd:duration, dayTimeDuration or yearMonthDuration; return None if it is none.
+    """Parse a text as xsd:duration, dayTimeDuration or yearMonthDuration, or return None if it is invalid.
 
     >>> read_duration("dayTimeDuration", "-PT90M").seconds, read_duration("dayTimeDuration", "P1M")
     (Fraction(-5400, 1), None)
@@ -124,7 +124,7 @@ def read_duration(type_: str, text: str) -> Duration | None:
 
 
 def zone_text(minutes: int) -> str:
-    """Return a zone as a dayTimeDuration, as TIMEZONE gives it.
+    """Return a zone as a dayTimeDuration, in the form of TIMEZONE.
 
     >>> zone_text(-300), zone_text(0), zone_text(330)
     ('-PT5H', 'PT0S', 'PT5H30M')

@@ -1,4 +1,4 @@
-"""The operators of section 17.3: comparisons, arithmetic, and whether a term is true."""
+"""The operators of section 17.3: comparisons, arithmetic, and effective boolean values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rpq.sparql.values.typed_values import (
 
 
 def is_true(term: str) -> bool:
-    """Return the effective boolean value of a term (section 17.2.2). Raises `NoValue`, for IRIs and blank nodes too.
+    """Return the effective boolean value of a term (section 17.2.2). Raises `NoValue`, also for IRIs and blank nodes.
 
     >>> is_true('""'), is_true('"abc"^^<http://www.w3.org/2001/XMLSchema#integer>'), is_true('"0.5"')
     (False, False, True)
@@ -51,10 +51,10 @@ def is_true(term: str) -> bool:
 
 
 def number_of(term: str) -> Number:
-    """Return the number that a term has as its value. Raises `NoValue`."""
+    """Return the value of a term, which must be a number. Raises `NoValue`."""
     value = value_of(term)
     if not isinstance(value, Number):
-        raise NoValue(f"{term} is no number")
+        raise NoValue(f"{term} is not a number")
     return value
 
 
@@ -62,10 +62,10 @@ def number_of(term: str) -> Number:
 
 
 def is_equal(left: str, right: str) -> bool:
-    """Return whether `left = right`; different kinds are not equal, and a term without a value equals only itself.
+    """Return whether `left = right`. Values of different kinds are not equal; a term without a value equals only itself.
 
-    Raises `NoValue` where that is not known: for two literals of which one has no value that is known, unless one has a
-    language, and for numbers out of range. A blank node is nothing but itself.
+    Raises `NoValue` if equality is unknown: for two literals of which one has no known value, unless one has a language,
+    and for numbers out of range. A blank node equals only itself.
     """
     if is_blank(left) or is_blank(right):
         return left == right
@@ -77,9 +77,9 @@ def is_equal(left: str, right: str) -> bool:
         literals = [read_literal(term) for term in (left, right)]
         for term, literal in zip((left, right), literals, strict=True):
             if literal is None:
-                value_of(term)  # an IRI that is a number out of range has no value either
+                value_of(term)  # raises for an IRI whose text is a number out of range
         if None in literals or any(literal and literal.language for literal in literals):
-            return False  # a literal of an unknown value is no IRI, and no string with a language
+            return False  # a literal of unknown value is neither an IRI nor a string with a language
         raise
     return _are_equal(first, second)
 
@@ -91,13 +91,13 @@ def _are_equal(first: Value, second: Value) -> bool:
     if isinstance(first, Moment) and isinstance(second, Moment):
         same = is_same(first, second)
         if same is None:
-            raise NoValue("of two dates one has no zone, which would decide")
+            raise NoValue("the comparison of two dates depends on a missing zone")
         return same
     return type(first) is type(second) and first == second
 
 
 def is_less(left: str, right: str) -> bool:
-    """Return whether `left < right`. Raises `NoValue` where the two have no order."""
+    """Return whether `left < right`. Raises `NoValue` if the two terms have no order."""
     first, second = value_of(left), value_of(right)
     if isinstance(first, Number) and isinstance(second, Number):
         type_ = promoted_type(first, second)
@@ -126,14 +126,14 @@ COMPARISONS: dict[str, Callable[[str, str], bool]] = {
     "<=": lambda left, right: is_less(left, right) or is_equal(left, right),
     ">=": lambda left, right: is_less(right, left) or is_equal(left, right),
 }
-"""By their signs; each raises `NoValue`."""
+"""The comparisons by their signs; each raises `NoValue`."""
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
 def calculate(sign: str, left: str, right: str) -> str:
-    """Apply `+ - * /` to two terms. Raises `NoValue` for terms that are no numbers, and if no number is the exact result.
+    """Apply `+ - * /` to two terms. Raises `NoValue` for terms that are not numbers, and if no number is the exact result.
 
     A quotient of integers is a decimal; decimals are divided to 18 fractional digits, half to even.
 
@@ -144,7 +144,7 @@ def calculate(sign: str, left: str, right: str) -> str:
     type_ = promoted_type(first, second)
     if sign == "/" and type_ == "integer":
         type_ = "decimal"
-    # They are two of one type, which Python's types do not know.
+    # Both have the same type here, which mypy cannot see.
     one: Any = promoted_amount(first, type_)
     other: Any = promoted_amount(second, type_)
     if sign != "/":
@@ -171,8 +171,8 @@ def _quotient(one: float, other: float) -> float:
 def order_key(term: str) -> tuple[Any, ...]:
     """Return the sort key of a term in the total order that MIN, MAX and SAMPLE use.
 
-    Blank nodes, numbers by exact value (NaN last), strings and IRIs by code point, booleans, dates and times, the rest;
-    what is equal, and the rest, by text.
+    The order is: blank nodes, numbers by exact value (NaN last), strings and IRIs by code point, booleans, dates and times,
+    and other terms. Equal values, and other terms, are ordered by text.
 
     >>> sorted(["b", "10", "9", '"a"', "_:x"], key=order_key)
     ['_:x', '9', '10', '"a"', 'b']

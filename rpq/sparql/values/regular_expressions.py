@@ -1,10 +1,10 @@
-r"""The regular expressions of XPath (F&O 5.6.1, XML Schema appendix F), which REGEX and REPLACE take, matched by RE2.
+r"""The regular expressions of XPath (F&O 5.6.1, XML Schema appendix F) for REGEX and REPLACE, matched by RE2.
 
 Patterns come from users and from data. RE2 never backtracks, so a match takes at most the size of the pattern times the
-length of the text, and that product is bounded (`MOST_STEPS`). What XPath has and RE2 has not (`\i`, `\c`, `[a-z-[aeiou]]`,
-a negated class inside another as in `[\I:]`) is translated to ranges of code points, of which classes are unions and
-complements; what needs backtracking raises `UnsupportedPattern`. What RE2 has and XPath has not (`\b`, `(?i)`, named
-groups) is an error. `\w` has `_` and letters with accents, as in other libraries of SPARQL.
+length of the text, and that product is bounded (`MOST_STEPS`). Constructs of XPath that RE2 lacks (`\i`, `\c`,
+`[a-z-[aeiou]]`, a negated class inside another as in `[\I:]`) are translated to unions and complements of ranges of code
+points; constructs that need backtracking raise `UnsupportedPattern`. Constructs of RE2 that XPath lacks (`\b`, `(?i)`,
+named groups) are errors. `\w` includes `_` and accented letters, as in other SPARQL libraries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CharacterSet = tuple[tuple[int, int], ...]
 
 
 def union(*sets: Iterable[tuple[int, int]]) -> CharacterSet:
-    """Return the characters that are in any of some sets, of which each may have its ranges in any order.
+    """Return the characters that are in any of the sets; the ranges of a set can have any order.
 
     >>> union([(97, 99)], [(100, 101), (48, 57)])
     ((48, 57), (97, 101))
@@ -42,7 +42,7 @@ def union(*sets: Iterable[tuple[int, int]]) -> CharacterSet:
 
 
 def complement(characters: CharacterSet) -> CharacterSet:
-    """Return all other characters.
+    """Return all characters that are not in the set.
 
     >>> complement(((0, 47), (58, sys.maxunicode)))
     ((48, 57),)
@@ -58,7 +58,7 @@ def difference(characters: CharacterSet, without: CharacterSet) -> CharacterSet:
 
 
 def characters_of(text: str) -> CharacterSet:
-    """Return the characters that a text is made of: `a-z` is a range, as in a class.
+    """Return the characters in a text, where `a-z` is a range, as in a class.
 
     >>> characters_of("a-c_")
     ((95, 95), (97, 99))
@@ -68,7 +68,7 @@ def characters_of(text: str) -> CharacterSet:
 
 
 def with_other_case(characters: CharacterSet) -> CharacterSet:
-    """Return a set with the capital or small letters of its letters. O(letters in the set).
+    """Return a set extended by the other case of its letters. O(letters in the set).
 
     >>> with_other_case(((97, 98),))
     ((65, 66), (97, 98))
@@ -83,7 +83,7 @@ def with_other_case(characters: CharacterSet) -> CharacterSet:
 
 @lru_cache(maxsize=1)
 def _letters_alike() -> tuple[list[int], dict[int, list[int]]]:
-    """Return the letters with two cases, in order, and for each of them the letters that differ in case alone."""
+    """Return the letters that have case, in order, and for each letter those that differ from it in case alone."""
     together: dict[str, list[int]] = {}
     for code in range(sys.maxunicode + 1):
         letter = chr(code)
@@ -97,13 +97,13 @@ def _letters_alike() -> tuple[list[int], dict[int, list[int]]]:
 
 @lru_cache(maxsize=64)
 def of_category(name: str) -> CharacterSet:
-    """Return the characters of a category of Unicode (`Lu`), or of a group of them (`L`)."""
+    """Return the characters of a Unicode category (`Lu`), or of a group of categories (`L`)."""
     return union(*(ranges for category, ranges in _categories().items() if category.startswith(name)))
 
 
 @lru_cache(maxsize=1)
 def word_characters() -> CharacterSet:
-    r"""Return what `\w` matches: letters, numbers and `_`."""
+    r"""Return the characters that `\w` matches: letters, numbers and `_`."""
     return union(of_category("L"), of_category("N"), characters_of("_"))
 
 
@@ -117,18 +117,18 @@ def _categories() -> dict[str, list[tuple[int, int]]]:
 
 
 MOST_STEPS = 1 << 26
-"""How often a character of a text may meet an instruction of a pattern in one call: at worst about a second."""
+"""The limit of pattern instructions times text bytes in one call: at worst about a second."""
 
 _MOST_STEPS_OF_ALL_SEARCHES = 4 * MOST_STEPS
-"""The same of REPLACE, where the search for each match may look at all that follows."""
+"""The same limit for all searches of one REPLACE, each of which can scan the rest of the text."""
 _LONGEST_PATTERN = 5_000
 _LONGEST_TRANSLATION = 4_000_000
 _LONGEST_RESULT = 1 << 24
-"""Bytes of what REPLACE makes."""
+"""The limit of a result of REPLACE, in bytes."""
 _BYTES_A_PIECE = 16
-"""What a group or a text of the replacement counts, beside its bytes, each time that it is written."""
+"""The cost of each group or text of the replacement, in addition to its bytes, for every match."""
 _MEMORY = 2 << 20
-"""Bytes of a pattern that is compiled."""
+"""The memory limit of a compiled pattern, in bytes."""
 
 _BLANKS = characters_of(" \t\n\r")
 _NAME_BEGINS = characters_of(
@@ -144,7 +144,7 @@ _AROUND = ("?=", "?!", "?<=", "?<!")
 
 
 class UnsupportedPattern(NoValue):
-    """A pattern that cannot be matched here; `construct` is a key of `rpq.sparql.syntax.source_text.REFUSED`."""
+    """A pattern that RE2 cannot match; `construct` is a key of `rpq.sparql.syntax.source_text.REFUSED`."""
 
     def __init__(self, construct: str) -> None:
         super().__init__(construct)
@@ -153,26 +153,26 @@ class UnsupportedPattern(NoValue):
 
 @dataclass(frozen=True)
 class RegularExpression:
-    """A pattern that is compiled: RE2's."""
+    """A compiled pattern of RE2."""
 
     program: Any
 
     def steps_over(self, data: bytes) -> int:
-        """Return how many steps one search takes at most. Raises `NoValue` for a text that is too long for the pattern."""
+        """Return the maximum number of steps of one search. Raises `NoValue` if the text is too long for the pattern."""
         steps: int = self.program.programsize * len(data)
         if steps > MOST_STEPS:
             raise NoValue(f"a text of {len(data):,} bytes is too long for its pattern")
         return steps
 
     def matches(self, text: str) -> bool:
-        """Return whether it matches somewhere. Raises `NoValue` for a text that is too long for it."""
+        """Return whether the pattern matches anywhere. Raises `NoValue` if the text is too long for the pattern."""
         data = _encoded(text)
         self.steps_over(data)
         return self.program.search(data) is not None
 
 
 def require_engine() -> Any:
-    """Return the package that compiles and matches. Raises `QueryError` where it is not installed."""
+    """Return the package that compiles and matches patterns. Raises `QueryError` if it is not installed."""
     try:
         import re2
     except ImportError:
@@ -181,7 +181,7 @@ def require_engine() -> Any:
 
 
 def compile_pattern(pattern: str, flags: str) -> RegularExpression:
-    """Return the expression that a pattern with flags (s, m, i, x, q) is. Raises `NoValue` for what is none.
+    """Compile a pattern with flags (s, m, i, x, q). Raises `NoValue` for an invalid pattern.
 
     >>> compile_pattern("^a.*[a-z-[aeiou]]$", "i").matches("ABC")
     True
@@ -194,38 +194,38 @@ def compile_pattern(pattern: str, flags: str) -> RegularExpression:
 
 @lru_cache(maxsize=256)
 def _compile_pattern(pattern: str, flags: str) -> RegularExpression | NoValue:
-    """Return the compiled pattern, or the error as a value, so that it is cached as well."""
+    """Return the compiled pattern, or the error as a value, so that errors are cached too."""
     engine = require_engine()
     try:
         if unknown := set(flags) - {"s", "m", "i", "x", "q"}:
-            raise NoValue(f"there is no flag {min(unknown)} of regular expressions")
+            raise NoValue(f"unknown flag {min(unknown)} of a regular expression")
         if len(pattern) > _LONGEST_PATTERN:
             raise UnsupportedPattern("a regular expression that is too large")
         translated = engine.escape(pattern) if "q" in flags else _Translation(pattern, flags).translated()
         if len(translated) > _LONGEST_TRANSLATION:
             raise UnsupportedPattern("a regular expression that is too large")
         options = engine.Options()
-        options.log_errors = False  # RE2 would write them to the standard error
+        options.log_errors = False  # otherwise RE2 writes them to the standard error
         options.max_mem = _MEMORY
-        chosen = "".join(sorted(set(flags) & {"s", "m", "i"}))
-        return RegularExpression(engine.compile(f"(?{chosen})" * bool(chosen) + translated, options))
+        inline_flags = "".join(sorted(set(flags) & {"s", "m", "i"}))
+        return RegularExpression(engine.compile(f"(?{inline_flags})" * bool(inline_flags) + translated, options))
     except NoValue as problem:
         return problem
     except UnicodeEncodeError:
         return NoValue(f"{pattern!r} has half a surrogate pair")
     except engine.error as problem:
-        said = str(problem)
-        if "repetition size" in said:
+        message = str(problem)
+        if "repetition size" in message:
             return UnsupportedPattern("a repetition of more than 1,000 in a regular expression")
-        if "too large" in said:
+        if "too large" in message:
             return UnsupportedPattern("a regular expression that is too large")
-        return NoValue(f"{pattern!r} is no regular expression")
+        return NoValue(f"{pattern!r} is not a regular expression")
 
 
 def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> str:
     r"""Replace every match of a pattern in a text (F&O 5.6.4).
 
-    Raises `NoValue`, also where nothing at all is a match, and for what is too long.
+    Raises `NoValue` if the pattern matches the empty string, and for texts and results that are too long.
 
     >>> replace_matches("abracadabra", "a(.)", "a$1$1", "")
     'abbraccaddabbra'
@@ -236,17 +236,17 @@ def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> st
     pieces = [_encoded(replacement)] if "q" in flags else _pieces(replacement, expression.program.groups)
     data = _encoded(text)
     steps = expression.steps_over(data)
-    made: list[bytes] = []
+    parts: list[bytes] = []
     length = end = 0
     for found in expression.program.finditer(data):
         instead = [piece if isinstance(piece, bytes) else (found[piece] or b"") for piece in pieces]
-        made += [data[end : found.start()], *instead]
+        parts += [data[end : found.start()], *instead]
         length += found.start() - end + sum(map(len, instead)) + _BYTES_A_PIECE * len(instead)
         end = found.end()
-        steps += expression.program.programsize * (len(data) - end)  # what the search for the next match may take
+        steps += expression.program.programsize * (len(data) - end)  # an upper bound for the next search
         if steps > _MOST_STEPS_OF_ALL_SEARCHES or length > _LONGEST_RESULT:
             raise NoValue(f"a text of {len(data):,} bytes is too long for so many replacements")
-    return b"".join([*made, data[end:]]).decode()
+    return b"".join([*parts, data[end:]]).decode()
 
 
 def _encoded(text: str) -> bytes:
@@ -257,35 +257,35 @@ def _encoded(text: str) -> bytes:
 
 
 def _pieces(replacement: str, groups: int) -> list[bytes | int]:
-    """Return the texts and groups that a replacement is made of."""
+    """Split a replacement into its texts and group numbers."""
     pieces: list[bytes | int] = []
     place = 0
     while place < len(replacement):
         character, following = replacement[place], replacement[place + 1 : place + 2]
         if character == "\\":
             if following not in ("\\", "$"):
-                raise NoValue(f"a backslash in the replacement {replacement!r} stands before \\ or $")
+                raise NoValue(f"a backslash in the replacement {replacement!r} must precede \\ or $")
             pieces.append(following.encode())
             place += 2
         elif character == "$":
             digits = re.match(r"[0-9]{1,9}", replacement[place + 1 :])
             if digits is None:
-                raise NoValue(f"a $ in the replacement {replacement!r} stands before a number")
-            # As many digits as make the number of a group.
+                raise NoValue(f"a $ in the replacement {replacement!r} must precede a number")
+            # Use as many digits as form the number of a group.
             length = next((n for n in range(len(digits[0]), 1, -1) if int(digits[0][:n]) <= groups), 1)
             number = int(digits[0][:length])
             pieces.append(number if number <= groups else b"")
             place += 1 + length
         else:
             plain = _PLAIN.match(replacement, place)
-            assert plain is not None  # neither of the two signs stands here
+            assert plain is not None  # neither \ nor $ is at this place
             pieces.append(_encoded(plain[0]))
             place = plain.end()
     return pieces
 
 
 class _Translation:
-    """One pattern on its way to RE2."""
+    """The translation of one pattern to the syntax of RE2."""
 
     def __init__(self, pattern: str, flags: str) -> None:
         self._pattern = pattern
@@ -295,7 +295,7 @@ class _Translation:
         self._place = 0
 
     def translated(self) -> str:
-        made: list[str] = []
+        parts: list[str] = []
         is_quantified = False
         while self._place < len(self._pattern):
             character = self._pattern[self._place]
@@ -306,23 +306,23 @@ class _Translation:
             if quantifier:
                 if is_quantified and quantifier[0] != "?":
                     raise self._wrong()
-                made.append(quantifier[0])
+                parts.append(quantifier[0])
                 self._place = quantifier.end()
                 is_quantified = True
                 if self._sees("?"):
-                    made.append("?")
+                    parts.append("?")
                     self._place += 1
                 continue
             is_quantified = False
-            made.append(self._one(character))
-        return "".join(made)
+            parts.append(self._one(character))
+        return "".join(parts)
 
     def _one(self, character: str) -> str:
         if character == "[":
-            return self._written(self._class())
+            return self._class_text(self._class())
         if character == "\\":
             escape = self._escape()
-            return f"\\x{{{ord(escape):x}}}" if isinstance(escape, str) else self._written(escape)
+            return f"\\x{{{ord(escape):x}}}" if isinstance(escape, str) else self._class_text(escape)
         self._place += 1
         if character in "{}]":
             raise self._wrong()
@@ -336,7 +336,7 @@ class _Translation:
         return r"\z" if character == "$" and not self._many_lines else character
 
     def _class(self) -> CharacterSet:
-        """Read a class in brackets, with the class that is subtracted from it, if any."""
+        """Read a class in brackets, including a class that is subtracted from it."""
         self._place += 1
         is_negated = self._sees("^")
         self._place += is_negated
@@ -367,13 +367,13 @@ class _Translation:
             characters.append((ord(first), ord(last)))
         self._place += 1
         found = union(characters)
-        if self._ignores_case:  # which is about characters as they are written, and not about categories (F&O 5.6.1.1)
+        if self._ignores_case:  # this applies to the characters of a class, but not to categories (F&O 5.6.1.1)
             found = with_other_case(found)
         found = union(found, *others)
         return difference(complement(found) if is_negated else found, without)
 
     def _member(self) -> str | CharacterSet:
-        """Read a character of a class, or the set that an escape stands for."""
+        """Read a character of a class, or the set of an escape."""
         character = self._pattern[self._place : self._place + 1]
         if not character or character in "[]":
             raise self._wrong()
@@ -383,7 +383,7 @@ class _Translation:
         return character
 
     def _escape(self) -> str | CharacterSet:
-        """Read an escape: return the character that it is, or the set that it stands for."""
+        """Read an escape: return its character or its set of characters."""
         letter = self._pattern[self._place + 1 : self._place + 2]
         self._place += 2
         if not letter:
@@ -393,7 +393,7 @@ class _Translation:
         if letter in "pP" and (category := _CATEGORY.match(self._pattern, self._place)):
             self._place = category.end()
             if category[1].startswith("Is"):
-                raise NoValue(f"blocks of Unicode such as {category[1]} are not known")
+                raise NoValue(f"blocks of Unicode such as {category[1]} are not supported")
             found = of_category(category[1])
         elif letter in "123456789":
             raise UnsupportedPattern("a back-reference in a regular expression")
@@ -403,8 +403,8 @@ class _Translation:
             raise self._wrong()
         return complement(found) if letter.isupper() else found
 
-    def _written(self, characters: CharacterSet) -> str:
-        """Return a class of RE2 in which letters match only their own case."""
+    def _class_text(self, characters: CharacterSet) -> str:
+        """Return a class in the syntax of RE2, whose letters match only their own case."""
         written = _as_ranges(characters)
         return f"(?-i:{written})" if self._ignores_case else written
 
@@ -412,11 +412,11 @@ class _Translation:
         return self._pattern.startswith(texts, self._place)
 
     def _wrong(self) -> NoValue:
-        return NoValue(f"{self._pattern!r} is no regular expression")
+        return NoValue(f"{self._pattern!r} is not a regular expression")
 
 
 def _of_letter(letter: str) -> CharacterSet:
-    """Return the set that `\\s`, `\\d`, `\\w`, `\\i` or `\\c` stands for."""
+    """Return the characters that `\\s`, `\\d`, `\\w`, `\\i` or `\\c` matches."""
     match letter:
         case "s":
             return _BLANKS

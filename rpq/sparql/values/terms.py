@@ -1,9 +1,9 @@
-r"""Terms as texts: IRIs, blank nodes and literals, and how relative and prefixed names become IRIs.
+r"""Terms as texts: IRIs, blank nodes and literals, and the resolution of relative IRIs.
 
-A term is one text, as a vertex is: `"…"` in N-Triples form is a literal, `_:…` a blank node, everything else an IRI. There
-is one way to write a literal: in it `"`, `\` and control characters are escaped (as in the canonical N-Triples of RDF 1.2),
-one of xsd:string has no datatype, and a language stands as it was given (in constants of a query in small letters, as the
-readers of RDF give it).
+A term is one text, like a vertex: `"…"` in N-Triples form is a literal, `_:…` is a blank node, everything else is an IRI.
+Every literal has exactly one text: `"`, `\` and control characters are escaped (as in the canonical N-Triples of RDF 1.2),
+an xsd:string has no datatype, and a language tag keeps its case (constants of a query are lowercased, as the readers of
+RDF do).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#
 
 @dataclass(frozen=True)
 class Literal:
-    """A literal: its lexical form, its datatype (an IRI), and its language, empty but for rdf:langString."""
+    """A literal: its lexical form, its datatype (an IRI), and its language, which is empty except for rdf:langString."""
 
     text: str
     datatype: str = XSD + "string"
@@ -49,7 +49,7 @@ def literal_text(text: str, datatype: str = XSD + "string", language: str = "") 
 
 
 def number_literal(text: str) -> str:
-    """Return the literal that a number of SPARQL's grammar is, as it was written.
+    """Return the literal of a number in SPARQL's grammar, with its original spelling.
 
     >>> number_literal("007")
     '"007"^^<http://www.w3.org/2001/XMLSchema#integer>'
@@ -60,7 +60,7 @@ def number_literal(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def read_literal(term: str) -> Literal | None:
-    """Parse a term as a literal; return None for IRIs, blank nodes, and texts that only begin like a literal.
+    """Parse a term as a literal. Return None for IRIs, blank nodes, and texts that only begin like a literal.
 
     >>> read_literal('"chat"@FR'), read_literal("bob")
     (Literal(text='chat', datatype='http://www.w3.org/1999/02/22-rdf-syntax-ns#langString', language='FR'), None)
@@ -75,7 +75,7 @@ def read_literal(term: str) -> Literal | None:
 
 
 def is_literal(term: str) -> bool:
-    """Return whether a term is a literal: it begins with a quote."""
+    """Return whether a term is a literal, that is, begins with a quote."""
     return term.startswith('"')
 
 
@@ -85,9 +85,9 @@ def is_blank(term: str) -> bool:
 
 
 def resolve_iri(base: str, reference: str) -> str:
-    """Return the IRI that a reference means where `base` is the base (RFC 3986, section 5.2, without normalising).
+    """Resolve a reference against a base IRI (RFC 3986, section 5.2, without normalisation).
 
-    An IRI with a scheme stays as it is, dots in its path too (the W3C's test i18n/normalization-2).
+    An IRI with a scheme does not change, even if its path contains dots (the W3C's test i18n/normalization-2).
 
     >>> resolve_iri("http://a/b/c/d;p?q", "../g"), resolve_iri("http://a/b", "urn:x"), resolve_iri("", "a2q")
     ('http://a/b/g', 'urn:x', 'a2q')
@@ -111,7 +111,7 @@ def resolve_iri(base: str, reference: str) -> str:
 
 def _parts(reference: str) -> tuple[str | None, str | None, str, str | None, str | None]:
     found = _PARTS.fullmatch(reference)
-    assert found is not None  # anything is an IRI to this expression
+    assert found is not None  # the expression matches every text
     return found[1], found[2], found[3], found[4], found[5]
 
 
@@ -128,17 +128,17 @@ def _recomposed(scheme: str | None, authority: str | None, path: str, query: str
 
 
 def _without_dots(path: str) -> str:
-    kept: list[str] = []
+    segments: list[str] = []
     steps = path.split("/")
     for step in steps:
         if step == "..":
-            if len(kept) > 1 or (kept and kept[0]):
-                kept.pop()
+            if len(segments) > 1 or (segments and segments[0]):
+                segments.pop()
         elif step != ".":
-            kept.append(step)
-    if steps[-1] in (".", "..") and (len(kept) < 2 or kept[-1]):
-        kept.append("")
-    return "/".join(kept)
+            segments.append(step)
+    if steps[-1] in (".", "..") and (len(segments) < 2 or segments[-1]):
+        segments.append("")
+    return "/".join(segments)
 
 
 def _character(escape: re.Match[str]) -> str:

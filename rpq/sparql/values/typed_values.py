@@ -1,8 +1,9 @@
-"""The values of terms: what comparisons, arithmetic and functions see of a text.
+"""The typed values of terms, on which comparisons, arithmetic and functions operate.
 
-An IRI, vertex or constant alike, has the value of the number that its text is in SPARQL's grammar of numbers, else the
-string of its text. A literal has the value of its type; one that its type does not have, or whose type is not known, has
-none. Integers have 64 bits, decimals 18 fractional digits and 128 bits in all, both exactly; what goes beyond has no value.
+The value of an IRI, vertex or constant alike, is a number if its text is a number in SPARQL's grammar, otherwise the string
+of its text. The value of a literal follows from its datatype; a literal outside the lexical space of its type, or of an
+unknown type, has no value. Integers have 64 bits, decimals 18 fractional digits and 128 bits in all, both exact; numbers
+beyond these limits have no value.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from rpq.sparql.values.terms import RDF, XSD, is_blank, is_literal, literal_text
 NumberType = Literal["integer", "decimal", "float", "double"]
 
 NUMBER_TYPES: tuple[NumberType, ...] = ("integer", "decimal", "float", "double")
-"""In the order of promotion: of two numbers of different types, the result has the later one."""
+"""In the order of promotion: the result of two numbers of different types has the later type."""
 
 INTEGER_TYPES = frozenset(
     "integer nonPositiveInteger negativeInteger long int short byte nonNegativeInteger unsignedLong unsignedInt "
     "unsignedShort unsignedByte positiveInteger".split()
 )
-"""xsd:integer and what is derived from it; the bounds of these are not looked at."""
+"""xsd:integer and the types derived from it; the bounds of the derived types are not checked."""
 
 DECIMAL_UNIT = 10**18
-"""A decimal is a whole number of these parts of one."""
+"""Every decimal is an integer multiple of 1 / `DECIMAL_UNIT`."""
 
 _MOST_CACHED = 65_536
 _MOST_DIGITS = 40
-"""Before and behind the point: more than a decimal has."""
+"""The limit before and after the decimal point, which exceeds the digits of a decimal."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
@@ -51,11 +52,11 @@ _LEXICAL: dict[NumberType, re.Pattern[str]] = {
 
 
 class NoValue(Exception):
-    """An error of SPARQL: an expression has no value here; a filter fails, a result is unbound."""
+    """An error value of SPARQL: the expression has no value; a filter is not satisfied, a result is unbound."""
 
 
 class OutOfRange(NoValue):
-    """A number that is one, but not one of those that its type can hold here."""
+    """A number that its type cannot represent here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string; with a language, in small letters, if it has one."""
+    """A string, and its language in lower case, or an empty language."""
 
     text: str
     language: str = ""
@@ -79,7 +80,7 @@ Value = Number | Text | Moment | Duration | bool
 
 @lru_cache(maxsize=_MOST_CACHED)
 def value_of(term: str) -> Value:
-    """Return the value of a term. Raises `NoValue` where it has none.
+    """Return the value of a term. Raises `NoValue` if the term has no value.
 
     >>> value_of("007"), value_of("bob"), value_of('"1.50"^^<http://www.w3.org/2001/XMLSchema#decimal>')
     (Number(type='integer', amount=7), Text(text='bob', language=''), Number(type='decimal', amount=Fraction(3, 2)))
@@ -91,7 +92,7 @@ def value_of(term: str) -> Value:
         return Text(term) if type_ is None else _number(type_, term)
     literal = read_literal(term)
     if literal is None:
-        raise NoValue(f"{term} is no term")
+        raise NoValue(f"{term} is not a term")
     if literal.language:
         return Text(literal.text, literal.language.lower())
     value = _typed(literal.text, literal.datatype) if literal.datatype.startswith(XSD) else None
@@ -113,7 +114,7 @@ def _typed(text: str, datatype: str) -> Value | None:
 
 
 def number_type(datatype: str) -> NumberType | None:
-    """Return the type of number that a datatype is of; None for one that is none.
+    """Return the number type of a datatype, or None for a datatype that is not numeric.
 
     >>> number_type(XSD + "byte"), number_type(XSD + "date")
     ('integer', None)
@@ -129,14 +130,14 @@ def _number(type_: NumberType, text: str) -> Number:
         return checked_number(type_, float(text))
     whole, _, parts = text.lstrip("+-").partition(".")
     whole, parts = whole.lstrip("0"), parts.rstrip("0")
-    if len(whole) > _MOST_DIGITS or len(parts) > _MOST_DIGITS:  # Python would take long over millions of them
+    if len(whole) > _MOST_DIGITS or len(parts) > _MOST_DIGITS:  # Python is slow for millions of digits
         raise OutOfRange(f"a number of {len(text):,} characters does not fit into xsd:{type_}")
     amount = Fraction(f"{whole or 0}.{parts or 0}")
     return checked_number(type_, -amount if text.startswith("-") else amount)
 
 
 def checked_number(type_: NumberType, amount: int | Fraction | float) -> Number:
-    """Return an amount as a number of a type, floats rounded to its size. Raises `NoValue` if it does not fit exactly.
+    """Return an amount as a number of a type; floats are rounded to 32 bits. Raises `NoValue` if it does not fit exactly.
 
     >>> checked_number("integer", 2**63)
     Traceback (most recent call last):
@@ -159,7 +160,7 @@ def checked_number(type_: NumberType, amount: int | Fraction | float) -> Number:
 
 
 def single(amount: float) -> float:
-    """Return the nearest float of 32 bits.
+    """Return the nearest 32-bit float.
 
     >>> single(0.1)
     0.10000000149011612
@@ -205,7 +206,7 @@ def boolean_term(value: bool) -> str:
 
 
 def number_term(number: Number) -> str:
-    """Return the literal of a number that was computed."""
+    """Return the literal of a computed number."""
     return literal_text(number_text(number), XSD + number.type)
 
 
@@ -215,7 +216,7 @@ def integer_term(amount: int) -> str:
 
 
 def number_text(number: Number) -> str:
-    """Return how a computed number is written: as a cast to xsd:string does, without superfluous zeros.
+    """Return the text of a computed number, in the form of a cast to xsd:string, without superfluous zeros.
 
     >>> [number_text(one) for one in (Number("decimal", Fraction(3, 2)), Number("double", 1e21), Number("double", 100.0))]
     ['1.5', '1.0E21', '100']
@@ -247,7 +248,7 @@ def _float_text(amount: float, *, is_single: bool) -> str:
 
 
 def _shortest_single(amount: float) -> str:
-    """Return the shortest decimal that is nearest to a float of 32 bits."""
+    """Return the shortest decimal whose nearest 32-bit float is `amount`."""
     for digits in range(1, 10):
         text = f"{amount:.{digits}g}"
         if single(float(text)) == amount:

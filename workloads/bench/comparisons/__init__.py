@@ -1,4 +1,4 @@
-"""The tables of the engine beside others: path queries, graph patterns, SPARQL, thousands of queries, Spark.
+"""Comparisons of the engine with others: path queries, graph patterns, SPARQL, thousands of queries, Spark.
 
-Imports from `bench`, `baselines` and `generate`, not from `paper` or `end_to_end`.
+This package imports from `bench`, `baselines` and `generate`, not from `paper` or `end_to_end`.
 """

@@ -1,5 +1,7 @@
-"""The tables of path queries beside other engines: MathOverflow (dense windows, where the index decides) and LDBC's updates
-(sparse streams, where the cost is that of the edge itself).
+"""The comparison of path queries with other engines on two streams.
+
+MathOverflow has dense windows, in which the index dominates the cost; LDBC's updates are a sparse stream, in which the edge
+itself does.
 """
 
 from __future__ import annotations
@@ -46,29 +48,29 @@ COLUMNS = (
 )
 
 HOW = (
-    "Engine seconds (wall clock inside the engine, reading apart) of the median run of several, each in a fresh "
-    "engine, kernels warm; rows counted, not kept. One thread, two threads and deletes take turns, and ratios are medians "
-    "of the ratios within a turn. Peak cells and bytes a live cell: the index with its free "
-    "capacity, seen at 64 moments of an untimed run. Memory: peak resident of a process that reads the stream batch by "
-    "batch from a file, minus that of a process that only imports. First delete: of the youngest edge, into the "
-    "fullest window of a stream without deletes before. Latencies: of relevant tuples, timed in the kernels."
+    "Engine seconds (wall clock inside the engine, without reading) of the median run of several, each in a fresh "
+    "engine with warm kernels; rows are counted, not stored. One thread, two threads and deletes take turns, and ratios are "
+    "medians of the ratios within a turn. Peak cells and bytes a live cell: the index with its free capacity, inspected at "
+    "64 moments of an unmeasured run. Memory: peak resident memory of a process that reads the stream batch by batch from a "
+    "file, minus that of a process that only imports. First delete: a delete of the youngest edge in the fullest window of "
+    "a stream without earlier deletes. Latencies: of relevant tuples, measured in the kernels."
 )
 
 
 def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> Outcome:
-    """Measure the queries that a set of figures names, on its data set."""
+    """Measure the queries of a set of published figures on its data set."""
     others = figures_of_others(figures)
     stream = stream_of(dataset, settings, say)
     is_whole = settings.scale >= 1 and settings.data is not None
-    wanted = {name.upper() for name in settings.queries}
+    selected = {name.upper() for name in settings.queries}
     records = []
     for known in others["queries"]:
-        if wanted and known["name"] not in wanted:
+        if selected and known["name"] not in selected:
             continue
         say(f"{known['name']} …")
         query = rpq.Query(named_queries.named_query(known["name"], stream.queries), window=stream.window)
         record = {"query": known["name"], **measure_query(query, stream, settings)}
-        records.append(record | (_beside(record, known, others) if is_whole else {}))
+        records.append(record | (_comparison(record, known, others) if is_whole else {}))
     expected = [record["rows_as_expected"] for record in records if record.get("rows_as_expected") is not None]
     facts: dict[str, Any] = {
         "others": others["source"],
@@ -85,7 +87,7 @@ def measure_speed(dataset: str, figures: str, settings: Settings, say: Say) -> O
 
 
 def measure_query(query: rpq.Query, stream: Stream, settings: Settings) -> Record:
-    """Everything that the table says of one query, without the figures of others."""
+    """Return all columns of the table for one query, except the figures of other engines."""
     deleting = measure.with_deletes(query, stream, DELETE_PERCENT, seed=settings.seed)
     alone, together, removing = measure.run_in_turn(query, [(stream, 1), (stream, 2), (deleting, 1)], repeat=settings.repeat)
     run, two, deleted = map(measure.median_run, (alone, together, removing))
@@ -116,7 +118,7 @@ def measure_query(query: rpq.Query, stream: Stream, settings: Settings) -> Recor
 
 
 def figure_text(figure: Any) -> float | str | None:
-    """Return a figure of others: a number, or bounds as text.
+    """Return a published figure: a number, or bounds as text.
 
     >>> figure_text({"minimum": 150}), figure_text({"minimum": 0.2, "maximum": 0.5}), figure_text(3.5)
     ('> 150', '0.2 to 0.5', 3.5)
@@ -128,31 +130,31 @@ def figure_text(figure: Any) -> float | str | None:
     return f"> {figure['minimum']:g}"
 
 
-def _beside(record: Record, known: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
-    """Return the figures of others for a query, and the ratios to them."""
-    beside: Record = {}
+def _comparison(record: Record, known: Mapping[str, Any], others: Mapping[str, Any]) -> Record:
+    """Return the figures of other engines for a query, and the ratios to them."""
+    comparison: Record = {}
     if "rows" in known:
-        beside |= {"rows_expected": known["rows"], "rows_as_expected": known["rows"] == record["rows_added"]}
+        comparison |= {"rows_expected": known["rows"], "rows_as_expected": known["rows"] == record["rows_added"]}
     for system, seconds in known.get("seconds", {}).items():
-        beside[f"{system}_seconds"] = figure_text(seconds)
+        comparison[f"{system}_seconds"] = figure_text(seconds)
     for seconds in others.get("seconds", {}).values():
-        beside["others_seconds"] = figure_text(seconds)
-    beside["LM-SRPQ_mb"] = known.get("resident_mb")
-    beside["sketch_ratio"] = measure.ratio(record["engine_seconds"], known.get("seconds", {}).get("sketch"))
-    return beside
+        comparison["others_seconds"] = figure_text(seconds)
+    comparison["LM-SRPQ_mb"] = known.get("resident_mb")
+    comparison["sketch_ratio"] = measure.ratio(record["engine_seconds"], known.get("seconds", {}).get("sketch"))
+    return comparison
 
 
 def stream_of(dataset: str, settings: Settings, say: Say) -> Stream:
-    """Read the files of a data set; without a directory of data, generate a stream, to which no figures of others apply."""
+    """Read the files of a data set; without a directory of data, generate a stream, without figures of other engines."""
     if settings.data is not None:
         return load_files(DATA_SETS[dataset], settings.data, scale=settings.scale)
-    say("no --data: a generated stream stands in; the figures of others do not apply to it and are left out")
+    say("no --data: using a generated stream; the figures of other engines do not apply to it and are left out")
     edges = max(1000, round(settings.edges * settings.scale))
     return generate(DATA_SETS[dataset], edges=edges, seed=settings.seed)
 
 
 def measure_ldbc(settings: Settings, say: Say) -> Outcome:
-    """Measure the six queries of the table of others, over the insertions."""
+    """Measure the six queries of the published table, over the insertions."""
     return measure_speed("ldbc", "ldbc", settings, say)
 
 
@@ -166,12 +168,12 @@ LDBC = Experiment(
 
 
 def measure_mathoverflow(settings: Settings, say: Say) -> Outcome:
-    """Measure the eight queries of the table of others."""
+    """Measure the eight queries of the published table."""
     return measure_speed("stackoverflow", "mathoverflow", settings, say)
 
 
 def plot_mathoverflow(figure: Figure, records: list[Record]) -> None:
-    """Draw seconds a query, ours beside those of others, on a logarithmic axis."""
+    """Draw the seconds of each query for this and other engines, on a logarithmic axis."""
     axes = figure.subplots()
     systems = {
         "this engine": "engine_seconds",

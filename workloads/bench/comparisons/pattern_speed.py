@@ -1,9 +1,9 @@
-"""The table of graph patterns: single edges beside four published engines, and patterns with paths in them.
+"""The table of graph patterns: patterns of edges compared with four published engines, and patterns with paths.
 
-`run_in_stages` divides the time of a run into that before the kernels, in them, and behind them. `run_sketch` runs a C++
-sketch of the same joins beside the engine, since ratios mean something only from one machine and hour. The sketch is not
-part of this project: its folder, which its own script fills, holds the program `patterns`, the streams and `patterns.txt`,
-the list of the patterns by name.
+`run_in_stages` divides the time of a run into the time before, in and after the kernels. `run_sketch` runs a C++ sketch of
+the same joins in turns with the engine, since ratios are meaningful only on the same machine at the same time. The sketch is
+not part of this project: its folder, which its own script fills, contains the program `patterns`, the streams and
+`patterns.txt`, the list of the patterns by name.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BY_A_SHELL = ("sh", "-c", '"$0" "$@"; exit $?')
 
 @dataclass(frozen=True, kw_only=True)
 class SketchRun:
-    """The output of one run of the sketch: rows, CPU seconds, memory beyond its input."""
+    """The output of one run of the sketch: rows, CPU seconds, and memory beyond its input."""
 
     rows_added: int
     rows_removed: int
@@ -51,7 +51,7 @@ class SketchRun:
 
 
 def run_sketch(folder: Path, name: str) -> SketchRun:
-    """Run both variants of the sketch, look-ahead alone and support lists, for a pattern; return the faster run.
+    """Run both variants of the sketch, with look-ahead only and with support lists; return the faster run.
 
     Raises `StreamError`.
     """
@@ -73,7 +73,7 @@ def _run(folder: Path, name: str, lists: str) -> SketchRun:
 
 
 FIRST_TUPLES, MOST_TUPLES, FEWEST_TUPLES, MANY_ROWS = 4_096, 16_384, 64, 1 << 19
-"""The sizes of pushes, as the command chooses them: the rows of a push have to fit into memory until they are written."""
+"""The sizes of pushes, as the command chooses them: the rows of a push must fit in memory until they are written."""
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "maximum": 1.0}
 
 
@@ -81,9 +81,9 @@ _QUANTILES = {"p50": 0.5, "p99": 0.99, "maximum": 1.0}
 class Stages:
     """CPU seconds of a run by stage, and its results.
 
-    `kernels` are the calls that apply tuples and write rows of ids; `before` is the time before them (reading columns,
-    names to ids, the snapshot graph), `total` the whole time, from columns to rows of Arrow if these are wanted.
-    `latency_us` are of tuples that an atom reads, timed in the kernels: p50, p99 and maximum.
+    `kernels` is the time of calls that apply tuples and write rows of ids; `before` is the time before them (reading
+    columns, names to ids, the snapshot graph); `total` is the whole time, from columns to rows of Arrow if these are
+    requested. `latency_us` contains p50, p99 and maximum of tuples that an atom reads, measured in the kernels.
     """
 
     total: float
@@ -99,7 +99,7 @@ class Stages:
 
 
 class _Watch:
-    """Sums up the CPU time of calls."""
+    """A sum of the CPU time of calls."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -118,9 +118,9 @@ class _Watch:
 
 
 def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stages:
-    """Push a stream through a fresh engine, `MOST_TUPLES` at a time, fewer where these bring more than `MANY_ROWS` rows.
+    """Push a stream through a fresh engine, `MOST_TUPLES` at a time, or fewer if these give more than `MANY_ROWS` rows.
 
-    With `to_arrow` the rows of each push become a table, which is freed before the next push.
+    With `to_arrow`, the rows of each push are converted to a table, which is freed before the next push.
     """
     engine = rpq.Engine(query)
     evaluation = engine._evaluation
@@ -146,7 +146,7 @@ def run_in_stages(query: rpq.Query, table: pa.Table, *, to_arrow: bool) -> Stage
     total = time.process_time() - started
     figures = engine.statistics()
     if to_arrow and arrow != figures.rows_added + figures.rows_removed:
-        raise AssertionError(f"{arrow} rows came out, of {figures.rows_added + figures.rows_removed}")
+        raise AssertionError(f"{arrow} rows, expected {figures.rows_added + figures.rows_removed}")
     values = (figures.rows_added + figures.rows_removed) * len(query.columns)
     (running,) = evaluation.running
     return Stages(
@@ -171,7 +171,7 @@ def _stage_latencies(histogram: np.ndarray) -> dict[str, float]:
 ENGINES = ("GraphFlow", "TurboFlux", "SymBi", "RapidFlow")
 MICROSECOND = 1e-6
 MICROSECONDS_A_TUPLE, NANOSECONDS_A_VALUE = 0.4, 5.0
-"""The allowance for rows of Arrow beyond the kernels."""
+"""The allowed cost of rows of Arrow beyond the kernels."""
 
 MIXED = (
     {"name": "M1", "data": "stackoverflow", "pattern": "?x a2q/c2a* ?y . ?y c2q ?z", "path": "a2q/c2a*"},
@@ -181,20 +181,20 @@ MIXED = (
     {"name": "M4", "data": "stackoverflow", "pattern": "?x role moderator . ?x a2q/c2a* ?y", "path": "a2q/c2a*",
      "sources": 5},
 )  # fmt: skip
-"""Patterns with path atoms; {busiest} is the vertex with most edges of the first label, and so many of these `sources` are
-moderators, by static edges, or those of the path query alone."""
+"""Patterns with path atoms. {busiest} is the vertex with most edges of the first label. With `sources`, this number of such
+vertices are moderators, by static edges, and the sources of the path query alone."""
 
 HOW = (
-    "CPU seconds of one thread, the fastest of several runs in fresh engines, kernels warm, reading apart; explicit "
-    "windows, every row written, pushes of 16,384 tuples, fewer where these bring more than half a million rows. Kernels: "
-    "from ids to rows of ids. To rows: from columns of names to tables of Arrow with the names. Before: columns taken in, "
-    "names to ids, the snapshot graph, a tuple, from text and from the same vertices as integers. Bound: the kernels, "
-    "0.4 µs a tuple and 5 ns a value of a row. Latencies: of tuples that an atom reads, timed in the kernels, those of "
-    "paths included. Memory: peak resident of a process that reads the stream batch by batch from a file, minus that of "
-    "one that has only loaded its kernels; the dictionary of names is part of it and told beside it, as is the buffer for "
-    "rows. The sketch runs in turns with the engine: the better of its two variants, rows into a buffer. The seconds of "
-    "other engines are quoted, from another machine. Patterns with paths: seconds and those of the path query alone, rows "
-    "counted, and what is beyond, a row and a tuple."
+    "CPU seconds of one thread, the fastest of several runs in fresh engines with warm kernels, without reading; explicit "
+    "windows, every row written, pushes of 16,384 tuples, or fewer if these give more than half a million rows. Kernels: "
+    "from ids to rows of ids. To rows: from columns of names to tables of Arrow with the names. Before: reading columns, "
+    "names to ids, and the snapshot graph, per tuple, from text and from the same vertices as integers. Bound: the kernels, "
+    "0.4 µs a tuple and 5 ns a value of a row. Latencies: of tuples that an atom reads, measured in the kernels, including "
+    "those of paths. Memory: peak resident memory of a process that reads the stream batch by batch from a file, minus that "
+    "of a process that has only loaded its kernels; it includes the dictionary of names and the buffer for rows, which are "
+    "also shown separately. The sketch runs in turns with the engine: the better of its two variants, rows into a buffer. "
+    "The seconds of other engines are quoted, from another machine. Patterns with paths: seconds of the pattern and of the "
+    "path query alone, with rows counted, and the difference per row and per tuple."
 )
 
 COLUMNS = (
@@ -228,22 +228,22 @@ COLUMNS = (
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure the patterns of the table of others, then those with paths if the engine evaluates them."""
+    """Measure the patterns of the published table, then patterns with paths if the engine evaluates them."""
     others = figures_of_others("patterns")
     is_whole = settings.scale >= 1 and settings.data is not None
-    wanted = {name.upper() for name in settings.queries}
-    asked = [*others["queries"], *(MIXED if takes_paths() else ())]
-    asked = [known for known in asked if not wanted or known["name"] in wanted]
-    streams = {name: stream_of(name, settings, say) for name in dict.fromkeys(known["data"] for known in asked)}
+    names = {name.upper() for name in settings.queries}
+    selected = [*others["queries"], *(MIXED if takes_paths() else ())]
+    selected = [known for known in selected if not names or known["name"] in names]
+    streams = {name: stream_of(name, settings, say) for name in dict.fromkeys(known["data"] for known in selected)}
     records = []
-    for known in asked:
+    for known in selected:
         say(f"{known['name']} …")
         stream = streams[known["data"]]
         if "path" in known:
             records.append(_measure_mixed(known, stream, settings))
         else:
             records.append(_measure_edges(known, stream, settings, is_whole=is_whole))
-    checks = {"rows of Arrow equal the rows counted": True}  # or it would have been raised
+    checks = {"rows of Arrow equal the rows counted": True}  # otherwise `run_in_stages` has raised an error
     if is_whole:
         checks["rows are as expected"] = all(record.get("rows_as_expected", True) for record in records)
     facts = {"others": others["source"], "patterns with paths": "measured" if takes_paths() else "not evaluated yet"}
@@ -252,7 +252,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def takes_paths() -> bool:
-    """Return whether the engine evaluates patterns with paths in them."""
+    """Return whether the engine evaluates patterns with paths."""
     try:
         rpq.Query("?x a/b ?y . ?y c ?z", window=rpq.Window(size=1, slide=1))
     except QueryError:
@@ -261,19 +261,19 @@ def takes_paths() -> bool:
 
 
 def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings, *, is_whole: bool) -> Record:
-    """Measure a pattern of single edges: all columns of the table."""
+    """Return all columns of the table for a pattern of single edges."""
     query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=known["name"])
     integers = as_integers(stream.table)
     for table in (stream.table, integers):
         rpq.warm_up(query, vertices="int64" if pa.types.is_integer(table["source"].type) else "string")
-    counted, told, numbered, sketched = [], [], [], []
+    counting, with_rows, with_integers, sketched = [], [], [], []
     for _ in range(settings.repeat):
         if settings.sketch is not None and is_whole:
             sketched.append(run_sketch(settings.sketch, known["name"]))
-        counted.append(run_in_stages(query, stream.table, to_arrow=False))
-        told.append(run_in_stages(query, stream.table, to_arrow=True))
-        numbered.append(run_in_stages(query, integers, to_arrow=False))
-    run = min(counted, key=lambda stages: stages.kernels)
+        counting.append(run_in_stages(query, stream.table, to_arrow=False))
+        with_rows.append(run_in_stages(query, stream.table, to_arrow=True))
+        with_integers.append(run_in_stages(query, integers, to_arrow=False))
+    run = min(counting, key=lambda stages: stages.kernels)
     resident = resident_memory(query, stream)
     tuples = run.tuples
     return {
@@ -284,48 +284,48 @@ def _measure_edges(known: Mapping[str, Any], stream: Stream, settings: Settings,
         "rows": run.rows_added + run.rows_removed,
         "rows_added": run.rows_added,
         "rows_removed": run.rows_removed,
-        "kernel_seconds": min(stages.kernels for stages in (*counted, *told, *numbered)),
-        "counting_seconds": min(stages.total for stages in counted),
-        "arrow_seconds": min(stages.total for stages in told),
-        "arrow_bound_seconds": _bound(run, min(stages.kernels for stages in told)),
-        "before_text_us": min(stages.before for stages in (*counted, *told)) / tuples / MICROSECOND,
-        "before_integers_us": min(stages.before for stages in numbered) / tuples / MICROSECOND,
-        **{f"latency_{name}_us": value for name, value in _latencies(counted).items()},
+        "kernel_seconds": min(stages.kernels for stages in (*counting, *with_rows, *with_integers)),
+        "counting_seconds": min(stages.total for stages in counting),
+        "arrow_seconds": min(stages.total for stages in with_rows),
+        "arrow_bound_seconds": _bound(run, min(stages.kernels for stages in with_rows)),
+        "before_text_us": min(stages.before for stages in (*counting, *with_rows)) / tuples / MICROSECOND,
+        "before_integers_us": min(stages.before for stages in with_integers) / tuples / MICROSECOND,
+        **{f"latency_{name}_us": value for name, value in _latencies(counting).items()},
         "memory_mb": resident.beyond_kernels / MEGABYTE,
         "kernels_mb": resident.kernels / MEGABYTE,
         "names_mb": run.names_bytes / MEGABYTE,
         "row_buffer_mb": run.buffer_bytes / MEGABYTE,
-        **(_beside(run, known, sketched, counted) if is_whole else {}),
+        **(_comparison(run, known, sketched, counting) if is_whole else {}),
     }
 
 
 def _bound(run: Stages, kernels: float) -> float:
-    """Return the seconds that rows of Arrow may take: the kernels, and an allowance for each tuple and each value."""
+    """Return the allowed seconds for rows of Arrow: those of the kernels, and an allowance for each tuple and value."""
     return kernels + run.tuples * MICROSECONDS_A_TUPLE * MICROSECOND + run.values * NANOSECONDS_A_VALUE * 1e-9
 
 
 def _latencies(runs: Sequence[Stages]) -> dict[str, float]:
-    """Return the smallest of all runs for each figure: a busy machine only adds."""
+    """Return the smallest value of all runs for each figure, because other load only increases latencies."""
     return {name: min(run.latency_us[name] for run in runs) for name in runs[0].latency_us}
 
 
-def _beside(run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]) -> Record:
-    """Return the figures of others, and the ratios to them."""
+def _comparison(run: Stages, known: Mapping[str, Any], sketched: Sequence[SketchRun], counted: Sequence[Stages]) -> Record:
+    """Return the figures of other engines, and the ratios to them."""
     expected = known["enter"], known["leave"]
     found = {(run.rows_added, run.rows_removed), *((one.rows_added, one.rows_removed) for one in sketched)}
-    beside: Record = {"rows_as_expected": found == {expected}}
-    beside |= {f"{name}_seconds": known["seconds"][name] for name in ENGINES}
-    beside["quoted_sketch_seconds"] = known["seconds"]["sketch"]
+    comparison: Record = {"rows_as_expected": found == {expected}}
+    comparison |= {f"{name}_seconds": known["seconds"][name] for name in ENGINES}
+    comparison["quoted_sketch_seconds"] = known["seconds"]["sketch"]
     if sketched:
         best = min(one.seconds for one in sketched)
-        beside["sketch_seconds"] = best
-        beside["sketch_mb"] = min(one.megabytes for one in sketched)
-        beside["sketch_ratio"] = measuring.ratio(min(stages.kernels for stages in counted), best)
-    return beside
+        comparison["sketch_seconds"] = best
+        comparison["sketch_mb"] = min(one.megabytes for one in sketched)
+        comparison["sketch_ratio"] = measuring.ratio(min(stages.kernels for stages in counted), best)
+    return comparison
 
 
 def _measure_mixed(known: Mapping[str, Any], stream: Stream, settings: Settings) -> Record:
-    """Measure a pattern with a path in it, and the path query alone beside it."""
+    """Measure a pattern with a path, and the path query alone."""
     constant = "{busiest}" in known["pattern"]
     busiest = _busiest(stream, known["path"].split("/")[0], known.get("sources", int(constant)))
     text = known["pattern"].format(busiest=busiest[0]) if constant else known["pattern"]
@@ -378,7 +378,7 @@ def as_integers(table: pa.Table) -> pa.Table:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Draw seconds of P1 to P6, ours beside those of others, on a logarithmic axis."""
+    """Draw the seconds of P1 to P6 for this and other engines, on a logarithmic axis."""
     shown = [record for record in records if record["query"].startswith("P")]
     axes = figure.subplots()
     systems = {

@@ -1,12 +1,12 @@
 """Thousands of queries over one stream, as in TriC's experiments: the cost of an update by the number of queries.
 
-A record is a point of a figure of the paper (`figure`), or of one that the paper does not have: `curve`, up to 100,000
-patterns, `concerned`, where those beyond 5,000 are about another graph, and `paths`, path queries that differ in their
-sources. `PANELS` says what each figure draws.
+A record is a point of a figure of the paper (`figure`), or of one of three other figures: `curve`, up to 100,000 patterns;
+`concerned`, where the patterns beyond 5,000 are about another graph; and `paths`, path queries that differ in their sources.
+`PANELS` describes what each figure draws.
 
-`GROWTH` has the figures over graphs of one and of ten million edges, 12(f) and 13(a). The paper has SNB generate them; here
-the generator like LDBC's updates makes them, since no real stream at hand is as long. It is an experiment of its own
-because its sizes differ.
+`GROWTH` has the figures over graphs of one and of ten million edges, 12(f) and 13(a). The paper uses graphs of the SNB
+generator; here the graphs are from the generator like LDBC's updates, since no available real stream is as long. `GROWTH` is
+a separate experiment because its sizes differ.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def records_of(panel: Panel, records: list[Record]) -> list[dict[str, Any]]:
     >>> len(records_of(PANELS[0], records)), len(records_of(PANELS[8], records))
     (0, 1)
     """
-    if panel.figure == "13c":  # what is held at the end, on each stream
+    if panel.figure == "13c":  # memory at the end of each stream
         chosen = [one for one in records if one["figure"] in _WITH_MEMORY]
     else:
         chosen = [one for one in records if one["figure"] == panel.figure]
@@ -101,9 +101,9 @@ def _draw(axes: Axes, panel: Panel, records: list[dict[str, Any]]) -> None:
     if panel.figure == "13c":
         algorithms = list(dict.fromkeys(one["algorithm"] for one in records))
         for place, algorithm in enumerate(algorithms):
-            mine = [one for one in records if one["algorithm"] == algorithm]
-            at = [number + place * 0.8 / len(algorithms) for number in range(len(mine))]
-            axes.bar(at, [one[panel.y] for one in mine], 0.8 / len(algorithms), label=algorithm)
+            own = [one for one in records if one["algorithm"] == algorithm]
+            at = [number + place * 0.8 / len(algorithms) for number in range(len(own))]
+            axes.bar(at, [one[panel.y] for one in own], 0.8 / len(algorithms), label=algorithm)
         streams = list(dict.fromkeys(one["data"] for one in records))
         axes.set_xticks(range(len(streams)), streams)
     else:
@@ -119,7 +119,7 @@ def _draw(axes: Axes, panel: Panel, records: list[dict[str, Any]]) -> None:
 
 COUNTS = (100, 1000, 3000, 5000, 10_000, 30_000, 100_000)
 BASE = 5000
-"""The number of patterns of a set in figures that vary something else, as in the paper."""
+"""The number of patterns of a set in figures that vary another parameter, as in the paper."""
 EDGES = 100_000
 PIECES = 10
 LENGTH, OVERLAP, SELECTIVITY = 5, 0.35, 0.25
@@ -132,19 +132,19 @@ VARIED: Mapping[str, tuple[str, tuple[float, ...]]] = {
 SHARING: Mapping[Literal["auto", "never"], str] = {"auto": "shared", "never": "nothing shared"}
 BASELINES = {"INV": (False, False), "INV+": (False, True), "INC": (True, False), "INC+": (True, True)}
 BASELINE_PART = 1 / 12
-"""The part of the seconds of a baseline that it may take for one point of a figure."""
+"""The part of the seconds of a baseline that are available for one point of a figure."""
 PATHS, PATH_QUERY = 1000, "a2q/c2a*"
 MICROSECOND = 1e-6
 
 HOW = (
-    "Microseconds an update, CPU time of one thread, rows delivered with their names; the stream is pushed in "
-    f"{PIECES} pieces. Sets as TriC's: chains, stars and cycles, {LENGTH} atoms on average, {OVERLAP:.0%} begin as half of "
-    f"another, {SELECTIVITY:.0%} have a solution in the first {EDGES:,} insertions, {BASE:,} patterns, unless the figure "
-    "varies it. Registered: CPU time for each query, before the stream. Memory: what the engine says that it holds. Nothing "
-    "shared and the baselines INV, INV+, INC, INC+ (of the paper, in Python) take the first updates alone, as many as they "
-    "come to in a given time; each must find as many solutions in them as the engine. "
-    f"Concerned: {BASE:,} patterns of this stream, and as many as there are beyond these drawn from a generated one with "
-    "the same labels and other vertices. "
+    "Microseconds per update, CPU time of one thread, rows delivered with their names; the stream is pushed in "
+    f"{PIECES} pieces. Sets as TriC's: chains, stars and cycles, {LENGTH} atoms on average, {OVERLAP:.0%} begin with half "
+    f"of another pattern, {SELECTIVITY:.0%} have a solution in the first {EDGES:,} insertions, {BASE:,} patterns, unless "
+    "the figure varies a parameter. Registering: CPU time for each query, before the stream. Memory: the memory that the "
+    "engine reports. Nothing shared and the baselines INV, INV+, INC, INC+ (of the paper, in Python) receive only the first "
+    "updates, as many as they process in a given time; each must find as many solutions in them as the engine. "
+    f"Concerned: {BASE:,} patterns of this stream, and all patterns beyond these drawn from a generated stream with the "
+    "same labels and other vertices. "
     f"Paths: {PATHS:,} queries {PATH_QUERY}, each from one source, over MathOverflow."
 )
 
@@ -158,7 +158,7 @@ COLUMNS = (
     Column(key="selectivity", heading="σ", format=".0%"),
     Column(key="updates", heading="updates", format=","),
     Column(key="update_us", heading="µs an update", format=",.1f"),
-    Column(key="affected_us", heading="µs an update and query told", format=",.2f"),
+    Column(key="affected_us", heading="µs an update and affected query", format=",.2f"),
     Column(key="register_us", heading="registering, µs a query", format=",.0f"),
     Column(key="rows", heading="rows", format=","),
     Column(key="satisfied", heading="satisfied", format=","),
@@ -190,7 +190,7 @@ class Setting:
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure all figures; `settings.queries` are sizes of sets in place of those of the paper and of the curve."""
+    """Measure all figures; `settings.queries` are sizes of sets that replace those of the paper and of the curve."""
     counts = sorted({int(count) for count in settings.queries} or {*COUNTS})
     base = max((count for count in counts if count <= BASE), default=counts[0])
     runs = Runs(settings, say)
@@ -240,7 +240,7 @@ def _streams(settings: Settings, say: Say) -> Iterator[tuple[str, pa.Table, str]
 
 
 def _other_graph_patterns(count: int, settings: Settings, say: Say) -> list[PatternQuery]:
-    """Patterns over a stream with the labels of LDBC's updates and other vertices."""
+    """Return patterns over a stream with the labels of LDBC's updates and other vertices."""
     say(f"another graph: drawing {count:,} patterns …")
     edges = max(1000, round(EDGES * settings.scale))
     table = pa.Table.from_batches(KINDS["ldbc"](edges=edges, seed=settings.seed)).combine_chunks()
@@ -250,7 +250,7 @@ def _other_graph_patterns(count: int, settings: Settings, say: Say) -> list[Patt
 
 
 class Runs:
-    """Measures points of figures, one after the other."""
+    """Measurements of points of figures, one after the other."""
 
     def __init__(self, settings: Settings, say: Say) -> None:
         self.records: list[Record] = []
@@ -260,7 +260,7 @@ class Runs:
         self._seconds = settings.seconds * BASELINE_PART
 
     def compare(self, setting: Setting, drawn: Sequence[PatternQuery], table: pa.Table) -> None:
-        """Run the engine, then without sharing, then the baselines, on as many updates as they manage in their time."""
+        """Run the engine, then the engine without sharing, then the baselines, on as many updates as their time allows."""
         self.engine(setting, drawn, table)
         self._without_sharing(setting, drawn, table)
         for algorithm, ways in BASELINES.items():
@@ -278,7 +278,7 @@ class Runs:
         pieces: int = PIECES,
         seconds: float = float("inf"),
     ) -> None:
-        """Run the engine over the stream for so many seconds: a record for each piece, with its time."""
+        """Run the engine over the stream for at most `seconds`, with a record for each piece."""
         self._say(f"{setting.data}, figure {setting.figure}: {len(drawn):,} patterns …")
         runs = (_run_engine(drawn, table, pieces=pieces, seconds=seconds) for _ in range(self._repeat))
         best = min(runs, key=lambda run: run[-1]["seconds"] / run[-1]["updates"])
@@ -297,10 +297,10 @@ class Runs:
         same = _rows_of_engine(drawn, table.slice(0, last["updates"]))
         self.sharing_agrees &= last["rows"] == same
         if last["rows"] != same:
-            raise RowsDifferError(f"{setting}: {last['rows']:,} rows when nothing is shared, {same:,} else")
+            raise RowsDifferError(f"{setting}: {last['rows']:,} rows without sharing, {same:,} with sharing")
 
     def register(self, setting: Setting, drawn: Sequence[PatternQuery]) -> None:
-        """Figure 13b: what the next 1,000 patterns take to be registered, CPU time a pattern."""
+        """Measure figure 13b: the CPU time to register the next 1,000 patterns, per pattern."""
         engine = rpq.Engine()
         queries = _queries(drawn)
         step = max(1, len(queries) // 5)
@@ -313,7 +313,7 @@ class Runs:
             self.records.append(registered.record(SHARING["auto"], register_us=us))
 
     def paths(self, table: pa.Table, count: int) -> None:
-        """Path queries each from one source, as columns of one index and with an index each."""
+        """Measure path queries from one source each, with one shared index and with an index each."""
         label = PATH_QUERY.split("/", maxsplit=1)[0]
         sources = sorted(set(table.filter(pc.equal(table["label"], label))["source"].to_pylist()))
         chosen = random.Random(1).sample(sources, min(count, len(sources)))
@@ -330,12 +330,12 @@ class Runs:
             registered = time.process_time()
             rows = engine.push(some).to_arrow()
             seconds = time.process_time() - registered
-            told = rows.group_by(["query", "timestamp"]).aggregate([]).num_rows
+            affected = rows.group_by(["query", "timestamp"]).aggregate([]).num_rows
             record = setting.record(
                 SHARING[sharing],
                 updates=some.num_rows,
                 update_us=seconds / some.num_rows / MICROSECOND,
-                affected_us=seconds / max(1, told) / MICROSECOND,
+                affected_us=seconds / max(1, affected) / MICROSECOND,
                 register_us=(registered - begun) / len(queries) / MICROSECOND,
                 rows=rows.num_rows,
                 satisfied=pc.count_distinct(rows["query"]).as_py(),
@@ -380,8 +380,8 @@ def _run_engine(
         if spent > seconds:
             break
     evaluation = engine._evaluation
-    held = evaluation.running.hosts[0].nbytes + evaluation.graph.nbytes + evaluation.vertices.nbytes
-    found[-1] |= {"memory_mb": held / 1e6, "register_us": (registered - begun) / len(queries) / MICROSECOND}
+    nbytes = evaluation.running.hosts[0].nbytes + evaluation.graph.nbytes + evaluation.vertices.nbytes
+    found[-1] |= {"memory_mb": nbytes / 1e6, "register_us": (registered - begun) / len(queries) / MICROSECOND}
     return found
 
 
@@ -393,7 +393,7 @@ def _rows_of_engine(drawn: Sequence[PatternQuery], table: pa.Table) -> int:
 def _run_baseline(
     drawn: Sequence[PatternQuery], table: pa.Table, incremental: bool, caching: bool, *, seconds: float
 ) -> dict[str, Any]:
-    """Run a baseline for so many seconds, at least one update; return its figures."""
+    """Run a baseline for at most `seconds`, but at least one update; return its figures."""
     index = InvertedIndex(incremental=incremental, caching=caching)
     begun = time.process_time()
     for number, one in enumerate(drawn):
@@ -431,17 +431,17 @@ EXPERIMENT = Experiment(
 
 
 SMALLER, LARGER = 1_000_000, 10_000_000
-"""Edges, at scale 1."""
+"""The numbers of edges at scale 1."""
 LARGER_PIECES = 40
 ENGINE_PART = 15
 """The seconds of the engine for the larger stream, as a multiple of those of a baseline: at most 15 minutes."""
 
 GROWTH_HOW = (
-    f"Microseconds an update, CPU time of one thread, rows delivered with their names, in each of {PIECES} pieces of "
-    f"the smaller and {LARGER_PIECES} of the larger stream; {BASE:,} patterns (`rpq bench queries` says how they are "
-    "drawn), cut out of the whole of each. The paper ends a run after 24 hours; here the engine gets a quarter of an "
-    "hour for the larger stream. Nothing shared and the baselines take the first updates of the smaller one, as many "
-    "as they come to in a given time, and each must find as many solutions in them as the engine."
+    f"Microseconds per update, CPU time of one thread, rows delivered with their names, in each of {PIECES} pieces of "
+    f"the smaller and {LARGER_PIECES} of the larger stream; {BASE:,} patterns (drawn as for `rpq bench queries`), taken "
+    "from the whole of each stream. The paper ends a run after 24 hours; here the engine has a quarter of an hour for the "
+    "larger stream. Nothing shared and the baselines receive the first updates of the smaller stream, as many as they "
+    "process in a given time, and each must find as many solutions in them as the engine."
 )
 
 
@@ -473,6 +473,6 @@ GROWTH = Experiment(
     how=GROWTH_HOW,
     columns=COLUMNS,
     measure=measure_growth,
-    paper="TriC+ alone comes to the end of 10 million edges within 24 hours: at most 8.6 ms an update (figure 13a).",
+    paper="Only TriC+ reaches the end of 10 million edges within 24 hours: at most 8.6 ms an update (figure 13a).",
     plot=plot,
 )

@@ -1,13 +1,13 @@
-"""The pipeline on Spark: replay beside `rpq run`, two cores beside one, micro-batches, and a model of a cluster.
+"""The pipeline on Spark: replay compared with `rpq run`, two cores with one, micro-batches, and a model of a cluster.
 
-The model (`EdgeCosts`) computes what a cluster of n shares can do with a query from what one share costs. For an edge, r is
-what every share repeats (names, snapshot graph, expiry), w what shares divide (the index and its rows), c the cost of
-carrying the edge to a share (unpacking, and in a stream the log of the window):
+The model (`EdgeCosts`) computes the speed of a cluster of n shares from the costs of one share. For an edge, r is the work
+that every share repeats (names, snapshot graph, expiry), w the work that shares divide (the index and its rows), and c the
+cost of transporting the edge to a share (unpacking, and in a stream the log of the window):
 
-    edges a second = 1 / (r + c + w / n)
+    edges per second = 1 / (r + c + w / n)
 
-A share needs memory for what it repeats of every live edge (graph, names, and in a stream the log) and for its part of the
-index.
+A share needs memory for the repeated data of every live edge (graph, names, and in a stream the log) and for its part of
+the index.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ MACHINES = (1, 2, 4, 8, 16, 32, 64)
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeCosts:
-    """Seconds for each edge: `repeated` in each share, `divided` over all shares, and for an edge `carried` to a share."""
+    """Seconds per edge: `repeated` in each share, `divided` over all shares, and `carried` for the transport to a share."""
 
     repeated: float
     divided: float
     carried: float
 
     def edges_per_second(self, shares: int) -> float:
-        """Return the edges a second of all shares together, one share a core.
+        """Return the edges per second of all shares together, with one share per core.
 
         >>> costs = EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6)
         >>> [round(costs.edges_per_second(shares)) for shares in (1, 4, 10**9)]
@@ -69,7 +69,7 @@ class EdgeCosts:
 
     @property
     def half(self) -> float:
-        """The number of shares at which half of the work is repetition: there replication stops paying.
+        """The number of shares at which half of the work is repetition, so that replication stops paying.
 
         >>> round(EdgeCosts(repeated=1e-6, divided=8e-6, carried=1e-6).half, 6)
         6.0
@@ -78,7 +78,7 @@ class EdgeCosts:
         return 2 + self.divided / fixed if fixed else float("inf")
 
     def processor_seconds(self, edges: int, shares: int) -> float:
-        """Return the processor seconds of all shares together for so many edges."""
+        """Return the processor seconds of all shares together for `edges` edges."""
         return edges * (shares * (self.repeated + self.carried) + self.divided)
 
 
@@ -87,12 +87,12 @@ QUERIES = (("a2q/c2a*", 30), ("(a2q|c2a|c2q)*", 5))
 
 BATCH_EXPRESSION = "a2q/c2a"
 BATCH, WINDOW, UNMEASURED, MEASURED = 100_000, 300_000, 20, 5
-"""Tuples of a micro-batch and of its window; the number of micro-batches before those that are measured, and of these: three
-fill the window, and for half a minute the JVM compiles code beside them.
+"""The tuples of a micro-batch and of its window, and the numbers of unmeasured and of measured micro-batches: three fill
+the window, and for half a minute the JVM compiles code at the same time.
 """
 
 WARMUP_REPLAYS = 4
-"""The number of replays before those that are measured, for the same reason."""
+"""The number of unmeasured replays, for the same reason."""
 
 SHARES = (1, 2, 4, 8, 1000)
 WORKERS = (1, 2, 3, 4)
@@ -102,16 +102,16 @@ GIGABYTE = 1e9
 
 HOW = (
     "Replay: `rpq.spark.replay_to` in one session, wall seconds, the median of several after the first four: the very first"
-    " starts Python workers, in the others the JVM still compiles itself; beside it the seconds that `rpq run --threads N "
-    "--output rows.parquet` says for the same prepared data, engine, reading and writing. With one core all of it, the JVM "
-    "and its workers and `rpq run` alike, is kept to one processor, for a session of `local[1]` uses more than one where it "
-    "can (its JVM compiles, collects and moves rows beside the worker). Micro-batches: 100,000 tuples of "
-    "a2q and c2a each, of which the window holds 300,000 (timestamps are positions; the stream again and again, its "
-    "vertices under other names), wall seconds of a trigger behind the first twenty, Parquet to Parquet, two shares on "
-    "local[2]. Shares: processor seconds of one of n engines over the whole stream, rows counted. Of so many shares that "
-    "none has roots what is left is what each repeats (r); the rest is divided (w); packing, unpacking and the log of the "
-    "window are measured apart (c). The model: 1 / (r + c + w / n) edges a second, one share a core. Workers: `local-"
-    "cluster[n,1,1024]` on this machine, where processor seconds tell what replication costs, not wall seconds."
+    " starts Python workers, and during the others the JVM still compiles its code; for comparison the seconds that `rpq "
+    "run --threads N --output rows.parquet` reports for the same prepared data: engine, reading and writing. With one core "
+    "all processes (the JVM, its workers and `rpq run`) are restricted to one processor, because a session of `local[1]` "
+    "would use more than one (its JVM compiles, collects and moves rows beside the worker). Micro-batches: 100,000 tuples "
+    "of a2q and c2a each, over a window of 300,000 (timestamps are positions; the stream is repeated with other names of "
+    "vertices), wall seconds of a trigger after the first twenty, Parquet to Parquet, two shares on local[2]. Shares: "
+    "processor seconds of one of n engines over the whole stream, with rows counted. With so many shares that a share has "
+    "no roots, the remaining work is what every share repeats (r); the rest is divided (w); packing, unpacking and the log "
+    "of the window are measured separately (c). The model: 1 / (r + c + w / n) edges a second, one share a core. Workers: "
+    "`local-cluster[n,1,1024]` on this machine, where processor seconds, not wall seconds, show the cost of replication."
 )
 
 COLUMNS = (
@@ -141,9 +141,9 @@ COLUMNS = (
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Replays, micro-batches, shares, and what they say of clusters."""
+    """Measure replays, micro-batches and shares, and compute the model of a cluster."""
     if find_spec("pyspark") is None:
-        raise StreamError(f"PySpark is not installed: {install_command('spark')} brings it")
+        raise StreamError(f"PySpark is not installed; install it with: {install_command('spark')}")
     stream = stream_of("stackoverflow", settings, say)
     queries = [
         {"expression": text, "name": text, "size": days * DAY_SECONDS, "slide": DAY_SECONDS}
@@ -166,7 +166,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 class _Bench:
-    """The measurements, in a folder for all their files."""
+    """The measurements, with a folder for all their files."""
 
     def __init__(
         self, folder: Path, stream: Stream, queries: Sequence[Mapping[str, Any]], settings: Settings, say: Say
@@ -177,7 +177,7 @@ class _Bench:
         pq.write_table(stream.table, self._raw)
 
     def replays(self) -> tuple[list[Record], bool]:
-        """Replays with one core and two, beside `rpq run`; and whether all give as many rows."""
+        """Measure replays and `rpq run` with one core and two; return records, and whether all row counts are equal."""
         records, agree = [], True
         alone: dict[str, float] = {}
         for cores in (1, 2):
@@ -202,7 +202,7 @@ class _Bench:
                         "rows": own[0]["rows"],
                         "first_seconds": own[0]["seconds"],
                         "seconds": seconds,
-                        # Of workers that Spark ended meanwhile the time is lost.
+                        # The time of workers that Spark ended during a replay is lost.
                         "cpu_seconds": max(cpu, default=None),
                         "run_seconds": run_seconds,
                         "times_run": ratio(seconds, run_seconds),
@@ -230,7 +230,7 @@ class _Bench:
         ]
 
     def shares(self) -> tuple[list[Record], dict[str, _Costs]]:
-        """Measure the cost of a share, and derive that of an edge."""
+        """Measure the cost of a share, and derive the cost of an edge."""
         self._say("shares …")
         found = self._session("shares", counts=SHARES, repeat=min(3, self._settings.repeat))
         records, costs = [], {}
@@ -248,13 +248,13 @@ class _Bench:
         return records, costs
 
     def workers(self, costs: Mapping[str, _Costs]) -> list[Record]:
-        """Replays of the first query on local clusters, beside what the model says of their processor seconds."""
+        """Measure replays of the first query on local clusters; compare their processor seconds with the model."""
         records: list[Record] = []
         query = self._queries[0]
         edge = costs[query["name"]].replay
         for count in WORKERS:
             self._say(f"replay, local-cluster[{count},1,1024] …")
-            # At the third both the Python and the JVM are warm.
+            # From the third replay on, both Python and the JVM are warm.
             found = self._session(
                 "replay", master=f"local-cluster[{count},1,1024]", repeat=max(3, self._settings.repeat), queries=[query]
             )[2:]
@@ -268,10 +268,10 @@ class _Bench:
             records.append(record)
         return records
 
-    def _session(self, what: str, **asked: Any) -> list[dict[str, Any]]:
-        """Run a measuring process in a process group of its own; return its result."""
+    def _session(self, what: str, **task: Any) -> list[dict[str, Any]]:
+        """Run a measuring process in a separate process group; return its result."""
         place = {"data": self._data, "raw": self._raw, "folder": str(self._folder), "queries": self._queries}
-        command = [sys.executable, "-m", "rpq.spark.benchmark", json.dumps({"what": what, **place, **asked})]
+        command = [sys.executable, "-m", "rpq.spark.benchmark", json.dumps({"what": what, **place, **task})]
         paths = os.pathsep.join(path for path in sys.path if path)
         variables = {**os.environ, "PYTHONPATH": paths, "SPARK_HOME": self._spark(), "SPARK_LOCAL_IP": "127.0.0.1"}
         with open(self._folder / "spark.log", "wb+") as log:
@@ -284,7 +284,7 @@ class _Bench:
         return [json.loads(line) for line in ran.stdout.splitlines() if line.startswith(b"{")]
 
     def _spark(self) -> str:
-        """PySpark's folder by links, so that what clusters leave beside it goes with the folder of files."""
+        """Return a folder of links to PySpark's files, so that files that clusters leave there are removed with it."""
         home = self._folder / "spark"
         if not home.is_dir():
             home.mkdir()
@@ -295,20 +295,20 @@ class _Bench:
         return str(home)
 
     def _run(self, query: Mapping[str, Any], threads: int) -> tuple[float, int]:
-        """Seconds and rows of `rpq run`."""
+        """Return the seconds and the number of rows of `rpq run`."""
         output, stats = self._folder / "rows.parquet", self._folder / "stats.json"
         window = ["--window", str(query["size"]), "--slide", str(query["slide"]), "--threads", str(threads)]
         command = [sys.executable, "-m", "rpq.cli", "run", query["expression"], "--input", self._data, *window]
         command += ["--output", str(output), "--stats", str(stats), "--quiet"]
         subprocess.run(command, check=True)
-        told = json.loads(stats.read_text())
+        figures = json.loads(stats.read_text())
         output.unlink()
-        return told["total_seconds"], told["rows_added"] + told["rows_removed"]
+        return figures["total_seconds"], figures["rows_added"] + figures["rows_removed"]
 
 
 @contextmanager
 def _limit_cores(cores: int) -> Iterator[None]:
-    """Limit processes that are started within a block to so many processors, where the system supports that."""
+    """Limit processes that are started within a block to `cores` processors, if the system supports that."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -345,7 +345,7 @@ class _Costs:
         }
 
     def share_gigabytes(self, shares: int, edges: int) -> float:
-        """Of one share of so many, over a window of so many edges: engine and log."""
+        """Return the gigabytes of one of `shares` shares over a window of `edges` edges: engine and log."""
         bare = self._bare["engine_bytes"] / max(1, self._bare["window_edges"])
         index = max(0.0, self._alone["engine_bytes"] / max(1, self._alone["window_edges"]) - bare)
         log = self._carried["log_bytes"] / max(1, self._carried["log_tuples"])
@@ -385,7 +385,7 @@ def _goal_text(holds: bool) -> str:
 
 
 def _batches(stream: Stream, size: int, count: int) -> Iterator[pa.Table]:
-    """Tuples that the query of micro-batches reads, so many a batch, with their positions as timestamps."""
+    """Yield `count` batches of `size` tuples that the query of micro-batches reads, with positions as timestamps."""
     labels = stream.table["label"].cast(pa.string())
     table = stream.table.filter(pc.is_in(labels, pa.array(BATCH_EXPRESSION.split("/"))))
     rounds = -(-size * count // len(table))
@@ -407,7 +407,7 @@ def _rename_vertices(names: pa.ChunkedArray, number: int) -> pa.ChunkedArray:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Edges a second of the model, over the number of shares, replayed and streamed."""
+    """Draw the edges per second of the model over the number of shares, for a replay and a stream."""
     axes = figure.subplots()
     modelled = [record for record in records if record["what"] == "model"]
     for name in plots.values(modelled, "query"):

@@ -1,4 +1,4 @@
-"""The table of SPARQL: tuples a second beside evaluating anew at every slide, and bytes for each binding that is kept.
+"""The table of SPARQL: tuples per second compared with reevaluation at every slide, and bytes per stored binding.
 
 The questions are an average by group, joins, joins with negation and optional parts, and taxi trips.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SLIDES = 100
-"""Slides of a window."""
+"""The number of slides of a window."""
 
 EDGES_A_GROUP = 10
 _AWAY = 1_000
@@ -38,9 +38,10 @@ _AWAY = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question of the table: its text, its stream by the number of edges in a window, its SQL, its goal.
+    """A question of the table: its text, its stream as a function of the number of edges in a window, its SQL, its goal.
 
-    `goal` is in tuples a second, `beside` the question whose seconds its own are compared with, at most `most` times.
+    `goal` is in tuples per second. `beside` is the question whose seconds are the base of comparison, with a ratio of at
+    most `most`.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Question:
 def _averages(window: int, seed: int) -> Stream:
     number = np.arange(2 * window)
     groups = max(2, window // EDGES_A_GROUP)
-    # Each group once in as many tuples as there are groups, in another order each time.
+    # Each group occurs once in every round of as many tuples as groups, in a different order in each round.
     group = (number * 7_919 + number // groups * (seed * 31 + 17)) % groups if groups % 7_919 else number % groups
     value = integers(number // groups % 1_000)
     return _stream("averages", window, numbered_iris("urn:group:", group), choose_terms(["urn:rated"], number), value)
@@ -70,7 +71,7 @@ def _threes(window: int, seed: int) -> Stream:
 
 
 def _pairs(window: int, seed: int) -> Stream:
-    """Generate a stream in which every key has an `a`, and every other one a `b` too."""
+    """Generate a stream in which every key has an `a`, and every second key also a `b`."""
     number = np.arange(2 * window)
     turn = number % 3
     key = number // 3 * 2 + np.where(turn == 1, 1, 0) + np.where(turn == 2, 0, 2 * _away(window))
@@ -165,14 +166,14 @@ QUESTIONS = (
 
 HOW = (
     "A window of --edges edges (times --scale) that moves by a hundredth, over a stream twice as long; explicit "
-    "windows, one thread, CPU seconds of the fastest of several runs in fresh engines, kernels warm, reading apart. "
-    "AVG: a tenth as many groups as edges. Beside it, in the same run: pyoxigraph and DuckDB, one thread, evaluate "
-    "the answer anew at slides from the middle of the stream on, as many as their seconds allow; what the window lost "
-    "and got since the slide before is brought into the store in the time of pyoxigraph, and is a condition on the "
-    "time of a tuple in DuckDB's SQL. Ratios: their CPU seconds a slide / ours. The numbers of answers are compared. "
-    "Memory: peak resident of a process that reads the stream batch by batch, minus that of one that has only loaded "
-    "its kernels, by the answers that are held at the end; and of the operators that keep bindings beside the "
-    "relations, their arrays by the bindings in them, at the end."
+    "windows, one thread, CPU seconds of the fastest of several runs in fresh engines with warm kernels, without reading. "
+    "AVG: a tenth as many groups as edges. In the same run, pyoxigraph and DuckDB, with one thread, reevaluate the answer "
+    "at slides from the middle of the stream on, as many as their seconds allow. The time of pyoxigraph includes the "
+    "changes of the window since the previous slide; in DuckDB's SQL the window is a condition on the time of a tuple. "
+    "Ratios: their CPU seconds a slide / ours. The numbers of answers are compared. Memory: peak resident memory of a "
+    "process that reads the stream batch by batch, minus that of a process that has only loaded its kernels, divided by the "
+    "answers at the end; for operators that store bindings beside the relations, the bytes of their arrays divided by the "
+    "bindings, at the end."
 )
 
 COLUMNS = (
@@ -199,21 +200,21 @@ COLUMNS = (
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure every question on its stream; the facts say which goals are met."""
-    wanted = {name.upper() for name in settings.queries} or {one.name for one in QUESTIONS}
+    """Measure every question on its stream; the facts describe which goals are met."""
+    selected = {name.upper() for name in settings.queries} or {one.name for one in QUESTIONS}
     window = max(1_200, round(settings.edges * settings.scale))
     records: list[Record] = []
     streams: dict[str, dict[str, Any]] = {}
     seconds: dict[str, float] = {}
-    for asked in QUESTIONS:
-        if asked.name not in wanted:
+    for question in QUESTIONS:
+        if question.name not in selected:
             continue
-        say(f"{asked.name} …")
-        stream = asked.stream(window, settings.seed)
+        say(f"{question.name} …")
+        stream = question.stream(window, settings.seed)
         streams[stream.name] = stream.describe()
-        record, seconds[asked.name] = _measure_question(asked, stream, settings, say)
-        if asked.beside in seconds:
-            record["beside_ratio"] = seconds[asked.name] / seconds[str(asked.beside)]
+        record, seconds[question.name] = _measure_question(question, stream, settings, say)
+        if question.beside in seconds:
+            record["beside_ratio"] = seconds[question.name] / seconds[str(question.beside)]
         records.append(record)
     checks = {"the answers are those of pyoxigraph and DuckDB": all(record["agree"] for record in records)}
     return Outcome(records=records, streams=list(streams.values()), checks=checks, facts=_goals(records))
@@ -224,43 +225,43 @@ def _goals(records: list[Record]) -> dict[str, str]:
     known = {one.name: one for one in QUESTIONS}
     found = {}
     for record in records:
-        asked = known[record["query"]]
-        if asked.goal is not None:
-            part = record["tuples_per_second"] / asked.goal
-            found[asked.name] = f"{part:.2f} of its goal of {asked.goal:,.0f} tuples a second"
-        elif asked.most is not None and "beside_ratio" in record:
-            found[asked.name] = f"{record['beside_ratio']:.2f} times its join, of {asked.most:g} at most"
+        question = known[record["query"]]
+        if question.goal is not None:
+            part = record["tuples_per_second"] / question.goal
+            found[question.name] = f"{part:.2f} of its goal of {question.goal:,.0f} tuples a second"
+        elif question.most is not None and "beside_ratio" in record:
+            found[question.name] = f"{record['beside_ratio']:.2f} times its join, of {question.most:g} at most"
     return found
 
 
-def _measure_question(asked: Question, stream: Stream, settings: Settings, say: Say) -> tuple[Record, float]:
-    query = rpq.Query(asked.text, window=stream.window, semantics="explicit", name=asked.name)
+def _measure_question(question: Question, stream: Stream, settings: Settings, say: Say) -> tuple[Record, float]:
+    query = rpq.Query(question.text, window=stream.window, semantics="explicit", name=question.name)
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
     cpu = min(run.cpu_seconds for run in runs)
     times = stream.table["timestamp"].to_numpy()
     slides = max(1, (int(times[-1]) - int(times[0])) // stream.window.slide)
     record: Record = {
-        "query": asked.name,
-        "about": asked.about,
+        "query": question.name,
+        "about": question.about,
         "edges": len(stream) // 2,
         "rows": runs[0].rows_added + runs[0].rows_removed,
         "tuples_per_second": len(stream) / cpu,
-        "goal": asked.goal,
+        "goal": question.goal,
         "slide_ms": cpu / slides * 1e3,
     }
     middle = (int(times[len(times) // 2]) // stream.window.slide + 1) * stream.window.slide
     evaluations: dict[str, Callable[[], Evaluation]] = {
         "pyoxigraph": lambda: by_pyoxigraph(
-            asked.text, stream.table, stream.window, first=middle, seconds=settings.seconds / 6
+            question.text, stream.table, stream.window, first=middle, seconds=settings.seconds / 6
         ),
-        "duckdb": lambda: by_duckdb(asked.sql, stream.table, stream.window, first=middle, seconds=settings.seconds / 6),
+        "duckdb": lambda: by_duckdb(question.sql, stream.table, stream.window, first=middle, seconds=settings.seconds / 6),
     }
     agreements = []
     for name, evaluate in evaluations.items():
         try:
             found = evaluate()
         except ImportError:
-            say(f"no {name}: it is not installed")
+            say(f"{name} is left out: it is not installed")
             continue
         mean = sum(found.seconds) / len(found.seconds)
         record |= {f"{name}_ms": mean * 1e3, f"{name}_ratio": mean / (cpu / slides), f"{name}_slides": len(found.seconds)}
@@ -272,7 +273,7 @@ def _measure_question(asked: Question, stream: Stream, settings: Settings, say: 
     if record["answers"]:
         record["bytes_per_answer"] = resident_memory(query, stream).beyond_kernels / record["answers"]
     if "event" in stream.table.column_names:
-        record |= _events_alone(asked, stream, settings)
+        record |= _events_alone(question, stream, settings)
     return record, cpu
 
 
@@ -291,26 +292,26 @@ def _engine_at(query: rpq.Query, stream: Stream, moment: int) -> rpq.Engine:
 
 
 def _operator_memory(engine: rpq.Engine, query: rpq.Query) -> Record:
-    """Return the bindings that each operator of a query keeps, and their bytes; nothing where the kernels keep all."""
-    held = engine._evaluation.running.named(query.name).operator_sizes()  # type: ignore[attr-defined]  # it is in SPARQL
-    if not held:
+    """Return the bindings that each operator of a query stores, and their bytes; nothing if kernels store all bindings."""
+    sizes = engine._evaluation.running.named(query.name).operator_sizes()  # type: ignore[attr-defined]  # it is in SPARQL
+    if not sizes:
         return {}
-    bindings, size = (sum(one[place] for one in held) for place in (1, 2))
-    operators = [{"operator": told, "bindings": entries, "bytes": nbytes} for told, entries, nbytes in held]
+    bindings, size = (sum(one[place] for one in sizes) for place in (1, 2))
+    operators = [{"operator": name, "bindings": entries, "bytes": nbytes} for name, entries, nbytes in sizes]
     return {"bindings_kept": bindings, "bytes_per_binding": size / bindings, "operators": operators}
 
 
-def _events_alone(asked: Question, stream: Stream, settings: Settings) -> Record:
-    """Measure each event as a graph by itself, and pyoxigraph on a store for each of a sample of them."""
+def _events_alone(question: Question, stream: Stream, settings: Settings) -> Record:
+    """Measure each event as a separate graph, and for a sample of events pyoxigraph on a separate store."""
     events = len(set(stream.table["event"].to_pylist()))
-    taken = []
+    elapsed = []
     for _ in range(settings.repeat):
-        engine = rpq.Engine(rpq.Query(asked.text, name=asked.name, window=rpq.UnboundedWindow()), events="alone")
+        engine = rpq.Engine(rpq.Query(question.text, name=question.name, window=rpq.UnboundedWindow()), events="alone")
         started = time.process_time()
         for batch in stream.batches():
             engine.push(batch, collect=False)
-        taken.append(time.process_time() - started)
-    best = min(taken)
+        elapsed.append(time.process_time() - started)
+    best = min(elapsed)
     found: Record = {"events_per_second": events / best}
     try:
         import pyoxigraph  # noqa: F401
@@ -322,12 +323,12 @@ def _events_alone(asked: Question, stream: Stream, settings: Settings) -> Record
     seconds = []
     for event in some:
         moment = event["timestamp"][0].as_py()
-        seconds.append(sum(by_pyoxigraph(asked.text, event, alone, first=moment, seconds=0).seconds))
+        seconds.append(sum(by_pyoxigraph(question.text, event, alone, first=moment, seconds=0).seconds))
     return found | {"event_ratio": sum(seconds) / len(seconds) / (best / events)}
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Draw milliseconds a slide, ours and theirs, on a logarithmic axis."""
+    """Draw the milliseconds per slide of all systems, on a logarithmic axis."""
     axes = figure.subplots()
     systems = {"this engine": "slide_ms", "pyoxigraph, anew": "pyoxigraph_ms", "DuckDB, anew": "duckdb_ms"}
     for number, (name, key) in enumerate(systems.items()):
@@ -344,7 +345,7 @@ EXPERIMENT = Experiment(
     title=f"SPARQL over a window that moves {SLIDES} times in its length",
     how=HOW,
     paper="CQELS (Le-Phuoc 2016, figure 13): a three-way join, AVERAGE by group, MIN and DISTINCT over joins, each orders "
-    "of magnitude faster than evaluating anew.",
+    "of magnitude faster than reevaluation.",
     columns=COLUMNS,
     measure=measure,
     plot=plot,

@@ -1,4 +1,4 @@
-"""Latency through the server: from events that are posted over HTTP to the server-sent changes that they cause."""
+"""Latency through the server: from events posted over HTTP to the resulting server-sent changes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FULL_PART = 5_000
 HEADERS = {"Content-Type": "application/x-ndjson"}
 
 HOW = (
-    "Over HTTP: one client posts to `rpq serve`, on this machine, what is due by then (or 5,000 at once, as soon as those "
-    "before are acknowledged), and another one follows its changes; the time counts from when an event is due, so that "
-    "waiting for the post before is in it. "
+    "Over HTTP: one client posts due events to `rpq serve` on this machine (or 5,000 at once, as soon as the previous ones "
+    "are acknowledged), and another client follows its changes; the time is measured from the moment when an event is due, "
+    "so it includes the wait for the previous post. "
 )
 
 
@@ -38,7 +38,7 @@ def is_there() -> bool:
 
 
 def through_server(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, float]:
-    """From posts to server-sent events; also how many events a second were acknowledged."""
+    """Measure from posts to server-sent events; return the times, and the number of acknowledged events per second."""
     clock = Clock(len(lines))
     with tempfile.TemporaryDirectory(prefix="rpq-latency-") as folder, open(Path(folder) / "log", "wb+") as log:
         options = ["--window", str(WINDOW), "--slide", str(SLIDE), "--port", "0", "--most-lag", "100000000", "--quiet"]
@@ -49,12 +49,12 @@ def through_server(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, flo
             follower = http.client.HTTPConnection(address, timeout=600)
             follower.request("GET", "/changes")
             response = follower.getresponse()
-            begun = threading.Event()
-            reader = threading.Thread(target=_follow, args=(response, clock, begun), daemon=True)
+            started = threading.Event()
+            reader = threading.Thread(target=_follow, args=(response, clock, started), daemon=True)
             reader.start()
-            begun.wait(START_SECONDS)
+            started.wait(START_SECONDS)
             poster = http.client.HTTPConnection(address, timeout=600)
-            _post(poster, [b'{"source":"-","target":"-","label":"-","timestamp":0}'])  # what is done the first time is done
+            _post(poster, [b'{"source":"-","target":"-","label":"-","timestamp":0}'])  # one-time work
             seconds = _post_paced(poster, lines, rate, clock)
             clock.last = time.monotonic()
             while time.monotonic() - clock.last < QUIET_SECONDS:
@@ -84,7 +84,7 @@ def _post(poster: http.client.HTTPConnection, lines: Sequence[bytes]) -> None:
 
 
 def _post_paced(poster: http.client.HTTPConnection, lines: Sequence[bytes], rate: int | None, clock: Clock) -> float:
-    """Post events at so many a second, or as fast as they are taken; the seconds that it took."""
+    """Post events at `rate` per second, or as fast as they are accepted; return the elapsed seconds."""
     began = time.perf_counter_ns()
     if rate is not None:
         clock.sent[:] = began + np.arange(len(lines)) * (1e9 / rate)
@@ -103,13 +103,13 @@ def _post_paced(poster: http.client.HTTPConnection, lines: Sequence[bytes], rate
     return (time.perf_counter_ns() - began) / 1e9
 
 
-def _follow(response: http.client.HTTPResponse, clock: Clock, begun: threading.Event) -> None:
+def _follow(response: http.client.HTTPResponse, clock: Clock, started: threading.Event) -> None:
     kind = b""
     for line in response:
         if line.startswith(b"event: "):
             kind = line[7:].strip()
             if kind == b"start":
-                begun.set()
+                started.set()
         elif line.startswith(b"data: ") and kind == b"changes":
             at = time.perf_counter_ns()
             for change in json.loads(line[6:])["changes"]:

@@ -1,4 +1,4 @@
-"""Latency from topic to topic of Kafka, of the command and of other programs that read a topic and write one."""
+"""Latency from topic to topic of Kafka, of the command and of other programs that read a topic and write another."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ from typing import Any
 from rpq.workloads.bench.end_to_end.pipes import WINDOW, Clock, command, send_paced
 
 FULL = 200_000
-"""Events at full load, where the time counts for each."""
+"""The number of events at full load, where the time of each event is measured."""
 
 START_SECONDS = 180.0
 QUIET_SECONDS = 20.0
-"""The time without rows after which a run is over."""
+"""The time without rows after which a run counts as finished."""
 
 DOUBLE_SECONDS = 0.3
-"""The time in which unexpected further rows are awaited."""
+"""The time to wait for unexpected additional rows."""
 
 PROBE = (
     b'{"source":"probe","target":"between","label":"a2q","timestamp":%d}' % (-10 * WINDOW),
     b'{"source":"between","target":"probed","label":"c2a","timestamp":%d}' % (-10 * WINDOW),
 )
-"""Two edges that make a row long before the first event: when it comes, a run is ready."""
+"""Two edges that cause a row, with timestamps long before the first event: when the row arrives, a run is ready."""
 
 HOW = (
-    "From topic to topic, of a broker on this machine (`--kafka`): rows are read by a consumer of what is committed, the "
-    "first events are sent when a row of two others has come through, and tuples a second count until the last row has "
-    "come. A full topic: a run over a million events that are there, on one core, from its first message to its last "
-    "commit. "
+    "From topic to topic, with a broker on this machine (`--kafka`): a consumer reads committed rows, the first events are "
+    "sent after the row of two probe edges has arrived, and tuples a second are measured until the last row has arrived. A "
+    "full topic: a run over a topic with a million events, on one core, from its first message to its last commit. "
 )
 
 Start = Callable[[str, str, str], Sequence[str]]
-"""A function that returns the command which reads a topic and writes another, with a folder for its files."""
+"""A function that returns the command that reads a topic and writes another, with a folder for its files."""
 
 
 class KafkaTopics:
@@ -50,28 +49,28 @@ class KafkaTopics:
 
         self.brokers = brokers
         self._admin = AdminClient({"bootstrap.servers": brokers})
-        self._made: list[str] = []
+        self._topics: list[str] = []
 
     def new(self) -> str:
-        """Make one."""
+        """Create a topic, and return its name."""
         from confluent_kafka.cimpl import NewTopic
 
         topic = f"rpq-bench-{uuid.uuid4().hex[:12]}"
-        for made in self._admin.create_topics([NewTopic(topic, 1, 1)]).values():
-            made.result()
-        self._made.append(topic)
+        for creation in self._admin.create_topics([NewTopic(topic, 1, 1)]).values():
+            creation.result()
+        self._topics.append(topic)
         return topic
 
     def uri(self, topic: str) -> str:
-        """Its name for the command."""
+        """Return the name of a topic for the command."""
         return f"kafka://{self.brokers}/{topic}"
 
     def close(self) -> None:
-        """Remove them, and those that others made for them."""
+        """Delete the topics, and the topics that other programs derived from them."""
         known = self._admin.list_topics(timeout=30).topics
-        gone = [topic for topic in known if any(made in topic for made in self._made)]
-        for removed in self._admin.delete_topics(gone).values() if gone else ():
-            removed.result()
+        obsolete = [topic for topic in known if any(name in topic for name in self._topics)]
+        for deletion in self._admin.delete_topics(obsolete).values() if obsolete else ():
+            deletion.result()
 
     def producer(self) -> Any:
         """Return a producer that sends without delay."""
@@ -86,16 +85,16 @@ class KafkaTopics:
 
 
 class RowsOfTopic(threading.Thread):
-    """Reads rows as they are committed; `pairs` are their ends."""
+    """A thread that reads rows as they are committed; `pairs` contains their ends."""
 
     def __init__(self, brokers: str, topic: str, clock: Clock) -> None:
         super().__init__(daemon=True)
         self._brokers, self._topic, self._clock = brokers, topic, clock
-        self.begun, self.over = threading.Event(), threading.Event()
+        self.started, self.over = threading.Event(), threading.Event()
         self.pairs: set[tuple[str, str]] = set()
 
     def run(self) -> None:
-        """Read until it is over."""
+        """Read rows until `over` is set."""
         from confluent_kafka import Consumer, TopicPartition
 
         settings = {"bootstrap.servers": self._brokers, "group.id": uuid.uuid4().hex, "isolation.level": "read_committed"}
@@ -106,7 +105,7 @@ class RowsOfTopic(threading.Thread):
                 at = time.perf_counter_ns()
                 row = json.loads(message.value())
                 if row["timestamp"] < 0:
-                    self.begun.set()
+                    self.started.set()
                     continue
                 self._clock.record(row["timestamp"], at)
                 self.pairs.add((row["source"], row["target"]))
@@ -122,7 +121,7 @@ def _messages(consumer: Any) -> Iterator[Any]:
 def through_topics(
     topics: KafkaTopics, lines: Sequence[bytes], rate: int | None, *, rows: int, start: Start | None = None
 ) -> tuple[Clock, float, set[tuple[str, str]]]:
-    """Send events through `start` (by default the command) until `rows` rows came; return times, tuples a second, pairs."""
+    """Send events through `start` (by default the command) until `rows` rows arrive; return times, tuples/s and pairs."""
     read, written = topics.new(), topics.new()
     clock, producer = Clock(len(lines)), topics.producer()
     reader = RowsOfTopic(topics.brokers, written, clock)
@@ -138,7 +137,7 @@ def through_topics(
             reader.start()
             send(PROBE)
             until = time.monotonic() + START_SECONDS
-            while not reader.begun.wait(0.1):
+            while not reader.started.wait(0.1):
                 if process.poll() is not None or time.monotonic() > until:
                     raise RuntimeError(f"{' '.join(process.args)}: gives no row: {_end_of(log.name)}")  # type: ignore[arg-type]
             began = clock.last = time.monotonic()
@@ -172,7 +171,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
 
 
 def throughput(topics: KafkaTopics, lines: Sequence[bytes]) -> tuple[int, float]:
-    """Measure a run on one core over a full topic; return its rows, and its tuples a second."""
+    """Measure a run on one core over a full topic; return the number of its rows and its tuples per second."""
     read, written = topics.new(), topics.new()
     producer = topics.producer()
     for start in range(0, len(lines), 10_000):
@@ -189,6 +188,6 @@ def throughput(topics: KafkaTopics, lines: Sequence[bytes]) -> tuple[int, float]
 
 
 def _on_one_core() -> None:
-    """Restrict this process with all its threads to one core, where the system can."""
+    """Restrict this process with all its threads to one core, if the system supports this."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

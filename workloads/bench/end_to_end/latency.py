@@ -32,10 +32,10 @@ EXPRESSION = "a2q/c2a"
 
 HOW = (
     "Wall-clock time of a call of the engine's public API and of reading its rows (`rows()`), with a2q/c2a over 30 days; "
-    "relevant tuples only. Where the dictionary holds a million names, half a million edges between vertices of their own "
-    "were pushed first; the tuples are those of the stream from four places in it on. A delete is of an edge of the "
-    "window, the youngest first, and the first of all, which builds the supports, is left out. "
-    "Names that come: an insert each of two new names into an empty engine until a million are held, and on "
+    "relevant tuples only. For a million names in the dictionary, half a million edges between separate vertices are pushed "
+    "first; the tuples are those of the stream after four places. Deletes are of edges in the window, the youngest first, "
+    "without the very first delete, which builds the supports. "
+    "Names that come and go: inserts of two new names each into an empty engine until there are a million names, and then "
     "until as many have left the window again, so that tables grow, edges are collected and names released in between. "
     + through.HOW
     + served.HOW
@@ -66,7 +66,7 @@ CALLS: dict[str, Call] = {
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure single tuples by every call, deletes, names that come and go, and batches."""
+    """Measure single tuples by every call, deletes, new and expiring names, and batches."""
     stream = _stream(settings, say)
     query = rpq.Query(EXPRESSION, window=stream.window)
     measuring.warm_up(query, stream)
@@ -78,10 +78,10 @@ def measure(settings: Settings, say: Say) -> Outcome:
         records.append(_singly(call, push, query, stream, names=names, calls=singles))
     say("delete …")
     records.append(_deletes(query, stream, names=names, calls=singles))
-    say("insert, names that come …")
+    say("insert, new names …")
     records.append(_coming(query, names=names))
     say(f"push, {BATCH:,} rows …")
-    records += [_batches(query, stream, names=held) for held in (0, names)]
+    records += [_batches(query, stream, names=count) for count in (0, names)]
     inserts = [record["rows"] for record in records if record["call"] in CALLS]
     by_command, checks = _through_command(settings, stream, say)
     return Outcome(
@@ -92,7 +92,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def _through_command(settings: Settings, stream: Stream, say: Say) -> tuple[list[Record], dict[str, bool]]:
-    """Measure events through pipes, over HTTP and, where a broker is named, topics; return records and checks."""
+    """Measure events through pipes, over HTTP and, with a broker, through topics; return records and checks."""
     paced = through.lines_of(stream, max(200, round(through.EVENTS * settings.scale)))
     full = through.lines_of(stream, max(200, round(through.FULL * settings.scale)))
     ways: dict[str, Callable[[list[bytes], int | None], tuple[through.Clock, float]]] = {}
@@ -100,7 +100,7 @@ def _through_command(settings: Settings, stream: Stream, say: Say) -> tuple[list
     if served.is_there():
         ways["HTTP → SSE"] = served.through_server
     else:
-        say(f"HTTP to server-sent events is left out; {install_command('serve')} brings it")
+        say(f"HTTP to server-sent events is left out; install it with: {install_command('serve')}")
     records, are_same = [], True
     for way, send in ways.items():
         for load, lines, rate in ((f"{through.RATE:,}/s", paced, through.RATE), ("full load", full, None)):
@@ -109,7 +109,7 @@ def _through_command(settings: Settings, stream: Stream, say: Say) -> tuple[list
             are_same &= len(clock.took) == _rows_of(lines)
             records.append(_through(f"{way}, {load}", clock, lines, speed))
     if settings.kafka is None:
-        say("no --kafka HOST:PORT: from topic to topic is left out")
+        say("no --kafka HOST:PORT: the measurement from topic to topic is left out")
         return records, {"the command gives the engine's rows": are_same}
     topics = through_topics.KafkaTopics(settings.kafka)
     try:
@@ -135,7 +135,7 @@ def _by_topics(
         for name in (None, *neighbours.NEIGHBOURS):
             way = "Kafka → Kafka" if name is None else f"Kafka → {name} → Kafka"
             if name is not None and not neighbours.is_there(name):
-                say(f"{name} is left out; {install_command('bench-kafka')} brings it")
+                say(f"{name} is left out; install it with: {install_command('bench-kafka')}")
                 records.append({"call": f"{way}, {load}: not installed"})
                 continue
             say(f"{way}, {load} …")
@@ -158,7 +158,7 @@ def _through(call: str, clock: through.Clock, lines: list[bytes], speed: float) 
 
 
 def _rows_of(lines: list[bytes]) -> int:
-    """Return the number of rows that an engine gives for these events."""
+    """Return the number of rows of an engine for these events."""
     window = rpq.Window(size=through.WINDOW, slide=through.SLIDE)
     engine = rpq.Engine(rpq.Query(EXPRESSION, window=window))
     table = pa.json.read_json(pa.BufferReader(b"\n".join(lines)))
@@ -169,12 +169,12 @@ def _stream(settings: Settings, say: Say) -> Stream:
     dataset = DATA_SETS["stackoverflow"]
     if settings.data is not None:
         return load_files(dataset, settings.data)
-    say("no --data: a generated stream stands in")
+    say("no --data: using a generated stream")
     return generate(dataset, edges=max(4_000, round(settings.edges * settings.scale)), seed=settings.seed)
 
 
 def _with_names(query: rpq.Query, names: int, time: int) -> rpq.Engine:
-    """Return an engine whose window holds edges between so many vertices of their own, all at one time."""
+    """Return an engine whose window contains edges between `names` separate vertices, all at one time."""
     engine = rpq.Engine(query, memory_limit=1 << 60)
     for first in range(0, names // 2, BATCH_ROWS):
         numbers = range(first, min(names // 2, first + BATCH_ROWS))
@@ -190,7 +190,7 @@ def _with_names(query: rpq.Query, names: int, time: int) -> rpq.Engine:
 
 
 def _segments(query: rpq.Query, stream: Stream, *, names: int) -> Iterator[tuple[rpq.Engine, pa.Table]]:
-    """Yield, for places in the stream, an engine with the window before it and a million names, and the tuples after it."""
+    """Yield, for places in the stream, an engine with the window before and `names` more names, and the tuples after."""
     timestamps = stream.table["timestamp"].to_numpy()
     for part in range(SEGMENTS):
         place = int(len(stream) * (part + 1) / (SEGMENTS + 1))
@@ -203,8 +203,8 @@ def _segments(query: rpq.Query, stream: Stream, *, names: int) -> Iterator[tuple
 
 
 def _relevant(tuples: pa.Table, query: rpq.Query) -> list[Tuple]:
-    wanted = pc.is_in(tuples["label"].cast(pa.string()), value_set=pa.array(EXPRESSION.split("/")))
-    columns = (tuples.filter(wanted)[name].to_pylist() for name in ("source", "target", "label", "timestamp"))
+    is_relevant = pc.is_in(tuples["label"].cast(pa.string()), value_set=pa.array(EXPRESSION.split("/")))
+    columns = (tuples.filter(is_relevant)[name].to_pylist() for name in ("source", "target", "label", "timestamp"))
     return list(zip(*columns, strict=True))
 
 
@@ -225,9 +225,9 @@ def _deletes(query: rpq.Query, stream: Stream, *, names: int, calls: int) -> Rec
     nanoseconds: list[int] = []
     rows = 0
     for engine, tuples in _segments(query, stream, names=names):
-        held = _relevant(tuples, query)[: calls // SEGMENTS + 1]
-        engine.push_rows(held, collect=False)
-        for number, (source, target, label, _) in enumerate(reversed(held)):
+        edges = _relevant(tuples, query)[: calls // SEGMENTS + 1]
+        engine.push_rows(edges, collect=False)
+        for number, (source, target, label, _) in enumerate(reversed(edges)):
             now = engine.time
             started = time.perf_counter_ns()
             rows += len(engine.delete(source, target, label, now).rows())
@@ -251,7 +251,7 @@ def _coming(query: rpq.Query, *, names: int) -> Record:
 
 
 def _batches(query: rpq.Query, stream: Stream, *, names: int) -> Record:
-    """Measure record batches of a thousand rows of all labels; the whole stream if no names are held beforehand."""
+    """Measure record batches of a thousand rows of all labels; over the whole stream if `names` is 0."""
     nanoseconds: list[int] = []
     rows = tuples_pushed = 0
     parts = _segments(query, stream, names=names) if names else [(rpq.Engine(query), stream.table)]
@@ -302,7 +302,7 @@ def plot(figure: Figure, records: list[Record]) -> None:
 EXPERIMENT = Experiment(
     name="latency",
     title="Latency of the public API: a2q/c2a over 30 days",
-    paper="The paper times single tuples inside its engine (figure 4b); an application waits for all that a call does.",
+    paper="The paper measures single tuples inside its engine (figure 4b); an application waits for the whole call.",
     how=HOW,
     columns=COLUMNS,
     measure=measure,

@@ -26,12 +26,12 @@ FULL = 1_000_000
 
 HOW = (
     "Through the command: events are sent to a process `rpq run a2q/c2a` at 10,000 a second (ten a millisecond) or as fast "
-    "as they are taken, and the time counts from just before an event is sent until its row is read. "
+    "as they are accepted, and the time is measured from just before an event is sent until its row is read. "
 )
 
 
 def lines_of(stream: Stream, count: int) -> list[bytes]:
-    """Return the first tuples of a stream as JSON objects, with their numbers as timestamps; a short stream repeats."""
+    """Return the first tuples of a stream as JSON objects, with their numbers as timestamps; a short stream is repeated."""
     table = stream.table.select(["source", "target", "label"])
     table = pa.concat_tables([table] * -(-count // len(table))).slice(0, count)
     table = table.append_column("timestamp", pa.array(np.arange(count)))
@@ -47,13 +47,13 @@ class Clock:
         self.last = time.monotonic()
 
     def record(self, event: int, at: int) -> None:
-        """Note a row of an event."""
+        """Record the time of a row of an event."""
         self.took.append(at - int(self.sent[event]))
         self.last = time.monotonic()
 
 
 def send_paced(lines: Sequence[bytes], rate: int | None, send: Callable[[Sequence[bytes]], None], clock: Clock) -> float:
-    """Send lines at so many a second, or as fast as they are taken; the seconds that it took."""
+    """Send lines at `rate` per second, or as fast as they are accepted; return the elapsed seconds."""
     step = 10 if rate is not None else 5_000
     began = time.perf_counter_ns()
     for start in range(0, len(lines), step):
@@ -74,7 +74,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def through_pipes(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, float]:
-    """From standard input to standard output."""
+    """Measure from standard input to standard output; return the times, and the number of events per second."""
     process = subprocess.Popen(command("--input", "-", "--output", "-"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     clock = Clock(len(lines))
@@ -97,7 +97,7 @@ def through_pipes(lines: Sequence[bytes], rate: int | None) -> tuple[Clock, floa
 
 
 def _start_seconds() -> float:
-    """Return the seconds that a process takes to be ready for its first event, which are not part of a latency."""
+    """Return the seconds that a process needs before its first event, which are not part of a latency."""
     began = time.perf_counter()
     subprocess.run(command("--input", "-", "--output", "-"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
     return time.perf_counter() - began + 0.5

@@ -1,4 +1,4 @@
-"""Latency of two hops in stream processors without path queries, from topic to topic, written as their users would."""
+"""Latency of two hops in stream processors without path queries, from topic to topic, in programs as users write them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NEIGHBOURS = {
     "Bytewax": ("bytewax", "rpq.workloads.baselines.two_hops_bytewax"),
     "Quix Streams": ("quixstreams", "rpq.workloads.baselines.two_hops_quix"),
 }
-"""Name → the package that it needs, and the module of its program."""
+"""Name → the required package, and the module of the program."""
 
 HOW = (
-    "Bytewax and Quix Streams: the same two hops by hand, edges keyed by the vertex in the middle and a state of the edges "
-    "in the window for each, one worker, the settings as they are; they deliver at least once, rpq exactly once. A join "
-    "gives a row for each path, rpq one for each pair that comes into the answer: the pairs are checked to be the same."
+    "Bytewax and Quix Streams: the same two hops as a manual join, with edges keyed by the middle vertex and a state of the "
+    "edges in the window for each vertex, one worker, default settings; they deliver at least once, rpq exactly once. A "
+    "join gives a row for each path, rpq a row for each new pair of the answer: the pairs are checked to be the same."
 )
 
 JOIN = TwoHops(first=EXPRESSION.split("/")[0], second=EXPRESSION.split("/")[1], size=WINDOW, slide=SLIDE)
@@ -32,13 +32,13 @@ def is_there(name: str) -> bool:
 
 
 def start_process(name: str, topics: KafkaTopics) -> Start:
-    """Return the function that gives the command of a stream processor between two topics."""
+    """Return the function that returns the command of a stream processor between two topics."""
     query = [JOIN.first, JOIN.second, str(JOIN.size), str(JOIN.slide)]
     return lambda read, written, folder: [sys.executable, "-m", NEIGHBOURS[name][1], topics.brokers, read, written, *query]
 
 
 def rows_of(lines: Sequence[bytes]) -> int:
-    """Return the number of rows that the join gives for these events."""
+    """Return the number of rows of the join for these events."""
     states: dict[str, State] = {}
     rows = 0
     for edge in map(json.loads, lines):

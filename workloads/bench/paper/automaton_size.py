@@ -30,7 +30,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
     ]
     checks = {
         "there are a hundred different queries": len({record["expression"] for record in records}) == QUERIES,
-        # A single one may be: two stars in a row over the same labels cost the subset construction states.
+        # A single automaton may be larger: two consecutive stars over the same labels add states in the subset construction.
         "the automata of a size are no larger than that on average": all(
             record["mean_states"] <= record["size"] + 1 for record in by_size
         ),
@@ -48,7 +48,7 @@ def gmark_queries(settings: Settings, count: int = QUERIES) -> list[Record]:
 
 
 def _schema(settings: Settings) -> Schema:
-    """Return the schema of the data set if it is present, else that of the social network."""
+    """Return the schema of the data set if it is present, otherwise that of the social network."""
     if settings.data is not None:
         for path in [*settings.data.glob("*network.xml"), *settings.data.glob("gmark/*network.xml")]:
             return read_schema(path)

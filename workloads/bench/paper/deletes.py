@@ -63,7 +63,7 @@ def plot(figure: Figure, records: list[Record]) -> None:
 EXPERIMENT = Experiment(
     name="deletes",
     title="Explicit deletes (figure 10)",
-    how="After an insert, with that probability, an edge drawn from the window comes again as a delete.",
+    how="After an insert, with this probability, a delete of an edge drawn from the window follows.",
     paper="Deletes cost, through the expiry procedure that they call, but the overhead soon flattens: windows and indexes "
     "get smaller, too.",
     columns=(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure the index at its fullest, and the throughput beside it."""
+    """Measure the largest size of the index, and the throughput."""
     records: list[Record] = []
     streams = []
     for stream in streams_of(settings, ["stackoverflow"], say):

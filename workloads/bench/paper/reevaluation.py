@@ -1,4 +1,4 @@
-"""Keeping answers up to date against evaluating anew (figure 11)."""
+"""Incremental evaluation compared with evaluation from scratch (figure 11)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMPARED = 10
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure both baselines on a sample of tuples, beside the engine on the same ones."""
+    """Measure both baselines and the engine on the same sample of tuples."""
     records: list[Record] = []
     streams, checks = [], {}
     for stream in streams_of(settings, ["yago", "stackoverflow"], say):
@@ -59,7 +59,7 @@ def baselines(name: str, query: rpq.Query, stream: Stream, say: Say) -> dict[str
     try:
         import pyoxigraph  # noqa: F401
     except ImportError:
-        say(f"no SPARQL store: pyoxigraph is not installed; {install_command('bench')} brings it")
+        say(f"no SPARQL store: pyoxigraph is missing; install it with: {install_command('bench')}")
         return found
     labels = named_queries.BINDINGS[stream.queries].labels_of(name)
     return found | {"pyoxigraph": partial(SparqlStore, named_queries.TEMPLATES[name], labels)}
@@ -68,8 +68,8 @@ def baselines(name: str, query: rpq.Query, stream: Stream, say: Say) -> dict[str
 def compare(query: rpq.Query, stream: Stream, make: Callable[[], Baseline], settings: Settings) -> Record:
     """Run engine and baseline to the middle of the stream, then time both on sampled relevant tuples.
 
-    Tuples between two sampled ones are given to both, untimed. A sampled tuple is one insert or delete for the engine; for
-    the baseline it is the change of its edges and an evaluation, until its time is used up.
+    Both also receive the tuples between two sampled tuples, without measurement. For a sampled tuple, the engine executes
+    one insert or delete; the baseline changes its edges and evaluates the query, until its time is used up.
     """
     middle = len(stream) // 2
     engine, window = rpq.Engine(query), WindowEdges(query.window)
@@ -125,11 +125,11 @@ class _Timing:
         answers: Callable[[], set[Any]],
         query: rpq.Query,
     ) -> None:
-        """Time an evaluation; compare the pairs of some."""
+        """Measure the time of an evaluation; compare the pairs of some evaluations."""
         try:
-            taken = baseline.evaluate(*change, seconds=self._seconds)
-            self._evaluated.append(taken)
-            self._spent += taken
+            elapsed = baseline.evaluate(*change, seconds=self._seconds)
+            self._evaluated.append(elapsed)
+            self._spent += elapsed
             if (len(self._evaluated) - 1) % self._every == 0:
                 pairs = baseline.pairs(seconds=self._seconds)
                 self._agreements.append(_without_empty(pairs, query) == _without_empty(answers(), query))
@@ -137,7 +137,7 @@ class _Timing:
             self._stopped = True
 
     def figures(self) -> Record:
-        """Return means and tails in microseconds; for a baseline that never finished, the time at which it was stopped."""
+        """Return means and tails in microseconds; for a baseline that never finished, the time when it was stopped."""
         evaluated = self._evaluated or [self._seconds]
         ours, theirs = float(np.mean(self.pushed)), float(np.mean(evaluated))
         p99, their_p99 = measuring.quantile(self.pushed, 0.99), measuring.quantile(evaluated, 0.99)
@@ -157,7 +157,7 @@ class _Timing:
 
 
 class _Feed:
-    """Passes the relevant tuples of a stream to a window, in order, and reports the changes of the window."""
+    """A feed of the relevant tuples of a stream to a window, in order, which reports the changes of the window."""
 
     def __init__(self, stream: Stream, relevant: np.ndarray, window: WindowEdges) -> None:
         self._table = stream.table
@@ -179,9 +179,9 @@ class _Feed:
             if is_new:
                 changed[source, label, target] = True
         if row:
-            # Time moves with every tuple, relevant or not.
+            # Time advances with every tuple, relevant or not.
             changed |= dict.fromkeys(self._window.advance(self._table["timestamp"][row - 1].as_py()), False)
-        return [edge for edge, came in changed.items() if came], [edge for edge, came in changed.items() if not came]
+        return [edge for edge, is_new in changed.items() if is_new], [edge for edge, is_new in changed.items() if not is_new]
 
 
 def _relevant_rows(query: rpq.Query, stream: Stream) -> np.ndarray:
@@ -192,7 +192,7 @@ def _relevant_rows(query: rpq.Query, stream: Stream) -> np.ndarray:
 
 
 def _sample(rows: np.ndarray, settings: Settings) -> list[int]:
-    """Draw a seeded sample in the order of the stream, smaller than wanted if there are too few rows."""
+    """Draw a seeded sample in the order of the stream, smaller than requested if there are too few rows."""
     random = np.random.default_rng(settings.seed)
     return sorted(random.choice(rows, min(settings.sample, len(rows)), replace=False).tolist())
 
@@ -223,11 +223,11 @@ def plot(figure: Figure, records: list[Record]) -> None:
 EXPERIMENT = Experiment(
     name="reevaluation",
     title="Against evaluating anew for each tuple (figure 11)",
-    how="From the middle of the stream on, sampled relevant tuples: one insert or delete through the API, against the "
+    how="From the middle of the stream on, sampled relevant tuples: one insert or delete through the API, compared with the "
     "change of the store and an evaluation of the query over the window (counting the distinct pairs); a baseline "
-    "stops when its time is used up, and is ended where one evaluation takes longer than all of it (the ratio is then a "
-    "lower bound). In batches: engine seconds a relevant tuple of a whole run. Pairs are compared after removing "
-    "zero-length matches. Ratios: theirs / ours.",
+    "stops when its time is used up, and is ended if a single evaluation takes longer (the ratio is then a lower bound). "
+    "In batches: engine seconds per relevant tuple of a whole run. Pairs are compared without zero-length matches. Ratios: "
+    "theirs / ours.",
     paper="Up to three orders of magnitude more throughput and less latency than Virtuoso, which evaluates the path over "
     "the whole window for each tuple, on Yago2s.",
     columns=(

@@ -1,4 +1,4 @@
-"""Simple paths: which queries succeed, and what they cost over arbitrary paths (table 4)."""
+"""Simple paths: the queries that succeed, and their cost compared with arbitrary paths (table 4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLICE = 1024
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure both path semantics for every query; simple paths for the given seconds, or twice those of walks."""
+    """Measure both path semantics for every query; simple paths for `settings.seconds`, or twice the seconds of walks."""
     records, streams = [], []
     for stream in streams_of(settings, DATA, say):
         streams.append(stream.describe())
@@ -50,7 +50,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
-    """Run walks over the whole stream, then simple paths; return figures of both, and why the latter failed, if they did."""
+    """Run walks over the whole stream, then simple paths; return figures of both, and the reason for a failure."""
     simply = replace(query, paths="simple")
     for one in (query, simply):
         measuring.warm_up(one, stream)
@@ -58,7 +58,7 @@ def compare(query: rpq.Query, stream: Stream, seconds: float) -> Record:
     for batch in stream.batches(SLICE):
         walk.push(batch, collect=False)
     failure = None
-    # Where walks alone take longer, the seconds would say nothing about simple paths.
+    # If walks alone take longer, a limit in seconds would say nothing about simple paths.
     seconds = max(seconds, math.ceil(2 * walk.statistics().engine_seconds))
     started = time.perf_counter()
     try:

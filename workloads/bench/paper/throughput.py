@@ -18,7 +18,7 @@ DATA = ["yago", "ldbc", "stackoverflow"]
 
 
 def measure(settings: Settings, say: Say) -> Outcome:
-    """Measure every query of every data set: in batches for the throughput, a tuple at a time for the latency."""
+    """Measure every query of every data set: in batches for the throughput, one tuple at a time for the latency."""
     records, streams, checks = [], [], {}
     for stream in streams_of(settings, DATA, say):
         streams.append(stream.describe())
@@ -44,7 +44,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def single_pushes(query: rpq.Query, stream: Stream, sample: int) -> Record:
-    """Latencies of relevant tuples that are pushed by themselves, into the window of the middle of the stream."""
+    """Measure latencies of relevant tuples that are pushed one at a time, into the window of the middle of the stream."""
     engine = rpq.Engine(query)
     middle = len(stream) // 2
     for batch in stream.first(middle).batches():
@@ -63,7 +63,7 @@ def single_pushes(query: rpq.Query, stream: Stream, sample: int) -> Record:
 
 
 def plot(figure: Figure, records: list[Record]) -> None:
-    """Throughput above, p99 below, a panel a data set."""
+    """Draw throughput above p99 latency, with a panel for each data set."""
     names = plots.values(records, "data")
     figure.set_size_inches(4.6 * len(names), 6.5)
     rows = figure.subplots(2, len(names), squeeze=False)

@@ -53,7 +53,7 @@ def measure(settings: Settings, say: Say) -> Outcome:
 
 
 def expiry_of(query: rpq.Query, stream: Stream) -> Record:
-    """Measure the seconds of moving the window: time advances to each boundary before the tuples behind it are pushed."""
+    """Measure the seconds of moving the window: time advances to each boundary before the tuples after it are pushed."""
     engine = rpq.Engine(query)
     seconds, pushing, moved = 0.0, 0.0, 0
     for number, batch in measuring.slides(stream, query.window):
@@ -90,8 +90,8 @@ def plot(figure: Figure, records: list[Record]) -> None:
 EXPERIMENT = Experiment(
     name="windows",
     title="Windows and slides (figure 6)",
-    how="p99 latency in the kernel, and the time that moving the window takes, timed by moving it apart from the tuples. "
-    "The window and the slide of the data set, times 0.5 to 2, one at a time.",
+    how="p99 latency in the kernel, and the time of moving the window, measured by moving it separately from the tuples. "
+    "The window and the slide of the data set, multiplied by 0.5 to 2, one at a time.",
     paper="Tail latency and the time of an expiry grow with the window. The slide does not change the latency; an expiry "
     "takes longer with a longer slide, so its share of the time stays the same.",
     columns=(

@@ -2,5 +2,5 @@
 
     taxi_trips, taxi_rides, social_network, linked_stream, weather_sensors   one kind of stream each
     rdf_streams                                                              all of them by name, and a changing graph
-    terms                                                                    columns of RDF terms, and events made of them
+    terms                                                                    columns of RDF terms, and events of triples
 """

@@ -1,4 +1,4 @@
-"""The streams of LSBench that its queries read: posts, photos, who likes them; and the people, who do not change."""
+"""The streams of LSBench that its queries read: posts, photos and likes; and static triples about people."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SIB, SIOC = "http://www.ins.cwi.nl/sib/vocabulary/", "http://rdfs.org/sioc/ns#"
 FOAF = "http://xmlns.com/foaf/0.1/"
 DATA = "http://www.ins.cwi.nl/sib/"
 START = 1_349_049_600_000
-"""2012-10-01 00:00, in milliseconds: an event every two of them."""
+"""2012-10-01 00:00, in milliseconds; there is an event every two milliseconds."""
 
 STEP = 2
 PEOPLE, CIRCLE, BUSIEST = 1_000, 20, 984
-"""How many people there are, how many of them know one another, and who posts most."""
+"""The number of people, the number of people in a circle of acquaintances, and the person who posts most."""
 
 POSTS, LIKED_POSTS, PHOTOS, LIKED_PHOTOS = (
     f"http://deri.org/{name}stream" for name in ("post", "likedpost", "photo", "likedphoto")
@@ -28,7 +28,7 @@ _AUTHOR, _TAG, _LAG, _WHICH, _FRIEND, _SUBSCRIBES = range(6)
 
 
 def linked_stream(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Events of 1 to 5 triples: source, target, label, timestamp (milliseconds), stream, event."""
+    """Yield events of 1 to 5 triples: source, target, label, timestamp (milliseconds), stream, event."""
     done, first = 0, 0
     while done < edges:
         last = first + BLOCK // 5
@@ -38,7 +38,7 @@ def linked_stream(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def linked_people(*, seed: int) -> pa.RecordBatch:
-    """Return the static triples: who knows whom, who has which account, who reads whose channel; source, target, label."""
+    """Return the static triples: acquaintances, accounts, and subscriptions to channels; source, target, label."""
     people = np.arange(PEOPLE)
     one, other = (ends.ravel() for ends in np.meshgrid(people, np.arange(CIRCLE), indexing="ij"))
     other += one // CIRCLE * CIRCLE
@@ -108,12 +108,12 @@ def _friend(number: np.ndarray, seed: int, which: int) -> np.ndarray:
 
 
 def _in_circle(number: np.ndarray, chance: np.ndarray) -> np.ndarray:
-    """Somebody else of the same circle."""
+    """Draw another person of the same circle."""
     return number // CIRCLE * CIRCLE + (number + 1 + (chance * (CIRCLE - 1)).astype(np.int64)) % CIRCLE
 
 
 def _earlier(number: np.ndarray, name: str, seed: int) -> np.ndarray:
-    """Something of an earlier round, of a recent one mostly."""
+    """Draw a post or photo of an earlier round, mostly a recent round."""
     places = np.flatnonzero(name == _ROUND)
     lag = 1 + power_law(uniform(seed, _LAG, number), 2_000, head=50, exponent=2.0)
     which = (uniform(seed, _WHICH, number) * len(places)).astype(np.int64)

@@ -1,6 +1,6 @@
-"""The streams of RDF by kind, the static triples beside them, and a changing graph.
+"""The streams of RDF by kind, their static triples, and a changing graph.
 
-The changing graph has few vertices, whose edges come and go: a third of the tuples are deletes (Gergatsoulis, Damigos).
+The changing graph has few vertices, and a third of its tuples are deletes (Gergatsoulis, Damigos).
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ class NoSuchStreamError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class RdfKind:
-    """A kind of stream: its batches, its static triples if it has some, the unit of its times (None: positions).
+    """A kind of stream: functions for its batches and its static triples, if any, and the unit of its times.
 
-    `streams` are the IRIs of the streams that its tuples belong to, none if they belong to the merged stream alone.
+    `streams` contains the IRIs of the streams that its tuples belong to, or nothing if they belong only to the merged
+    stream. `unit` is None if times are positions.
     """
 
     make: Callable[..., Iterator[pa.RecordBatch]]
@@ -97,10 +98,10 @@ RDF_KINDS: Mapping[str, RdfKind] = {
 
 
 def rdf_stream(*, edges: int, seed: int, kind: str = "taxi", stream: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Generate that many triples of a kind of stream, in order of time; with `stream`, an IRI or its last part, only those
-    of that stream.
+    """Generate `edges` triples of a kind of stream, in order of time.
 
-    Raises `NoSuchStreamError` for a stream that the kind does not have.
+    With `stream`, an IRI or its last part, only the triples of this stream are returned. Raises `NoSuchStreamError` for a
+    stream that the kind does not have.
     """
     known = RDF_KINDS[kind]
     batches = known.make(edges=edges, seed=seed)

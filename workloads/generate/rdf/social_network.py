@@ -1,4 +1,4 @@
-"""A social network in the words of LDBC's benchmark: posts, replies, likes, forums, people who tell of themselves."""
+"""A social network in the vocabulary of LDBC's benchmark: posts, replies, likes, forums, profiles of people."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ VOCABULARY = "http://www.ldbc.eu/ldbc_socialnet/1.0/vocabulary/"
 DATA = "http://www.ldbc.eu/ldbc_socialnet/1.0/data/"
 PLACES = "http://dbpedia.org/resource/"
 START = 1_451_606_400
-"""2016-01-01 00:00, in seconds: an event a second."""
+"""2016-01-01 00:00, in seconds; there is an event every second."""
 
 PEOPLE, CIRCLE = 1_000, 20
-"""How many people there are, and how many of them know one another."""
+"""The number of people, and the number of people in a circle of acquaintances."""
 
 _KINDS = "post reply post profile post like post reply post forum post like reply post profile post like reply profile reply"
 _ROUND = np.array(_KINDS.split())
@@ -38,7 +38,7 @@ _AUTHOR, _TAG, _PLACE, _LAG, _WHICH, _LIKER, _KNOWN, _INTEREST, _MEMBER = range(
 
 
 def social_network(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Events of 2 to 8 triples, a second apart: source, target, label, timestamp (seconds), event."""
+    """Yield events of 2 to 8 triples, one every second: source, target, label, timestamp (seconds), event."""
     done, first = 0, 0
     while done < edges:
         last = first + BLOCK // 8
@@ -125,12 +125,12 @@ def _author(message: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _in_circle(number: np.ndarray, chance: np.ndarray) -> np.ndarray:
-    """Somebody else of the same circle."""
+    """Draw another person of the same circle."""
     return number // CIRCLE * CIRCLE + (number + 1 + (chance * (CIRCLE - 1)).astype(np.int64)) % CIRCLE
 
 
 def _earlier_post(number: np.ndarray, seed: int, *, popular: bool) -> np.ndarray:
-    """Draw a post of an earlier round, mostly a recent one; popular posts are the first of their rounds."""
+    """Draw a post of an earlier round, mostly of a recent round; popular posts are the first of their rounds."""
     lag = 1 + power_law(uniform(seed, _LAG, number), 500, head=3 if popular else 30, exponent=2.0)
     which = 0 if popular else _drawn(seed, _WHICH, number, len(_POSTS))
     return np.maximum(number // len(_ROUND) - lag, 0) * len(_ROUND) + _POSTS[which]

@@ -1,4 +1,4 @@
-"""Taxi rides as three streams (Le-Phuoc 2016, section 2.1): pickups, dropoffs, and payments that know a ride by its time."""
+"""Taxi rides as three streams (Le-Phuoc 2016, section 2.1): pickups, dropoffs, and payments with the time of the pickup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIME, _TAXI, _FARE, _RATING, _PAID = range(5)
 
 
 def taxi_rides(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Yield a pickup a second, so that no two rides have the same time: source, target, label, timestamp, stream, event."""
+    """Yield one pickup per second, so that rides have different times: source, target, label, timestamp, stream, event."""
     done, first = 0, 0
     while done < edges:
         batch = cut(_block(first, first + _SECONDS_A_BLOCK, seed), done, edges)
@@ -29,7 +29,7 @@ def taxi_rides(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def _block(first: int, last: int, seed: int) -> pa.RecordBatch:
-    """Generate the events of these seconds, of rides that may have begun before."""
+    """Generate the events from second `first` to `last`, including those of rides that began earlier."""
     ride = np.arange(max(0, first - _LONGEST - _PAID_AFTER), last)
     seconds = 60 + power_law(uniform(seed, _TIME, ride), _LONGEST - 60, head=900, exponent=3.0)
     taxi = numbered_iris(f"{DATA}taxi/", power_law(uniform(seed, _TAXI, ride), _TAXIS, head=_TAXIS, exponent=2.0))

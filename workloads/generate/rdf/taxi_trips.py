@@ -34,7 +34,7 @@ _TAXI, _DRIVER, _TIME, _SPEED, _TYPE, _TIP, _PAY, _PEOPLE, _FROM, _TO = range(10
 
 
 def taxi_trips(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Trips in order of their beginning, whole but for the last: source, target, label, timestamp (seconds), event."""
+    """Yield trips by their start, complete except for the last: source, target, label, timestamp (seconds), event."""
     trips = -(-edges // TRIPLES)
     done = 0
     for number in blocks(trips, BLOCK // TRIPLES):
@@ -101,5 +101,5 @@ def _block(number: np.ndarray, trips: int, seed: int) -> pa.RecordBatch:
 
 
 def _of(seed: int, purpose: int, number: np.ndarray, count: int) -> np.ndarray:
-    """Who it was: some more often than others."""
+    """Draw numbers below `count`; small numbers are more frequent."""
     return power_law(uniform(seed, purpose, number), count, head=count / 2, exponent=2.0)

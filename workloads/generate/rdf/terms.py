@@ -23,7 +23,7 @@ def numbered_iris(prefix: str, number: np.ndarray) -> pa.Array:
 
 
 def choose_terms(terms: list[str], place: np.ndarray) -> pa.Array:
-    """Of a few terms those at these places, modulo their number."""
+    """Return the terms at these places, modulo the number of terms."""
     return pa.array(terms).take(pa.array(place % len(terms)))
 
 
@@ -37,17 +37,17 @@ def typed_literals(lexical: pa.Array, datatype: str) -> pa.Array:
 
 
 def plain_literals(lexical: pa.Array) -> pa.Array:
-    """Strings; their text has neither quotes nor backslashes."""
+    """Return string literals; their text must not contain quotes or backslashes."""
     return pc.binary_join_element_wise(pa.scalar('"'), lexical, pa.scalar('"'), "")
 
 
 def integers(values: np.ndarray) -> pa.Array:
-    """Literals of the type xsd:integer."""
+    """Return literals of the type xsd:integer."""
     return typed_literals(pa.array(values).cast(pa.string()), "integer")
 
 
 def decimals(cents: np.ndarray, datatype: str = "decimal") -> pa.Array:
-    """Return literals with two decimals from integers of a hundred times their value.
+    """Return literals with two decimals from integers, which are a hundred times their value.
 
     >>> decimals(np.array([1205, -5]))[1].as_py()
     '"-0.05"^^<http://www.w3.org/2001/XMLSchema#decimal>'
@@ -68,7 +68,7 @@ def moments(seconds: np.ndarray) -> pa.Array:
 
 
 Term: TypeAlias = "pa.Array | str"
-"""A term for each event, or one for all."""
+"""A term for each event, or one term for all events."""
 
 Triple: TypeAlias = tuple[Term, str, Term]
 """Subject, predicate, object."""
@@ -76,9 +76,9 @@ Triple: TypeAlias = tuple[Term, str, Term]
 
 @dataclass
 class EventTriples:
-    """The events of a block: they are added kind by kind, and returned in order of their keys, each complete.
+    """The events of a block, which are added kind by kind, and returned in order of their keys with all their triples.
 
-    With `has_streams` tuples have the name of a stream.
+    With `has_streams`, tuples have the name of a stream.
     """
 
     has_streams: bool = False
@@ -93,7 +93,7 @@ class EventTriples:
         *triples: Triple,
         stream: str | None = None,
     ) -> None:
-        """Add an event for each of the keys, which are unique within a block, with its time, its IRI and its triples."""
+        """Add an event for each key, with its time, its IRI and its triples; keys are unique within a block."""
         count = len(key)
         for place, (source, label, target) in enumerate(triples):
             self._put("source", _column(source, count))
@@ -122,5 +122,5 @@ def _column(term: Term, count: int) -> pa.Array:
 
 
 def cut(batch: pa.RecordBatch, done: int, edges: int) -> pa.RecordBatch:
-    """Cut a batch at the length of its stream, of which that many tuples were generated before."""
+    """Cut a batch at the length of its stream, `edges`, of which `done` tuples were generated before."""
     return batch.slice(0, edges - done) if done + batch.num_rows > edges else batch

@@ -1,4 +1,4 @@
-"""Observations of weather stations as in SRBench's data, a stream; and where the stations are, which does not change."""
+"""A stream of observations of weather stations as in SRBench's data, and static triples with the places of stations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GEO, TIME = "http://www.w3.org/2003/01/geo/wgs84_pos#", "http://www.w3.org/2006/
 DATA = "http://knoesis.wright.edu/ssw/"
 OBSERVATIONS = "http://www.cwi.nl/SRBench/observations"
 START = 1_220_227_200
-"""2008-09-01 00:00, in seconds: an observation a second."""
+"""2008-09-01 00:00, in seconds; there is an observation every second."""
 
 SENSORS = 300
 _UNITS = {"temperature": "fahrenheit", "wind": "milesPerHour", "rain": "centimeters", "snow": "centimeters"}
@@ -38,7 +38,7 @@ _VALUE = 0
 
 
 def weather_sensors(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Observations, station by station: source, target, label, timestamp (seconds), stream, event."""
+    """Yield observations, station by station: source, target, label, timestamp (seconds), stream, event."""
     done, first = 0, 0
     while done < edges:
         last = first + BLOCK // 10
@@ -48,7 +48,7 @@ def weather_sensors(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 
 def weather_stations(*, seed: int) -> pa.RecordBatch:
-    """Return where the stations are, whatever the seed: source, target, label."""
+    """Return the places of the stations, independent of the seed: source, target, label."""
     number = np.arange(SENSORS)
     sensor, place = numbered_iris(f"{DATA}System_", number), numbered_iris(f"{DATA}point_", number)
     triples = (
@@ -98,7 +98,7 @@ def _block(number: np.ndarray, seed: int) -> pa.RecordBatch:
 
 
 def _measurement(name: str, station: np.ndarray, chance: np.ndarray) -> np.ndarray:
-    """Hundredths of a unit: stations whose number ends in 0 have blizzards, those in 5 calm snow."""
+    """Return hundredths of a unit: stations whose number ends in 0 have blizzards, those in 5 snow without wind."""
     cents = (chance * 1_000).astype(np.int64)
     if name == "temperature":
         return np.where(station % 5 == 0, 1_500, 2_800 + station % 7 * 500) + cents

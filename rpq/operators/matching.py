@@ -1,7 +1,7 @@
-"""Kernels that maintain bags of rows under changes: joins, left joins, EXISTS and NOT EXISTS by key, products, and DISTINCT.
+"""Joins, left joins, EXISTS and NOT EXISTS by key.
 
 In `MatchedRows` the rows of the left, those of the right if they are joined, and the keys are entries of row bags
-(`rpq.patterns.rows.row_bags`). The upper half of the count of a key is the number of rows of the right with that key,
+(`rpq.operators.row_bags`). The upper half of the count of a key is the number of rows of the right with that key,
 the lower half the number of entries in its two lists: the rows of each side with that key. A deleted row stays in its
 list until the space is needed, since it often returns.
 
@@ -19,8 +19,8 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.patterns.rows.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, add_in_event, settle
-from rpq.sparql.network.bags import DeltaBag
+from rpq.operators.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, settle
+from rpq.results.weighted_rows import WeightedRows
 
 Mode = Literal["join", "left join", "exists", "not exists"]
 
@@ -96,7 +96,7 @@ class MatchedRows:
             )
         self._view = view(self._matching)
 
-    def change(self, left: DeltaBag, right: DeltaBag) -> DeltaBag:
+    def change(self, left: WeightedRows, right: WeightedRows) -> WeightedRows:
         """Apply changes of both sides and return the change of the result."""
         fields = self._bags.bags.fields
         needed = 2 * (len(left) + len(right))
@@ -114,7 +114,7 @@ class MatchedRows:
             right.weights,
             right.events,
         )
-        return DeltaBag(rows[: count * self.width].reshape(count, self.width), weights[:count], events[:count])
+        return WeightedRows(rows[: count * self.width].reshape(count, self.width), weights[:count], events[:count])
 
     @property
     def entries(self) -> int:
@@ -128,7 +128,7 @@ class MatchedRows:
 
     def ids(self) -> np.ndarray:
         """Return the ids in the stored rows, with duplicates. O(entries)."""
-        return np.concatenate([self._bags.rows(bag)[0].reshape(-1) for bag in (LEFT, RIGHT, KEY)])
+        return self._bags.ids()
 
     def check(self) -> None:
         """Assert that rows hang in the lists of their keys, and keys are counted as they should be. O(entries)."""
@@ -217,7 +217,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
     left_count, right_count = len(left_weights), len(right_weights)
     room = left_count + right_count + 16
     rows, weights, events = np.empty(room * max(width, 1), np.int32), np.empty(room, np.int64), np.empty(room, np.int64)
-    told = 0
+    size = 0
     keyed = np.empty(max(keys, 1), np.int32)
     i = j = 0
     while i < left_count or j < right_count:
@@ -240,15 +240,15 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                 other = np.int64(matching.head[2 * key + LEFT])
                 while other != NONE:
                     if bags.counts[other] != 0:
-                        if told == len(weights):
-                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, told), _longer(events, told)
+                        if size == len(weights):
+                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
                         for column in range(left_width):
-                            rows[told * width + column] = bags.rows[other * stride + column]
+                            rows[size * width + column] = bags.rows[other * stride + column]
                         for column in range(more):
-                            rows[told * width + left_width + column] = rights[at + matching.more[column]]
-                        weights[told] = weight * bags.counts[other]
-                        events[told] = event
-                        told += 1
+                            rows[size * width + left_width + column] = rights[at + matching.more[column]]
+                        weights[size] = weight * bags.counts[other]
+                        events[size] = event
+                        size += 1
                     other = np.int64(matching.next[other])
             j += 1
         while i < left_count and left_events[i] == event:
@@ -264,15 +264,15 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                 other = np.int64(matching.head[2 * key + RIGHT])
                 while other != NONE:
                     if bags.counts[other] != 0:
-                        if told == len(weights):
-                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, told), _longer(events, told)
+                        if size == len(weights):
+                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
                         for column in range(left_width):
-                            rows[told * width + column] = lefts[at + column]
+                            rows[size * width + column] = lefts[at + column]
                         for column in range(more):
-                            rows[told * width + left_width + column] = bags.rows[other * stride + matching.more[column]]
-                        weights[told] = weight * bags.counts[other]
-                        events[told] = event
-                        told += 1
+                            rows[size * width + left_width + column] = bags.rows[other * stride + matching.more[column]]
+                        weights[size] = weight * bags.counts[other]
+                        events[size] = event
+                        size += 1
                     other = np.int64(matching.next[other])
             i += 1
         if lone != 0:
@@ -297,126 +297,17 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                     else:
                         difference = after - before
                     if difference != 0:
-                        if told == len(weights):
-                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, told), _longer(events, told)
+                        if size == len(weights):
+                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
                         for column in range(left_width):
-                            rows[told * width + column] = bags.rows[entry * stride + column]
+                            rows[size * width + column] = bags.rows[entry * stride + column]
                         for column in range(left_width, width):
-                            rows[told * width + column] = NONE
-                        weights[told] = difference
-                        events[told] = event
-                        told += 1
+                            rows[size * width + column] = NONE
+                        weights[size] = difference
+                        events[size] = event
+                        size += 1
                     if side == LEFT:
                         break
                     entry = np.int64(matching.next[entry])
         settle(bags)
-    return rows, weights, events, told
-
-
-@njit(cache=True, nogil=True)
-def change_product(bags, changes, parts, places, change_weights, change_events, widths):
-    """Apply changes of parts; return (rows, weights, events, number) of the changes of the product.
-
-    Those of one event are multiplied one after the other, each with what the other parts are by then.
-    """
-    count, number, stride, width = len(parts), len(widths), bags.fields[STRIDE], widths.sum()
-    room = count + 16
-    rows, weights, events = np.empty(room * max(width, 1), np.int32), np.empty(room, np.int64), np.empty(room, np.int64)
-    told = 0
-    entries = np.empty(number, np.int64)
-    for i in range(count):
-        mine = parts[i]
-        changed = add(bags, mine, changes, places[i], change_weights[i])
-        is_empty = False
-        for part in range(number):
-            entries[part] = changed if part == mine else np.int64(bags.first[part])
-            is_empty |= entries[part] == NONE
-        while not is_empty:
-            if told == len(weights):
-                rows, weights, events = _longer(rows, len(rows)), _longer(weights, told), _longer(events, told)
-            weight = change_weights[i]
-            at = told * width
-            for part in range(number):
-                entry = entries[part]
-                if part != mine:
-                    weight *= bags.counts[entry]
-                for column in range(widths[part]):
-                    rows[at] = bags.rows[entry * stride + column]
-                    at += 1
-            weights[told] = weight
-            events[told] = change_events[i]
-            told += 1
-            # The next combination of the rows of the others; at the end there is none.
-            is_empty = True
-            for part in range(number):
-                if part == mine:
-                    continue
-                entries[part] = np.int64(bags.next[entries[part]])
-                if entries[part] != NONE:
-                    is_empty = False
-                    break
-                entries[part] = np.int64(bags.first[part])
-    return rows, weights, events, told
-
-
-class CountedRows:
-    """A bag of rows whose output is the set of rows with a positive count. Amortised O(changes)."""
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self.clear()
-
-    def clear(self) -> None:
-        """Remove everything."""
-        self._bags = RowBags([self._width])
-
-    def change(self, bag: DeltaBag) -> DeltaBag:
-        """Apply changes and return the rows that appeared or disappeared."""
-        fields = self._bags.bags.fields
-        if fields[USED] - fields[FREE] + len(bag) > fields[ROOM]:
-            self._bags.make_room(len(bag))
-        rows, weights, events, count = change_counted(
-            self._bags.view, np.ascontiguousarray(bag.rows).reshape(-1), bag.weights, bag.events, self._width
-        )
-        return DeltaBag(rows[: count * self._width].reshape(count, self._width), weights[:count], events[:count])
-
-    @property
-    def entries(self) -> int:
-        """Different rows."""
-        return int(self._bags.bags.different.sum())
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self._bags.nbytes
-
-    def ids(self) -> np.ndarray:
-        """Return the ids in the stored rows, with duplicates. O(entries)."""
-        return self._bags.rows(0)[0].reshape(-1)
-
-    def check(self) -> None:
-        """Assert the invariants."""
-        self._bags.check()
-
-
-@njit(cache=True, nogil=True)
-def change_counted(bags, changes, change_weights, change_events, width):
-    """Apply changes; return (rows, weights, events, number) of the rows that appeared or disappeared."""
-    count, stride = len(change_weights), bags.fields[STRIDE]
-    rows, weights, events = np.empty(count * width, np.int32), np.empty(count, np.int64), np.empty(count, np.int64)
-    told = 0
-    for i in range(count):
-        add_in_event(bags, 0, changes, i * width, change_weights[i])
-        if i + 1 < count and change_events[i + 1] == change_events[i]:
-            continue
-        for place in range(bags.fields[CHANGED]):
-            entry = np.int64(bags.changed[place])
-            was, is_there = bags.before[entry] > 0, bags.counts[entry] > 0
-            if was != is_there:
-                for column in range(width):
-                    rows[told * width + column] = bags.rows[entry * stride + column]
-                weights[told] = 1 if is_there else NONE
-                events[told] = change_events[i]
-                told += 1
-        settle(bags)
-    return rows, weights, events, told
+    return rows, weights, events, size

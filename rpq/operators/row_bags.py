@@ -122,6 +122,10 @@ class RowBags:
         rows = self.bags.rows.reshape(-1, self.bags.fields[STRIDE])[held, : self.bags.width[bag]]
         return rows, self.bags.counts[held]
 
+    def ids(self) -> np.ndarray:
+        """Return the ids in the rows of all bags, with duplicates. O(entries)."""
+        return np.concatenate([self.rows(bag)[0].reshape(-1) for bag in range(len(self.bags.width))])
+
     def check(self) -> None:
         """Assert the invariants between entries, lists and counts."""
         bags, fields = self.bags, self.bags.fields

@@ -1,0 +1,332 @@
+"""The source of a run over topics: their messages as one stream of tuples, and the rounds in which they were pushed.
+
+A round is a slice that was pushed.  Which rounds there are depends on when messages arrived.  So each round is written to
+the journal before the transaction that carries its rows: a record (`rpq.files.record_log`) with its number and the offsets
+after it.  Pushing the tuples of each partition up to these offsets, in the order of (timestamp, topic, partition, offset),
+replays the round.  After a checkpoint the rounds before it are removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from rpq.files.record_log import LogError, LogKind, RecordLog, begins_with, read_log
+from rpq.kafka.client import ClientSettings, KafkaError, log_event
+from rpq.kafka.message_reader import MessageReader
+from rpq.kafka.partition_merge import LEAST, MergedTuples, PartitionMerge, Place
+from rpq.kafka.topic_reader import TopicInput, TopicReader
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+
+FETCH = 20_000
+
+PARTITIONS_SECONDS = 30.0
+"""The interval in seconds at which new partitions are looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicPosition:
+    """A position in topics.
+
+    `run` identifies the run, to the broker and in the offsets that it commits; `round` is the number of the last slice.
+    `ends` and `fronts` are the offset and the largest timestamp of each partition.  `layouts` describe the values of each
+    topic.
+    """
+
+    run: str
+    round: int = 0
+    ends: Mapping[Place, int] = field(default_factory=dict)
+    fronts: Mapping[Place, int] = field(default_factory=dict)
+    layouts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TopicSource:
+    """Topics as a stream of tuples, in the order of (timestamp, topic, partition, offset); `begin` opens them.
+
+    `check` raises if the run must end; `watch` is called with all tuples.  The slices that are passed are rounds, each with
+    a number; they are written to the `journal`, if there is one.
+    """
+
+    def __init__(
+        self,
+        topics: TopicInput,
+        settings: ClientSettings,
+        *,
+        check: Callable[[], None] = lambda: None,
+        watch: Callable[[pa.RecordBatch], None] = lambda columns: None,
+    ) -> None:
+        self.topics = topics
+        self.run = uuid.uuid4().hex[:16]
+        self.round = 0
+        self.ends: dict[Place, int] = {}
+        self.fronts: dict[Place, int] = {}
+        self.is_quiet = False
+        self.journal: Journal | None = None
+        self._settings = settings
+        self._check = check
+        self._watch = watch
+        self._reader: TopicReader | None = None
+        self._merge: PartitionMerge | None = None
+
+    def begin(self, position: TopicPosition | None) -> None:
+        """Open the topics at a position, or where a new run begins to read them.  Raises `KafkaError` and `InputError`."""
+        position = position or TopicPosition(run=self.run)
+        self.run, self.round = position.run, position.round
+        topics = self.topics
+        readers = {
+            topic: MessageReader(
+                topics.columns,
+                stream=stream,
+                where=topics.where,
+                only_json=topics.only_json,
+                layout=position.layouts.get(topic),
+            )
+            for topic, stream in topics.topics.items()
+        }
+        is_known = bool(position.ends)
+        reader = TopicReader(self._settings, readers, group=self.group, check=self._check, waits_forever=is_known)
+        self._reader = reader
+        self.ends = reader.places(position.ends)
+        self.fronts = {place: position.fronts.get(place, LEAST) for place in self.ends}
+        self._merge = PartitionMerge(
+            {place: (offset, self.fronts[place]) for place, offset in self.ends.items()},
+            max_delay=topics.max_delay,
+            report=self._log_partition_state,
+            is_at_end=reader.is_at_end,
+        )
+        reader.begin(self.ends)
+        log_event(
+            "goes on from its checkpoint" if is_known else "begins",
+            topics=[*topics.topics],
+            partitions=len(self.ends),
+            **({"round": self.round} if is_known else {}),
+        )
+
+    def close(self) -> None:
+        """Close the consumer and the journal."""
+        if self._reader is not None:
+            self._reader.close()
+        if self.journal is not None:
+            self.journal.close()
+
+    @property
+    def group(self) -> str:
+        """The name of the consumer group."""
+        return self._settings.named("group.id") or f"rpq-{self.run}"
+
+    @property
+    def reader(self) -> TopicReader:
+        """The open reader."""
+        assert self._reader is not None
+        return self._reader
+
+    @property
+    def merge(self) -> PartitionMerge:
+        """The merge of the partitions."""
+        assert self._merge is not None
+        return self._merge
+
+    @property
+    def integers(self) -> bool:
+        """Whether vertices are integers, as far as messages were read."""
+        return self._reader is not None and self._reader.integers
+
+    # --- slices ----------------------------------------------------------------------------------------------
+
+    def slices(self, most: Callable[[], int]) -> Iterator[MergedTuples | None]:
+        """Yield slices of at most `most()` tuples, and None after each fetch; with `until_end`, to the end of the topics."""
+        reader, merge = self.reader, self.merge
+        next_look = time.monotonic() + PARTITIONS_SECONDS
+        self._check()
+        came = 0
+        while True:
+            wait = 0.1 if not merge.waits else min(0.1, max(0.001, self.topics.max_delay / 10))
+            came = reader.fetch(merge, FETCH, 0 if came else wait)
+            yield from self._ready(most)
+            if time.monotonic() > next_look:
+                self._look_for_partitions()
+                next_look = time.monotonic() + PARTITIONS_SECONDS
+            self.is_quiet = not came
+            yield None
+            self.is_quiet = False
+            if self.topics.until_end and reader.finished_partitions >= {*merge.places}:
+                merge.release_all()
+                yield from self._ready(most)
+                return
+
+    def _ready(self, most: Callable[[], int]) -> Iterator[MergedTuples]:
+        """Yield the slices that can be released."""
+        stops = self.topics.on_error == "stop"
+        while (count := most()) > 0 and (released := self.merge.ready(count, stop_at_bad=stops)) is not None:
+            if released.columns is not None:
+                self._watch(released.columns)
+            yield released
+
+    def replayed(self, rounds: Iterable[Round]) -> Iterator[MergedTuples]:
+        """Yield the slices of these rounds again."""
+        for one in rounds:
+            while (released := self.merge.up_to(one.ends)) is None:
+                self._check()
+                self.reader.fetch(self.merge, FETCH, 0.1)
+            yield released
+
+    # --- the position ----------------------------------------------------------------------------------------
+
+    def advance(self, part: MergedTuples, until: int | None) -> bool:
+        """Move the position behind a slice, or to its row `until`, before which no bad message is passed."""
+        ends = part.ends
+        if until is not None:
+            ends = part.ends_before(until)
+            for bad in part.bad:
+                place, offset = Place(bad.message.topic(), bad.message.partition()), bad.message.offset()
+                ends[place] = min(ends.get(place, offset), offset)
+        moved = {place: end for place, end in ends.items() if end != self.ends[place]}
+        if moved:
+            self.round += 1
+            if self.journal is not None:
+                self.journal.write(self.round, moved)
+            whole = {place: front for place, front in part.fronts.items() if ends[place] == part.ends[place]}
+            self.ends |= moved
+            self.fronts |= {place: max(front, self.fronts[place]) for place, front in whole.items()}
+        return True
+
+    def position(self) -> TopicPosition:
+        """Return the position behind the last slice that was passed."""
+        return TopicPosition(
+            run=self.run, round=self.round, ends=dict(self.ends), fronts=dict(self.fronts), layouts=self.reader.layouts
+        )
+
+    def milestone(self, engine: Engine | None) -> int:
+        """Return the number of the last round."""
+        return self.round
+
+    def synchronise(self) -> None:
+        """Put the rounds of the journal on disk."""
+        if self.journal is not None:
+            self.journal.synchronise()
+
+    def committed_round(self) -> int:
+        """Return the last round of this run that was committed."""
+        committed = self.reader.committed(list(self.merge.places), self.run)
+        return max((number for _, number in committed.values()), default=0)
+
+    def lag(self) -> dict[Place, int]:
+        """Return how many messages of each partition are not in the engine yet, as far as the broker has reported."""
+        found = {}
+        for place in self.merge.places:
+            high = self.reader.high(place)
+            if high is not None:
+                done = self.ends[place] if self.merge.waiting(place) else self.merge.position(place)
+                found[place] = max(0, high - done)
+        return found
+
+    def _log_partition_state(self, what: str, place: Place) -> None:
+        if what == "idle":
+            log_event("partition is idle, the others go on without it", partition=str(place), after=self.topics.max_delay)
+        else:
+            log_event("partition is back", partition=str(place))
+
+    def _look_for_partitions(self) -> None:
+        for place in self.reader.new_partitions(self.merge.places):
+            log_event("partition is new", partition=str(place))
+            self.merge.join(place)
+            self.ends[place], self.fronts[place] = 0, LEAST
+            self.reader.join(place)
+
+
+class Round(NamedTuple):
+    """A round: its number, and the offset after it of each partition that it advanced."""
+
+    number: int
+    ends: dict[Place, int]
+
+
+KIND = LogKind(magic=b"rpqrun\0\0", noun="journal of `rpq run`", version=2)
+
+
+class Journal:
+    """A file of rounds of a run, created with given rounds; its content is on disk when `synchronise` returns."""
+
+    def __init__(self, path: str, *, run: str, rounds: Iterable[Round] = ()) -> None:
+        self.path = path
+        self._run = run
+        self._log = self._create_log(rounds)
+
+    def _create_log(self, rounds: Iterable[Round]) -> RecordLog:
+        records = [_record(number, ends) for number, ends in rounds]
+        return RecordLog.create(self.path, KIND, {"run": self._run}, records)
+
+    def write(self, number: int, ends: Mapping[Place, int]) -> None:
+        """Add a round."""
+        self._log.add(_record(number, ends))
+
+    def synchronise(self) -> None:
+        """Put all written rounds on disk.  Raises `OSError`."""
+        self._log.synchronise()
+
+    def restart(self) -> None:
+        """Remove all rounds."""
+        following = self._create_log(())
+        self._log.close()
+        self._log = following
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def _record(number: int, ends: Mapping[Place, int]) -> bytes:
+    return json.dumps([number, [[*place, end] for place, end in ends.items()]], separators=(",", ":")).encode()
+
+
+def read_journal(path: str, *, run: str) -> list[Round]:
+    """Return the rounds of a run in a file, in order; none if there is no file, or it is empty.
+
+    Rounds that a crash left incomplete are left out.  Raises `KafkaError` for a file that is damaged, of another run, or of
+    a release with another format.
+    """
+    try:
+        if not os.path.getsize(path):  # left by the previous release
+            return []
+        log = read_log(path, KIND)
+        if log.damage is not None:
+            raise log.damage
+        if log.head.get("run") != run:
+            raise KafkaError(f"{path}: is the journal of another run than the checkpoint beside it")
+        found: list[Round] = []
+        for place, record in log.records:
+            number, ends = json.loads(bytes(record))
+            if found and number != found[-1].number + 1:
+                raise KafkaError(f"{path}: at byte {place}: round {number} follows round {found[-1].number}; it was changed")
+            found.append(Round(int(number), {Place(str(topic), int(part)): int(end) for topic, part, end in ends}))
+    except FileNotFoundError:
+        return []
+    except (ValueError, TypeError) as error:
+        raise KafkaError(f"{path}: is a damaged journal of `rpq run`: {error}") from error
+    except LogError as error:
+        hint = ""
+        if error.reason == "foreign" and begins_with(path, b"["):
+            hint = "; if it is of the release before, start that once more and end it with SIGTERM, then start this one"
+        raise KafkaError(f"{error}.  It was not touched{hint}") from error
+    except OSError as error:
+        raise KafkaError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return found
+
+
+def rounds_between(path: str, *, run: str, first: int, last: int) -> list[Round]:
+    """Return these rounds of a run, both included.  Raises `KafkaError` if the journal does not have all of them."""
+    rounds = [one for one in read_journal(path, run=run) if first <= one.number <= last]
+    if [one.number for one in rounds] != [*range(first, last + 1)]:
+        raise KafkaError(
+            f"{path}: does not tell the order of the rounds {first} to {last}, which were committed since the "
+            "checkpoint; it was lost or changed.  Remove the checkpoint to start anew"
+        )
+    return rounds

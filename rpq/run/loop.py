@@ -1,0 +1,437 @@
+"""The main loop of a run: slices of a source are pushed into an engine, and the rows are written to a sink.
+
+A slice is pushed as a whole, and its rows are written as a whole.  Then engine, source and sink are at the same position;
+only at such a point does a run commit, write a checkpoint, and react to signals.  Rows become final in one of two ways.  A
+sink of files is truncated to the position of the checkpoint when a run is resumed.  A sink with transactions commits rows
+together with the position of the source; a resumed run pushes again, without writing rows, what was committed after the
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
+from rpq.readers.where import WhereError
+from rpq.run.checkpoint import Checkpoint, Position
+from rpq.running.statistics import LatencyCounts
+from rpq.stream.event_grouping import end_of_event, first_of_events
+
+if TYPE_CHECKING:
+    from rpq.engine import Engine
+    from rpq.results.changes import Changes, SetAside
+
+FIRST_SLICE, LEAST_SLICE = 4096, 16
+"""The number of tuples in the first slice and in the smallest."""
+
+MAX_MESSAGES = 10
+"""The number of rejected tuples, and of roots set aside, that are reported one by one; all are counted."""
+
+CHECKPOINT_SHARE = 0.1
+"""The largest share of a run's time that checkpoints may take."""
+
+
+@dataclass(kw_only=True)
+class SliceSize:
+    """The number of `tuples` in the next slice, adapted to targets for the `rows` and the `seconds` of a slice.
+
+    >>> size = SliceSize(rows=1 << 18, seconds=0.25)
+    >>> size.update(size.tuples, rows=0, seconds=0.01)
+    >>> size.tuples
+    16384
+    """
+
+    rows: int
+    seconds: float
+    most: int | None = None
+    tuples: int = field(default_factory=lambda: FIRST_SLICE)
+
+    def update(self, tuples: int, *, rows: int, seconds: float) -> None:
+        """Record the rows and the time of a slice of so many tuples."""
+        growth = min(self.rows / max(rows, 1), self.seconds / max(seconds, 1e-9), 4.0)
+        if tuples and (growth < 1 or tuples >= self.tuples):
+            size = max(LEAST_SLICE, int(tuples * growth))
+            self.tuples = size if self.most is None else min(self.most, size)
+
+
+class Pushed(NamedTuple):
+    """The outcome of one push: the `tuples` that were pushed, from row `start` of a slice on, and their changes.
+
+    `error` is what ended the push, `changes` are then those of the tuples before it, or None, and `rejected` the rows of the
+    slice that are left out: a tuple, or its whole event.
+    """
+
+    tuples: pa.RecordBatch
+    start: int
+    changes: Changes | None
+    error: InputError | LimitError | ConflictBudgetError | None = None
+    rejected: range = range(0)
+
+
+def push_accepted(
+    push: Callable[[pa.RecordBatch], Changes], tuples: pa.RecordBatch, *, has_events: bool = False
+) -> Iterator[Pushed]:
+    """Push tuples without those that the engine rejects; yield the outcome of each push.
+
+    After an outcome with an `InputError` for a tuple the next push begins behind the rejected rows, unless the caller ends
+    the iteration; any other error is the last outcome.  With `has_events` an event is accepted or rejected as a whole.
+
+    >>> import rpq
+    >>> engine = rpq.Engine(rpq.Query("a", window=rpq.Window(size=5, slide=1)), max_ahead=100)
+    >>> tuples = pa.RecordBatch.from_pydict(
+    ...     {"source": ["u", "u", "u"], "target": ["v", "w", "x"], "label": ["a"] * 3, "timestamp": [1, 1000, 2]}
+    ... )
+    >>> [(pushed.start, len(pushed.changes), pushed.rejected) for pushed in push_accepted(engine.push, tuples)]
+    [(0, 1, range(1, 2)), (2, 1, range(0, 0))]
+    """
+    start = 0
+    while start < tuples.num_rows:
+        rest = tuples.slice(start)
+        try:
+            outcome = Pushed(rest, start, push(rest))
+        except (InputError, LimitError, ConflictBudgetError) as error:
+            rejected = range(0)
+            if isinstance(error, InputError) and error.row is not None:
+                rejected = range(start + error.row, start + error.row + 1)
+                if has_events and "event" in rest.schema.names:
+                    first = first_of_events(rest.column("event"))
+                    rejected = range(start + int(first[error.row]), start + end_of_event(first, error.row))
+            outcome = Pushed(rest, start, getattr(error, "changes", None), error, rejected)
+        yield outcome
+        if not outcome.rejected:
+            return
+        start = outcome.rejected.stop
+
+
+class Rejected(Protocol):
+    """A tuple, or what should have been one, that is left out: where it stands, and the reason."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+class Slice(Protocol):
+    """Consecutive tuples of a source, pushed as a whole: `columns` (None if there are no tuples) and `bad` input among them.
+
+    `size` is the number of tuples that were read.  `where` describes a row of `columns` in a message, and `rejected` gives
+    the row of a tuple that the engine rejects, for the `reason`.
+    """
+
+    @property
+    def columns(self) -> pa.RecordBatch | None: ...
+
+    @property
+    def bad(self) -> Sequence[Rejected]: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def where(self, row: int) -> str: ...
+
+    def rejected(self, row: int, reason: str) -> Rejected: ...
+
+
+class Source(Protocol):
+    """The input of a run, and its position in it."""
+
+    is_quiet: bool
+    """Whether nothing has arrived since the last time that `slices` yielded None."""
+
+    def begin(self, position: Any) -> None:
+        """Open the source at the position of a checkpoint, or at its beginning if that is None."""
+
+    def slices(self, most: Callable[[], int]) -> Iterator[Slice | None]:
+        """Yield slices of about `most()` tuples until the source ends; yield None now and then while nothing arrives."""
+
+    def advance(self, part: Any, until: int | None) -> bool:
+        """Move the position behind a slice, or to its row `until`; return False if there is no position within a slice."""
+
+    def position(self) -> Any:
+        """Return the position, as `begin` takes it, for a checkpoint."""
+
+    def milestone(self, engine: Engine | None) -> Any:
+        """Return a value that changes when the position has changed enough for another checkpoint."""
+
+
+class Sink(Protocol):
+    """The output of a run.
+
+    It has rows if it `has_destination`.  If it `is_transactional`, rows become final in `commit`, together with the position
+    of the source; otherwise they are final when they are written.
+    """
+
+    is_transactional: bool
+
+    @property
+    def has_destination(self) -> bool: ...
+
+    def begin(self, position: Any, source: Any) -> None:
+        """Open the sink at the position of a checkpoint, or anew if that is None."""
+
+    def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:
+        """Write the rows of pushed tuples."""
+
+    def is_due(self, *, quiet: bool) -> bool:
+        """Whether it is time for `commit`."""
+
+    def commit(self) -> None:
+        """Make all rows final, with the position of the source."""
+
+    def position(self) -> Any:
+        """Put everything written on disk, and return the position, as `begin` takes it, for a checkpoint."""
+
+
+class Run:
+    """A run that is set up; `execute` drives it from its position to the end of the source.
+
+    `engine` and `position` are those of a checkpoint, or None; `make_engine` makes an engine at the first tuple.  With
+    `stops` a tuple that is rejected ends the run, otherwise it is left out.  `checkpoint_seconds` is the least time between
+    two checkpoints.  After each slice `tick` is called, and `check`, which raises an exception if the run must end.
+    """
+
+    unfinished: tuple[type[BaseException], ...] = (OSError, WhereError, KeyboardInterrupt)
+    """The errors after which nothing more is committed or saved."""
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        *,
+        make_engine: Callable[[], Engine],
+        engine: Engine | None = None,
+        size: SliceSize,
+        stops: bool,
+        has_events: bool = False,
+        names_queries: bool = True,
+        limit: int | None = None,
+        checkpoint: Checkpoint | None = None,
+        checkpoint_seconds: float = 0.0,
+        position: Position | None = None,
+        started: float | None = None,
+        check: Callable[[], None] = lambda: None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.source, self.sink, self.engine, self.checkpoint = source, sink, engine, checkpoint
+        self.has_begun = False
+        self.is_consistent = False
+        """Whether engine, source and sink are at the same position."""
+        self.rejections: list[str] = []
+        """The first messages about rejected tuples."""
+        self.set_aside: list[str] = []
+        """The first messages about roots that were set aside."""
+        self.latency = LatencyCounts()
+        self.seconds = 0.0
+        """The time from the first slice to the last commit; 0 if the run failed."""
+        self._started = time.monotonic() if started is None else started
+        self._make_engine = make_engine
+        self._size = size
+        self._stops, self._has_events, self._names_queries = stops, has_events, names_queries
+        self._limit = limit
+        self._checkpoint_seconds = checkpoint_seconds
+        self._check, self._tick = check, tick
+        self.resume(position)
+
+    def resume(self, position: Position | None) -> None:
+        """Set the position from which `execute` begins."""
+        self.resumed = position
+        before = position or Position()
+        self.tuples, self.rejected, self._seconds_before = before.tuples, before.rejected, before.total_seconds
+
+    def execute(self) -> str:
+        """Execute the run to its end, and return how it ended.
+
+        Raises `InputError` at a tuple that is rejected, `LimitError` and `ConflictBudgetError` as the engine does, the
+        errors of source and sink, and whatever `check` raises.  By then all that was pushed before is committed and in the
+        checkpoint, except after the `unfinished` errors and those within a slice.
+        """
+        before = self.resumed or Position()
+        self.source.begin(before.source)
+        self.sink.begin(before.sink, self.source)
+        self.has_begun = True
+        self._saved_milestone = self.source.milestone(self.engine)
+        self._next_save = time.monotonic() + self._checkpoint_seconds
+        self._recover()
+        self.is_consistent = True
+        began = time.monotonic()
+        try:
+            ended = self._work()
+        except BaseException as error:
+            if not isinstance(error, self.unfinished):
+                try:
+                    self._finish()
+                except OSError:
+                    if isinstance(error, RpqError):  # it came first
+                        raise error from None
+                    raise
+            raise
+        self._finish()
+        self.seconds = time.monotonic() - began
+        return ended
+
+    def _recover(self) -> None:
+        """Push again what was committed after the checkpoint."""
+
+    def _work(self) -> str:
+        for part in self.source.slices(self._most):
+            if part is not None:
+                self._push(part)
+            if self.sink.is_due(quiet=self.source.is_quiet):
+                self._commit()
+            if self._is_time_to_save():
+                self._save()
+            self._tick()
+            self._check()
+            if self._limit is not None and self.tuples >= self._limit:
+                return "limit"
+        return "end of input"
+
+    def _most(self) -> int:
+        """Return the number of tuples that the next slice may have."""
+        return self._size.tuples if self._limit is None else min(self._size.tuples, self._limit - self.tuples)
+
+    # --- a slice ---------------------------------------------------------------------------------------------
+
+    def _push(self, part: Slice, *, again: bool = False) -> None:
+        """Push a slice, write its rows, and move the position behind it; `again` says that its rows were written before."""
+        self.is_consistent = False
+        began = time.monotonic()
+        rows, until, stop = self._push_tuples(part, again=again) if part.columns is not None else (0, None, None)
+        for bad in part.bad:
+            if self._stops and not again:
+                if stop is None:
+                    until = 0 if part.columns is None else part.columns.num_rows
+                    stop = InputError(f"{bad.place}: {bad.reason}")
+                break
+            self._reject(bad, again=again)
+        is_known = self.source.advance(part, until)
+        if not again:
+            self._size.update(part.size, rows=rows, seconds=time.monotonic() - began)
+            self.latency.note(part.size, began)
+        self.is_consistent = is_known
+        if stop is not None:
+            raise stop
+
+    def _push_tuples(self, part: Slice, *, again: bool) -> tuple[int, int | None, InputError | None]:
+        """Push the tuples of a slice that the engine accepts.
+
+        Returns the number of rows, and the row and the error of the tuple that ends the run, or None.
+        """
+        if self.engine is None:
+            self.engine = self._make_engine()
+        push = partial(self.engine.push, collect=not again and self.sink.has_destination)
+        assert part.columns is not None
+        rows, rejected = 0, self.rejected
+        for pushed in push_accepted(push, part.columns, has_events=self._has_events):
+            error = pushed.error
+            if self.sink.is_transactional and isinstance(error, (LimitError, ConflictBudgetError)):
+                # The rows of an incomplete slice are not final; those of the slices before it are.
+                if not rows and self.rejected == rejected and not again:
+                    self._commit()
+                    self.is_consistent = False  # the engine has a part of this slice
+            elif pushed.changes is not None and not again:
+                rows += self._write(part, pushed)
+            if error is None:
+                self.tuples += pushed.tuples.num_rows
+                continue
+            row = None if error.row is None else pushed.start + error.row
+            if row is None or row >= part.columns.num_rows:
+                raise error
+            reason = str(error).removeprefix(f"row {error.row}: ")
+            if not isinstance(error, InputError) or (self._stops and not again):
+                bad = part.rejected(row, reason)
+                error.args = (f"{bad.place}: {bad.reason}",)
+                if not isinstance(error, InputError):
+                    raise error
+                self.tuples += pushed.rejected.start - pushed.start
+                return rows, pushed.rejected.start, error
+            self.tuples += pushed.rejected.start - pushed.start
+            count = len(pushed.rejected)
+            event = f"; its event of {count:,} tuples is left out" if count > 1 else ""
+            self._reject(part.rejected(row, reason + event), count, again=again)
+        return rows, None, None
+
+    def _write(self, part: Slice, pushed: Pushed) -> int:
+        """Write the changes of pushed tuples, and return the number of rows."""
+        changes = pushed.changes
+        assert changes is not None
+        self.sink.write(pushed.tuples, changes)
+        for report in changes.set_aside:
+            query = f"query {report.query!r}: " if self._names_queries else ""
+            where = "at a boundary" if report.row is None else part.where(pushed.start + report.row)
+            self._on_set_aside(
+                f"{query}root {report.root} set aside {where}, at time {report.timestamp}: "
+                f"its search took {report.size:,} nodes",
+                report,
+            )
+        return len(changes) if self.sink.has_destination else 0
+
+    def _reject(self, bad: Rejected, tuples: int = 1, *, again: bool = False) -> None:
+        self.rejected += tuples
+        if not again:
+            self._on_rejected(bad)
+
+    def _on_rejected(self, bad: Rejected) -> None:
+        """Report input that was rejected."""
+        if len(self.rejections) < MAX_MESSAGES:
+            self.rejections.append(f"{bad.place}: {bad.reason}")
+
+    def _on_set_aside(self, message: str, report: SetAside) -> None:
+        """Report a root that was set aside."""
+        if len(self.set_aside) < MAX_MESSAGES:
+            self.set_aside.append(message)
+
+    # --- commits and checkpoints -----------------------------------------------------------------------------
+
+    @property
+    def total_seconds(self) -> float:
+        """The seconds that the run took so far, including those before the checkpoint that it was resumed from."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def _commit(self) -> None:
+        self.is_consistent = False
+        self.sink.commit()
+        self.is_consistent = True
+        self.latency.commit()
+
+    def _is_time_to_save(self) -> bool:
+        if self.checkpoint is None or time.monotonic() < self._next_save:
+            return False
+        return bool(self.source.milestone(self.engine) != self._saved_milestone)
+
+    def _save(self) -> float:
+        """Commit, write the checkpoint, and return the seconds that it took."""
+        began = time.monotonic()
+        self._commit()
+        self._write_checkpoint()
+        now = time.monotonic()
+        self._next_save = now + max(self._checkpoint_seconds, (now - began) * (1 / CHECKPOINT_SHARE - 1))
+        return now - began
+
+    def _write_checkpoint(self) -> None:
+        assert self.checkpoint is not None
+        position = Position(
+            source=self.source.position(),
+            sink=self.sink.position(),
+            tuples=self.tuples,
+            rejected=self.rejected,
+            total_seconds=self.total_seconds,
+        )
+        self.checkpoint.write(self.engine or self._make_engine(), position)
+        self._saved_milestone = self.source.milestone(self.engine)
+
+    def _finish(self) -> None:
+        """Commit what was pushed, and write the checkpoint, if engine, source and sink are at the same position."""
+        if not self.is_consistent:
+            return
+        self._commit()
+        if self.checkpoint is not None:
+            self._save()
