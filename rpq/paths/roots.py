@@ -103,14 +103,14 @@ class RootReaders:
         self._first[roots] = np.cumsum(counts) - counts
         self._flat, self._used = flat, self._live
 
-    def deal(self, pairs: np.ndarray, ends: np.ndarray, kinds: np.ndarray, rows: np.ndarray) -> DealtRows:
+    def deal(self, pairs: np.ndarray, ends: np.ndarray, kinds: np.ndarray, counts: np.ndarray) -> DealtRows:
         """Return the rows (root << 32 | end) of events, which end there, by who reads them. O(rows dealt).
 
-        Those that events of a kind (1 added, -1 removed) bring are counted in `rows` (int64, reader × [added, removed]).
+        Those that events of a kind (1 added, -1 removed) bring are counted in `counts` (int64, reader × [added, removed]).
         """
         if len(pairs) == 1:  # as of most tuples that come alone
             readers = self.of(int(pairs[0]) >> 32)
-            rows[readers, 0 if kinds[0] > 0 else 1] += 1
+            counts[readers, 0 if kinds[0] > 0 else 1] += 1
             count = len(readers)
             return DealtRows(pairs.repeat(count), np.arange(1, count + 1), np.zeros(count, np.int64), readers)
         total, most = count_dealt(pairs, ends, self._count)
@@ -119,7 +119,7 @@ class RootReaders:
         )
         chain = np.empty((most, 2), np.int64)
         read = self._first, self._count, self._flat
-        parts = deal_rows(pairs, ends, kinds, *read, self._scratch, chain, dealt, rows)
+        parts = deal_rows(pairs, ends, kinds, *read, self._scratch, chain, dealt, counts)
         return DealtRows(dealt.pairs, dealt.end[:parts], dealt.event[:parts], dealt.reader[:parts])
 
     def _check(self) -> None:
@@ -143,7 +143,7 @@ def count_dealt(pairs, ends, count):
 
 
 @njit(cache=True, nogil=True)
-def deal_rows(pairs, ends, kinds, first, count, flat, last, chain, dealt, rows):
+def deal_rows(pairs, ends, kinds, first, count, flat, last, chain, dealt, counts):
     """Write the rows of each event reader by reader, in the order of their first rows; return the number of parts."""
     parts, out, row = np.int64(0), np.int64(0), np.int64(0)
     for event in range(len(ends)):
@@ -176,7 +176,7 @@ def deal_rows(pairs, ends, kinds, first, count, flat, last, chain, dealt, rows):
                 entry = chain[entry, 1]
             dealt.end[part] = out
             last[dealt.reader[part]] = -1
-            rows[dealt.reader[part], sign] += out - before
+            counts[dealt.reader[part], sign] += out - before
     return parts
 
 

@@ -208,8 +208,8 @@ class Worker(Protocol):
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows of the last call, or those `before` a tuple of it, each delta with the number of its query.
 
-        `numbers` has the numbers of all queries by name; it is another object if a number has changed. If a delta has
-        numbers of its own (`Delta.numbers`), the one beside it says nothing. To be called once for each call.
+        `numbers` has the numbers of all queries by name; it is another object if a number has changed. The number beside a
+        delta that has numbers of its own (`Delta.numbers`) has no meaning. To be called at most once for each chunk.
         """
 
     def sweep(self) -> None:

@@ -226,7 +226,7 @@ class Saved:
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
-        counted, holder_counts = evaluation.graph.counted, evaluation.graph.edges.held
+        counted, holders = evaluation.graph.counted, evaluation.graph.edges.holders
         known: dict[Any, tuple[int, np.ndarray]] = {}
         for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
             for place, (window, key) in enumerate(zip(running.windows, evaluation.running.keys(running), strict=True)):
@@ -237,7 +237,7 @@ class Saved:
                 if key not in known:
                     known[key] = number, inside
                     is_inside = inside != NOT_HELD
-                    counted.fill(key, number, entered[is_inside], inside[is_inside], holder_counts)
+                    counted.fill(key, number, entered[is_inside], inside[is_inside], holders)
                 elif known[key][0] != number or (known[key][1] != inside).any():
                     raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
 

@@ -51,7 +51,7 @@ FIELDS = 10
 
 STATIC = 1 << 30
 HOLDERS = STATIC - 1
-"""The bits of `Edges.held` that count the windows which hold the edge; the bit above them is set where it is static."""
+"""The bits of `Edges.holders` that count the windows which hold the edge; the bit above them is set where it is static."""
 
 
 class Edges(NamedTuple):
@@ -61,7 +61,7 @@ class Edges(NamedTuple):
     target: np.ndarray  # int32 an edge
     label: np.ndarray  # int32 an edge
     timestamp: np.ndarray  # int64 an edge, the smallest int64 once deleted
-    held: np.ndarray  # int32 an edge: what holds it but its time, see `HOLDERS`
+    holders: np.ndarray  # int32 an edge: what holds it but its time, see `HOLDERS`
     table: np.ndarray  # int32: from hashes to edges, see `rpq/arrays/hashing.py`
     free: np.ndarray  # int32, stack
     degree: np.ndarray  # int32 a vertex: edges that name it
@@ -153,7 +153,7 @@ def prefetch_edge_of(edges, u, label, v):
 @njit(cache=True, nogil=True, forceinline=True)
 def in_window(edges, horizon, edge):
     """Return whether any window holds an edge, by its time or as one of the last inserts."""
-    return edges.timestamp[edge] > horizon or edges.held[edge] & HOLDERS != 0
+    return edges.timestamp[edge] > horizon or edges.holders[edge] & HOLDERS != 0
 
 
 @njit(cache=True, nogil=True)
@@ -165,11 +165,11 @@ def insert(edges, horizons, u, v, label, time):
     place = probe(edges, h, u, label, v)
     if place >= 0:
         edge = id_at(edges.table, place)
-        held = edges.timestamp[edge]
+        before = edges.timestamp[edge]
         present = in_window(edges, horizon, edge)
         if not present:
-            horizons.lost[label] = max(horizons.lost[label], held)
-        edges.timestamp[edge] = max(held, time) if present else time
+            horizons.lost[label] = max(horizons.lost[label], before)
+        edges.timestamp[edge] = max(before, time) if present else time
         return edge, present
     if fields[FREE] > 0:
         fields[FREE] -= 1
@@ -181,7 +181,7 @@ def insert(edges, horizons, u, v, label, time):
     edges.target[edge] = v
     edges.label[edge] = label
     edges.timestamp[edge] = time
-    edges.held[edge] = 0
+    edges.holders[edge] = 0
     put(edges.table, place, edge)
     edges.degree[u] += 1
     edges.degree[v] += 1
@@ -260,10 +260,11 @@ class CountedWindows:
         """The number of bytes held."""
         return sum(array.nbytes for array in self.arrays)
 
-    def settle(self, windows: dict[Hashable, CountWindow], edges: int, held: np.ndarray) -> None:
+    def settle(self, windows: dict[Hashable, CountWindow], edges: int, holders: np.ndarray) -> None:
         """Set the windows; new ones have numbered nothing, and edges of those that are gone are released.
 
-        `held` is `Edges.held` of the graph, which has room for so many `edges`. O(edges · windows) where some came or went.
+        `holders` is `Edges.holders` of the graph, which has room for so many `edges`. O(edges · windows) where windows came
+        or went.
         """
         keys = list(windows)
         if keys == self.keys:
@@ -281,8 +282,8 @@ class CountedWindows:
             return np.ascontiguousarray(table[:, columns]).ravel()
 
         leaves = rearranged(old.leaves, NOT_HELD)
-        held &= ~np.int32(HOLDERS)
-        held += (leaves.reshape(edges, len(keys)) != NOT_HELD).sum(axis=1, dtype=np.int32)
+        holders &= ~np.int32(HOLDERS)
+        holders += (leaves.reshape(edges, len(keys)) != NOT_HELD).sum(axis=1, dtype=np.int32)
         self.keys = keys
         self.arrays = old._replace(
             size=np.array([window.size for window in windows.values()], np.int64),
@@ -305,12 +306,12 @@ class CountedWindows:
 
     def make_room(self, more: int) -> None:
         """Make room for more edges."""
-        count, held = more * len(self.keys), self.arrays
+        count, arrays = more * len(self.keys), self.arrays
         if count:
-            self.arrays = held._replace(
-                leaves=np.concatenate([held.leaves, np.full(count, NOT_HELD, np.int64)]),
-                previous=np.concatenate([held.previous, np.full(count, -1, np.int32)]),
-                next=np.concatenate([held.next, np.full(count, -1, np.int32)]),
+            self.arrays = arrays._replace(
+                leaves=np.concatenate([arrays.leaves, np.full(count, NOT_HELD, np.int64)]),
+                previous=np.concatenate([arrays.previous, np.full(count, -1, np.int32)]),
+                next=np.concatenate([arrays.next, np.full(count, -1, np.int32)]),
             )
 
     def number_of(self, key: Hashable) -> int:
@@ -322,19 +323,19 @@ class CountedWindows:
         found: np.ndarray = self.arrays.leaves[edges * len(self.keys) + self.keys.index(key)]
         return found
 
-    def fill(self, key: Hashable, number: int, edges: np.ndarray, slides: np.ndarray, held: np.ndarray) -> None:
+    def fill(self, key: Hashable, number: int, edges: np.ndarray, slides: np.ndarray, holders: np.ndarray) -> None:
         """Fill an empty window with its number of inserts and the edges that leave at these slides."""
         window = self.keys.index(key)
         self.arrays.number[window] = number
         order = np.argsort(slides, kind="stable")
-        _fill(self.view, window, edges[order].astype(np.int64), slides[order], held)
+        _fill(self.view, window, edges[order].astype(np.int64), slides[order], holders)
 
-    def _check(self, held: np.ndarray, live: np.ndarray) -> None:
+    def _check(self, holders: np.ndarray, live: np.ndarray) -> None:
         """Assert that lists, slides and what the edges say of them go together; `live` are the edges that have an id."""
         arrays, windows = self.arrays, len(self.keys)
-        leaves = arrays.leaves.reshape(-1, windows) if windows else np.zeros((len(held), 0), np.int64)
-        assert len(leaves) == len(held), "the count windows have room for other edges than the graph"
-        assert ((leaves != NOT_HELD).sum(axis=1) == held & HOLDERS).all(), "an edge is held by more windows, or by fewer"
+        leaves = arrays.leaves.reshape(-1, windows) if windows else np.zeros((len(holders), 0), np.int64)
+        assert len(leaves) == len(holders), "the count windows have room for other edges than the graph"
+        assert ((leaves != NOT_HELD).sum(axis=1) == holders & HOLDERS).all(), "an edge is held by more windows, or by fewer"
         for window in range(windows):
             listed, at, before = [], int(arrays.first[window]), -1
             while at >= 0:
@@ -380,10 +381,10 @@ def _take_out(counted, window, edge):
 
 
 @njit(cache=True, nogil=True)
-def _fill(counted, window, edges, slides, held):
+def _fill(counted, window, edges, slides, holders):
     for i in range(len(edges)):
         counted.leaves[edges[i] * counted.fields[COUNTED] + window] = slides[i]
-        held[edges[i]] += 1
+        holders[edges[i]] += 1
         _append(counted, window, edges[i])
 
 
@@ -402,7 +403,7 @@ def number_insert(edges, horizons, counted, group, edge):
         counted.number[window] += 1
         number, step = counted.number[window], counted.step[window]
         if counted.leaves[edge * windows + window] == NOT_HELD:
-            edges.held[edge] += 1
+            edges.holders[edge] += 1
         else:
             _take_out(counted, window, edge)
         _append(counted, window, edge)
@@ -413,7 +414,7 @@ def number_insert(edges, horizons, counted, group, edge):
                 break
             _take_out(counted, window, oldest)
             counted.leaves[oldest * windows + window] = NOT_HELD
-            edges.held[oldest] -= 1
+            edges.holders[oldest] -= 1
             label = np.int64(edges.label[oldest])
             if not in_window(edges, horizons.horizon[horizons.group[label]], oldest):
                 horizons.lost[label] = max(horizons.lost[label], edges.timestamp[oldest])
@@ -428,7 +429,7 @@ def delete_from_windows(edges, counted, group, edge):
         if counted.leaves[edge * windows + window] != NOT_HELD:
             _take_out(counted, window, edge)
             counted.leaves[edge * windows + window] = NOT_HELD
-            edges.held[edge] -= 1
+            edges.holders[edge] -= 1
 
 
 # --- kernels that apply tuples to the graph, and say what became of each ------------------------------------
@@ -458,7 +459,7 @@ def _resolve_tuple(edges, horizons, counted, chunk, i):
         result = outcome_of(True, edge >= 0 and in_window(edges, horizon, edge), False)
         if result == DELETED:
             edges.timestamp[edge] = LONG_AGO
-            if edges.held[edge] & HOLDERS != 0:
+            if edges.holders[edge] & HOLDERS != 0:
                 delete_from_windows(edges, counted, group, edge)
             chunk.edge[i] = edge
     else:

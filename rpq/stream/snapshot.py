@@ -62,7 +62,7 @@ class SnapshotGraph:
             target=np.zeros(capacity, np.int32),
             label=np.zeros(capacity, np.int32),
             timestamp=np.full(capacity, LONG_AGO, np.int64),
-            held=np.zeros(capacity, np.int32),
+            holders=np.zeros(capacity, np.int32),
             table=new_table(capacity),
             free=np.zeros(capacity, np.int32),
             degree=np.zeros(16, np.int32),
@@ -147,11 +147,11 @@ class SnapshotGraph:
             return np.zeros(0, np.int64)
         horizon = self.horizons.horizon[self.horizons.group]
         is_live = edges.timestamp[:count] > horizon[edges.label[:count]]
-        return np.flatnonzero(is_live | (edges.held[:count] & HOLDERS != 0))
+        return np.flatnonzero(is_live | (edges.holders[:count] & HOLDERS != 0))
 
     def static_edges(self) -> np.ndarray:
         """Return the ids of the static edges. O(ids)."""
-        return np.flatnonzero(self.edges.held[: self.edges.fields[COUNT]] & STATIC)
+        return np.flatnonzero(self.edges.holders[: self.edges.fields[COUNT]] & STATIC)
 
     def set_windows(self, windows: Sequence[AnyWindow], read: np.ndarray, keys: Sequence[Hashable]) -> None:
         """Set the windows of queries, and which labels are `read` over which, (label, window).
@@ -161,7 +161,7 @@ class SnapshotGraph:
         self._groups = {}
         self._keys = list(keys)
         counted = {key: window for key, window in zip(keys, windows, strict=True) if isinstance(window, CountWindow)}
-        self.counted.settle(counted, self.capacity, self.edges.held)
+        self.counted.settle(counted, self.capacity, self.edges.holders)
         self._counts = []
         self.counted.set_groups(self._counts)
         extents = {"count": BY_COUNT, "unbounded": UNBOUNDED}
@@ -267,7 +267,7 @@ class SnapshotGraph:
                 target=np.concatenate([edges.target, np.zeros(more, np.int32)]),
                 label=np.concatenate([edges.label, np.zeros(more, np.int32)]),
                 timestamp=np.concatenate([edges.timestamp, np.full(more, LONG_AGO, np.int64)]),
-                held=np.concatenate([edges.held, np.zeros(more, np.int32)]),
+                holders=np.concatenate([edges.holders, np.zeros(more, np.int32)]),
                 free=np.concatenate([edges.free, np.zeros(more, np.int32)]),
             )
             self.counted.make_room(more)
@@ -358,7 +358,7 @@ class SnapshotGraph:
         assert (degree == edges.degree).all(), "a degree is wrong"
         bearing = np.bincount(edges.label[used], minlength=len(edges.bearing))
         assert (bearing == edges.bearing).all(), "a label's edges are miscounted"
-        self.counted._check(edges.held, used)
+        self.counted._check(edges.holders, used)
         assert self.statics == len(self.static_edges()), "static edges are miscounted"
 
 
@@ -377,7 +377,7 @@ def _enter_static(edges, horizons, source, target, label):
         edge = id_at(edges.table, place) if place >= 0 else np.int64(-1)
         if edge < 0:
             edge, _ = insert(edges, horizons, u, v, bearing, np.int64(LONG_AGO))
-        edges.held[edge] |= STATIC
+        edges.holders[edge] |= STATIC
 
 
 @njit(cache=True, nogil=True)
@@ -389,7 +389,7 @@ def _collect(edges, horizons):
         label = edges.label[edge]
         if not in_window(edges, horizons.horizon[horizons.group[label]], edge):
             horizons.lost[label] = max(horizons.lost[label], edges.timestamp[edge])
-            if edges.held[edge] != 0:
+            if edges.holders[edge] != 0:
                 edges.timestamp[edge] = LONG_AGO  # a static edge stays, without a window that holds it
                 continue
             edges.degree[edges.source[edge]] -= 1

@@ -242,7 +242,10 @@ class DeltaIndex:
             self.index = self.index._replace(spent=spent)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes.
+
+        The `details`, which other workers need, play no part.
+        """
         self._begin_output()
         self.state[layout.TUPLE] = 0
         if self._apply_chunk is None:
