@@ -1,7 +1,8 @@
 """Graph patterns: atoms joined by shared variables, kept up to date edge by edge.
 
 - `chains`, `meanings`: a pattern in terms of relations and vertices
-- `pattern_host`: what all running patterns of an engine share; `pattern_query`: one running pattern
+- `pattern_host`: the relations and plans of all queries; `hosted_query`: what a running query does with them, whether a
+  pattern or SPARQL; `pattern_query`: one running pattern
 - `read_relations`: the relations that a query reads, and the counts of its tuples
 - `explanation`, `witness`: plans and bindings as users see them
 - `tables`: the memory layout of relations, plans and conditions

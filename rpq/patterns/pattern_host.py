@@ -43,7 +43,7 @@ class Member(Protocol):
         """The bytes held by this query alone."""
 
     @property
-    def contents(self) -> Collection[Content]:
+    def contents(self) -> Collection[Content | PathContent]:
         """The contents of its relations."""
 
     def leave_changed(self) -> None:

@@ -7,38 +7,30 @@ variables, literals or DISTINCT, `Solutions` forms its rows from theirs.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.errors import ConflictBudgetError
-from rpq.files.json_values import Damage, JsonValue
-from rpq.paths.path_query import read_aside_roots, set_aside_error
 from rpq.patterns.chains import chains_to_evaluate, single_atom_chains
 from rpq.patterns.explanation import Explanation, explain_running
+from rpq.patterns.hosted_query import HostedQuery
 from rpq.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
 from rpq.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, variable
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import ReadRelations
-from rpq.patterns.relations.path_relations import PathContent
-from rpq.patterns.relations.shared_relations import Content
 from rpq.patterns.rows.solutions import Place, Solutions
 from rpq.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.queries.kinds import Kind, pattern_query_json, read_pattern_query
-from rpq.queries.protocol import Figures, Overrun, Resources, RunningQuery
+from rpq.queries.protocol import Figures, Resources
 from rpq.queries.query import PatternQuery
-from rpq.results.changes import SetAside
 from rpq.results.delta import Delta, IdRows, ids_of_columns
 from rpq.results.weighted_rows import WeightedRows, weighted
 from rpq.stream.chunk import Chunk
-from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 
-_LARGEST_COUNT = 2**56
 _NONE = np.zeros(0, np.int64)
 _NO_CHANGE = Delta(ids=None, times=_NONE, ends=_NONE, kinds=np.zeros(0, np.int8), orders=_NONE)
 
@@ -51,24 +43,22 @@ class MeaningPart(NamedTuple):
     constants: frozenset[str]
 
 
-class RunningPattern(RunningQuery):
+class RunningPattern(HostedQuery):
     """A registered pattern."""
 
     question: PatternQuery
+    _relations: ReadRelations
     needs_room = False
     witnesses_are_of_now = True
 
     def __init__(self, question: PatternQuery, resources: Resources) -> None:
-        self.question = question
-        self.report = question.report
+        super().__init__(question, resources)
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
         # A join of edges alone needs no index, and holds no more than the edges.
         has_paths = bool(question.pattern.path_expressions)
         self._chains = chains_to_evaluate(question) if has_paths else single_atom_chains(question.pattern.atoms)
         atoms = direct_atoms([chain.atom for chain in self._chains])
         self._has_paths = any(isinstance(atom.reads, PathRead) for atom in atoms)
-        self._host: PatternHost = resources.host
-        self._graph: SnapshotGraph | None = None
         self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
         self._reads = [atom.reads for atom in atoms]
         self._names_of = [tuple(meaning.names) for meaning in self._meanings]
@@ -88,15 +78,8 @@ class RunningPattern(RunningQuery):
         self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
         self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" else None
-        self._rows = np.zeros(2, np.int64)
-        centre = None if self._host.division.is_whole else question.centre
-        self._share_column = 0 if centre is None else centre.column  # the column that tells which share has a row
-        origin = self._host.new_origin() if resources.is_late else 0
-        self._relations = ReadRelations(question, atoms, self._host, origin=origin)
-        self._host.members[question.name] = self
-        self._host.constants.take(question.name, self._names)
-        # Its windows are loaded next, and solutions are counted then.
-        self._enter(most=0)
+        self._relations = ReadRelations(question, atoms, self._host, origin=self._origin)
+        self._start()
 
     @property
     def _is_netted(self) -> bool:
@@ -135,26 +118,15 @@ class RunningPattern(RunningQuery):
 
     # --- plans -----------------------------------------------------------------------------------------------
 
-    @property
-    def contents(self) -> set[Content | PathContent]:
-        """The contents of its relations."""
-        return self._relations.contents
-
-    def _enter(self, *, most: int | None = None) -> None:
-        """Take relations and put plans in; `most` is that of `resolve`."""
+    def _enter(self) -> None:
+        if self._relations.origin != self._origin:
+            self._relations.begin_at(self._origin)
         self._relations.take()
         if not self._is_isomorphism:  # so that only linking is left when its constants get ids
             for number in range(len(self._meanings)):
                 self._prepare(number)
-        self._counted_before = self._relations.tuple_counts()
-        self._latency_before = self._host.latency_now()
-        self.resolve(most=most)
-
-    def leave(self) -> None:
-        """Release relations and plans."""
-        self._withdraw()
-        self._host.release_constants(self.question.name, self._names)
-        del self._host.members[self.question.name]
+        self._begin_latency()
+        self.resolve(most=0)  # its windows are loaded next, and solutions are counted then
 
     def _withdraw(self) -> None:
         self._solutions.clear()
@@ -347,14 +319,6 @@ class RunningPattern(RunningQuery):
             return delta
         return delta.where(self._host.is_own[delta.ids.values[:, self._share_column]])
 
-    def _count_rows(self, delta: Delta) -> Delta:
-        """Add a reported delta to the counts of rows, and return it."""
-        if len(delta.ends) == 1:
-            self._rows[0 if delta.kinds[0] > 0 else 1] += delta.ends[0]
-        else:
-            self._rows += delta.counts()
-        return delta
-
     def _is_own(self, row: tuple[int, ...]) -> bool:
         return self._host.division.is_whole or bool(self._host.is_own[row[self._share_column]])
 
@@ -418,21 +382,6 @@ class RunningPattern(RunningQuery):
             texts.append("" if witness is None else witness.to_json())
         return pa.array(texts, pa.string())
 
-    def rows(self) -> np.ndarray:
-        return self._rows.copy()
-
-    def _counts(self) -> list[int]:
-        counts: list[int] = (self._relations.tuple_counts() - self._counted_before).tolist()
-        return counts
-
-    def _latency(self) -> np.ndarray:
-        """Return the histogram of ticks of tuples since the query was registered.
-
-        It covers tuples that any pattern reads: the work of a tuple is that of all patterns.
-        """
-        latency: np.ndarray = self._host.latency - self._latency_before
-        return latency
-
     @property
     def nbytes(self) -> int:
         """The bytes held by this query alone."""
@@ -440,81 +389,10 @@ class RunningPattern(RunningQuery):
 
     def figures(self) -> Figures:
         edges, cells = self._relations.sizes(None if self._graph is None else self._graph.edges)
-        added, removed = self._rows.tolist()
-        return Figures(
-            counts=tuple(self._counts()),
-            added=added,
-            removed=removed,
-            answers=len(self._own_rows(self._ids_of_answers())),
-            edges=edges,
-            cells=cells,
-            nbytes=self._host.nbytes // len(self._host.members),
-            latency=self._latency(),
-        )
-
-    # --- roots that are set aside ----------------------------------------------------------------------------
-
-    @property
-    def may_overrun(self) -> bool:
-        return any(relation.index.may_overrun for relation in self._relations.path_relations)
-
-    def take_overruns(self) -> list[Overrun]:
-        name = self.question.name
-        return [overrun for relation in self._relations.path_relations for overrun in relation.take_overruns(name)]
-
-    def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        return set_aside_error(self.question, report)
-
-    def set_aside(self) -> list[int]:
-        return sorted({root for relation in self._relations.path_relations for root in relation.index.aside})
+        return self._figures(answers=len(self._own_rows(self._ids_of_answers())), edges=edges, cells=cells)
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
         return self._host.restore_root(self._relations.path_contents, root)
-
-    # --- saving and restoring --------------------------------------------------------------------------------
-
-    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
-        return {
-            "counters": dict(zip(OUTCOMES, self._counts(), strict=True)),
-            "rows": self._rows.tolist(),
-            "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
-            "origin": self._relations.origin,
-            "set_aside": [
-                [(name_of(root), size) for root, size in relation.index.aside.items()]
-                for relation in self._relations.path_relations
-            ],
-        }
-
-    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in OUTCOMES]
-        rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
-        latency = np.zeros(LATENCY_BUCKETS, np.int64)
-        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
-            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
-        origin = saved["origin"].whole(0, _LARGEST_COUNT)
-        if origin != self._relations.origin:
-            self._withdraw()
-            self._host.know_origin(origin)
-            self._relations.begin_at(origin)
-            self._enter()
-        aside = self._read_aside(saved, id_of)
-        for relation, roots in zip(self._relations.path_relations, aside, strict=True):
-            if not relation.is_loaded:
-                relation.index.set_aside(roots)
-        load()
-        now_aside = [relation.index.aside for relation in self._relations.path_relations]
-        if any(now.keys() != roots.keys() for now, roots in zip(now_aside, aside, strict=True)):
-            raise Damage("a root is set aside that meets no conflict")
-        self._counted_before = self._relations.tuple_counts() - np.array(counts, np.int64)
-        self._latency_before = self._host.latency - latency
-        self._rows[:] = rows
-
-    def _read_aside(self, saved: JsonValue, id_of: Callable[[int | str], int]) -> list[dict[int, int]]:
-        """Read for each path the roots that were set aside, with the size of each. Raises `Damage`."""
-        if "set_aside" not in saved:
-            return [{} for _ in self._relations.path_relations]
-        count = len([*self._relations.path_relations])
-        return [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(count)]
 
     def _check(self) -> None:
         """Assert that the counted solutions are those of the relations. O(answers)."""

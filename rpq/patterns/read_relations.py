@@ -6,7 +6,7 @@ streams. Both take relations of labels and of paths from the host and fill them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,9 +112,9 @@ class ReadRelations:
         return contents | {derived.read: derived.content for derived in self._derived_paths}
 
     @property
-    def path_relations(self) -> Iterator[PathRelation]:
+    def path_relations(self) -> list[PathRelation]:
         """The relations of its paths, in the order in which the pattern has them."""
-        return (self._host.paths[derived.content] for derived in self._derived_paths)
+        return [self._host.paths[derived.content] for derived in self._derived_paths]
 
     @property
     def relations_by_path(self) -> dict[PathRead, PathRelation]:
@@ -167,6 +167,7 @@ class ReadRelations:
             reading = Reading(self._question.window, self._question.label_set)
             self._host.take_membership(self._key, [reading], self._reader, is_fixed=False)
             self.set_labels(self._host.relations.labels()[0])
+        self._counted_before = self._tuple_counts()
 
     def release(self) -> None:
         """Give the relations back to the host."""
@@ -249,8 +250,17 @@ class ReadRelations:
         """Return the timestamp of an edge of a query with paths, or None where the window does not hold it."""
         return self._membership.timestamp(edge, int(edges.timestamp[edge]))
 
-    def tuple_counts(self) -> np.ndarray:
-        """Return the counts of tuples, in the order of `Outcome`."""
+    @property
+    def counts(self) -> list[int]:
+        """The counts of tuples since `take`, in the order of `Outcome`."""
+        counts: list[int] = (self._tuple_counts() - self._counted_before).tolist()
+        return counts
+
+    def set_counts(self, counts: Sequence[int]) -> None:
+        """Continue counting from the counts of a saved engine."""
+        self._counted_before = self._tuple_counts() - np.array(counts, np.int64)
+
+    def _tuple_counts(self) -> np.ndarray:
         if self._paths:
             return self._membership.counts(self._reader)
         store, relations = self._host.store, self._host.relations

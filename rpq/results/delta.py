@@ -132,7 +132,7 @@ class Delta:
         removed = self.lengths()[self.kinds < 0].sum()
         return np.array([self.ends[-1] - removed, removed], np.int64)
 
-    def apart(self) -> list[tuple[int, Delta]]:
+    def split_by_query(self) -> list[tuple[int, Delta]]:
         """Split a delta of several queries into pairs of number and delta.  O(rows + events log events)."""
         assert self.numbers is not None
         sequence = np.argsort(self.numbers, kind="stable")
@@ -160,9 +160,10 @@ class Delta:
         return deltas
 
 
-def apart(deltas: Iterable[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
+def split_by_query(deltas: Iterable[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
     """Return pairs of number and delta in which each delta belongs to one query."""
-    return [one for number, delta in deltas for one in ([(number, delta)] if delta.numbers is None else delta.apart())]
+    pairs = ([(number, delta)] if delta.numbers is None else delta.split_by_query() for number, delta in deltas)
+    return [pair for some in pairs for pair in some]
 
 
 def ends_after_filter(chosen: np.ndarray, ends: np.ndarray) -> np.ndarray:

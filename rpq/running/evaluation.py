@@ -21,7 +21,7 @@ from rpq.queries.protocol import Question, Resources, RowGuard, RunningQuery, Wo
 from rpq.queries.query import Vertex
 from rpq.results.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.results.changes import SetAside
-from rpq.results.delta import Delta, apart, without_boundaries
+from rpq.results.delta import Delta, split_by_query, without_boundaries
 from rpq.results.weighted_rows import net_delta
 from rpq.running.intake import Intake, IntakeChunk
 from rpq.running.limits import Excess, MemoryGuard, find_excess
@@ -204,7 +204,7 @@ class Evaluation:
         """Return deltas net of events, which begin at these places, and with the times to report, if they are others."""
         found = []
         queries = self.running.by_number
-        for number, delta in apart(deltas):
+        for number, delta in split_by_query(deltas):
             net = delta if first is None or queries[number].nets_events else net_delta(delta, first)
             net = net if times is None else without_boundaries(net, times)
             self.running.count_unreported(queries[number], delta.counts() - net.counts())
@@ -337,7 +337,7 @@ class Evaluation:
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         queries = self.running.by_number
-        for number, delta in apart(self._advance_all(time)):
+        for number, delta in split_by_query(self._advance_all(time)):
             self.running.count_unreported(queries[number], delta.counts())
         self.note_overruns(None)
         self.midway = False

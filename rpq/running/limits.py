@@ -12,7 +12,7 @@ import numpy as np
 
 from rpq.errors import MemoryLimitError
 from rpq.queries.protocol import Guard
-from rpq.results.delta import Delta, apart
+from rpq.results.delta import Delta, split_by_query
 
 DEFAULT_FRACTION = 0.7
 _UNKNOWN_MACHINE = 8 << 30
@@ -127,7 +127,7 @@ def find_excess(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit
     """
     if sum([len(delta) for _, delta in deltas]) <= limit:
         return None
-    deltas = apart(deltas)
+    deltas = split_by_query(deltas)
     found: list[tuple[int, int, Excess]] = []
     by_number: dict[int, list[Delta]] = {}
     for number, delta in deltas:

@@ -7,25 +7,23 @@ what comes out is net of each event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.errors import ConflictBudgetError, RpqError
+from rpq.errors import RpqError
 from rpq.files.json_values import Damage, JsonValue
-from rpq.paths.path_query import read_aside_roots, set_aside_error
+from rpq.patterns.hosted_query import HostedQuery
 from rpq.patterns.joins.plan import shaped_parts
 from rpq.patterns.meanings import Neighbours, PathRead, Roots
 from rpq.patterns.pattern_host import PatternHost
 from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
-from rpq.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent
+from rpq.patterns.relations.path_relations import STATIC_ALONE, Need
 from rpq.patterns.relations.shared_relations import Content
 from rpq.patterns.rows.solutions import Place
 from rpq.queries.kinds import Kind, read_window, window_json
-from rpq.queries.protocol import Figures, Overrun, ReportContent, Resources, RunningQuery
-from rpq.results.changes import SetAside
+from rpq.queries.protocol import Figures, ReportContent, Resources
 from rpq.results.delta import Delta, IdRows, ids_of_columns
 from rpq.results.weighted_rows import WeightedRows, weighted
 from rpq.sparql.algebra import Reporting
@@ -37,32 +35,28 @@ from rpq.sparql.network.term_ids import FIRST, TermIds
 from rpq.sparql.query import SparqlQuery
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
-from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
 
 _CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
-_LARGEST_COUNT = 2**56
 
 
-class RunningSparql(RunningQuery):
+class RunningSparql(HostedQuery):
     """A registered query in SPARQL."""
 
     question: SparqlQuery
+    _relations: WindowedReads
     has_witnesses = False
     nets_events = True
     holds_vertices = True
 
     def __init__(self, question: SparqlQuery, resources: Resources) -> None:
-        self.question = question
-        self.report = question.report
+        super().__init__(question, resources)
         registration = question.parsed.registration
         self.report_content = "changes" if registration is None else _CONTENT[registration.reporting]
         self.is_divided = True  # which vertices terms of its own are
-        self._host: PatternHost = resources.host
-        self._graph: SnapshotGraph | None = None
         self._terms = TermIds()
         plan = plan_network(question.parsed, self._terms)
         self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
@@ -75,43 +69,25 @@ class RunningSparql(RunningQuery):
         self._places = {name: place for place, name in enumerate(question.windows)}
         self._parts: dict[int, tuple[dict[str, int], int, tuple[str, ...]]] = {}
         """Of a leaf: the ids of its constants, the number that the host gave its part, and the columns of that."""
-        self._rows = np.zeros(2, np.int64)
-        centre = None if self._host.division.is_whole else question.centre
-        self._deciding = 0 if centre is None else centre.column  # the column that tells which share has a row
-        self._origin = self._host.new_origin() if resources.is_late else 0
-        self._host.members[question.name] = self
-        self._host.constants.take(question.name, self._names)
-        try:
-            self._enter()
-        except BaseException:
-            self._host.release_constants(question.name, self._names)
-            del self._host.members[question.name]
-            raise
+        self._start()
         self.has_first_rows = bool(len(self._network.begin({}).net()))  # of no edges
 
     # --- relations and plans ---------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        """Acquire relations and install plans."""
         reads = [self._windowed(read) for read in all_reads([part for _, part in self._leaves])]
         default = [place for name, place in self._places.items() if name is None]
-        self._reads = WindowedReads(
+        self._relations = WindowedReads(
             self._host, self.question, self.question.readings, reads, origin=self._origin, static=default
         )
-        self._reads.enter()
-        self._latency_before = self._host.latency_now()
+        self._relations.enter()
+        self._begin_latency()
         self.resolve()
-
-    def leave(self) -> None:
-        """Release relations and plans."""
-        self._withdraw()
-        self._host.release_constants(self.question.name, self._names)
-        del self._host.members[self.question.name]
 
     def _withdraw(self) -> None:
         for leaf in [*self._parts]:
             self._take_out(leaf)
-        self._reads.leave()
+        self._relations.leave()
 
     def _windowed(self, read: Read) -> WindowedEdge | WindowedPath:
         """Return what an atom reads as a request for relations."""
@@ -137,11 +113,6 @@ class RunningSparql(RunningQuery):
         )
         return Need(roots.names, content, roots.inward)
 
-    @property
-    def contents(self) -> set[Content | PathContent]:
-        """What its relations hold."""
-        return self._reads.contents
-
     def leave_changed(self) -> None:
         """Do nothing: parts know their constants as vertices, so changes of other queries do not affect them."""
 
@@ -159,7 +130,7 @@ class RunningSparql(RunningQuery):
                 self._put_in(leaf, part, known)
 
     def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
-        atoms = part.meaning.atoms(lambda read: self._reads.relation(self._windowed(read)), ids.__getitem__)  # type: ignore[arg-type]
+        atoms = part.meaning.atoms(lambda read: self._relations.relation(self._windowed(read)), ids.__getitem__)  # type: ignore[arg-type]
         ((shaped, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
         number = self._host.add_part(shaped, explicit=True, is_reported=False, constants=constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
@@ -176,7 +147,7 @@ class RunningSparql(RunningQuery):
         """Ignore labels, which the host receives."""
 
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        return self._reads.reads(labels)
+        return self._relations.reads(labels)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         if self._graph is None and len(fresh):  # it has come in mid-stream, and its host knows these vertices already
@@ -196,16 +167,16 @@ class RunningSparql(RunningQuery):
             self._network.forget(self._terms.keep(np.concatenate([self._network.ids(), waiting])))
 
     def count_from(self, numbers: Sequence[int]) -> None:
-        self._reads.count_from(numbers)
+        self._relations.count_from(numbers)
 
     def load_static(self, chunk: Chunk) -> None:
-        self._reads.load_static(chunk)
+        self._relations.load_static(chunk)
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         self._host.advance(time)
         self._host.forget_sizes()
         if chunk is not None:
-            self._reads.fill(chunk, slides, is_checked=quiet)
+            self._relations.fill(chunk, slides, is_checked=quiet)
         answer = self._begin()
         if quiet:
             return []
@@ -250,22 +221,20 @@ class RunningSparql(RunningQuery):
             change = change.where((change.weights > 0) | ~self._host.is_silent(orders)[change.events])
         if not self._host.division.is_whole:
             change = change.where(self._are_own(change.rows))
-        delta = change.delta(orders, times)
-        self._rows += delta.counts()
-        return delta
+        return self._count_rows(change.delta(orders, times))
 
     def _are_own(self, rows: np.ndarray) -> np.ndarray:
         """Return which rows are this share's: one column decides, for the first share where that is no vertex."""
         if not rows.shape[1]:
             return np.full(len(rows), self._host.division.share[0] == 0)
-        deciding = rows[:, self._deciding]
+        deciding = rows[:, self._share_column]
         is_vertex = (deciding >= 0) & (deciding < FIRST)
         own = np.full(len(rows), self._host.division.share[0] == 0)
         own[is_vertex] = self._host.is_own[deciding[is_vertex]]  # none of them may be known yet
         return own
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
-        return self._reads.slides(edges)
+        return self._relations.slides(edges)
 
     def answers(self) -> list[IdRows]:
         return [ids_of_columns(np.ascontiguousarray(self._answer(), np.int32))]
@@ -286,9 +255,6 @@ class RunningSparql(RunningQuery):
     def explain(self) -> SparqlExplanation:
         return explain_query(self.question.original, self._network.describe())
 
-    def rows(self) -> np.ndarray:
-        return self._rows.copy()
-
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return np.array([self._terms.intern(text) for text in texts], np.int32)
 
@@ -305,74 +271,9 @@ class RunningSparql(RunningQuery):
         """Return (description, entries, bytes) of each operator that stores something."""
         return self._network.operator_sizes()
 
-    def _latency(self) -> np.ndarray:
-        latency: np.ndarray = self._host.latency - self._latency_before
-        return latency
-
     def figures(self) -> Figures:
-        added, removed = self._rows.tolist()
-        return Figures(
-            counts=tuple(self._reads.counts),
-            added=added,
-            removed=removed,
-            answers=len(self._answer()),
-            edges=self._reads.edges_live,
-            cells=self._reads.cells + self._network.entries,
-            nbytes=self._host.nbytes // len(self._host.members),
-            latency=self._latency(),
-        )
-
-    # --- roots that are set aside ----------------------------------------------------------------------------
-
-    @property
-    def may_overrun(self) -> bool:
-        return any(relation.index.may_overrun for relation in self._reads.path_relations)
-
-    def take_overruns(self) -> list[Overrun]:
-        relations = self._reads.path_relations
-        return [overrun for relation in relations for overrun in relation.take_overruns(self.question.name)]
-
-    def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        return set_aside_error(self.question, report)
-
-    def set_aside(self) -> list[int]:
-        return sorted({root for relation in self._reads.path_relations for root in relation.index.aside})
-
-    # --- saving and restoring --------------------------------------------------------------------------------
-
-    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
-        relations = self._reads.path_relations
-        return {
-            "counters": dict(zip(OUTCOMES, self._reads.counts, strict=True)),
-            "rows": self._rows.tolist(),
-            "latency": [(bucket, count) for bucket, count in enumerate(self._latency().tolist()) if count],
-            "origin": self._origin,
-            "set_aside": [[(name_of(root), size) for root, size in one.index.aside.items()] for one in relations],
-        }
-
-    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in OUTCOMES]
-        rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
-        latency = np.zeros(LATENCY_BUCKETS, np.int64)
-        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
-            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
-        origin = saved["origin"].whole(0, _LARGEST_COUNT)
-        if origin != self._origin:
-            self._withdraw()
-            self._host.know_origin(origin)
-            self._origin = origin
-            self._enter()
-        relations = self._reads.path_relations
-        aside = [read_aside_roots(roots, id_of) for roots in saved["set_aside"].tuple_of(len(relations))]
-        for relation, roots in zip(relations, aside, strict=True):
-            if not relation.is_loaded:
-                relation.index.set_aside(roots)
-        load()
-        if any(relation.index.aside.keys() != roots.keys() for relation, roots in zip(relations, aside, strict=True)):
-            raise Damage("a root is set aside that meets no conflict")
-        self._reads.set_counts(counts)
-        self._latency_before = self._host.latency - latency
-        self._rows[:] = rows
+        cells = self._relations.cells + self._network.entries
+        return self._figures(answers=len(self._answer()), edges=self._relations.edges_live, cells=cells)
 
     def _check(self) -> None:
         """Assert that the network holds what it should. O(answers)."""
