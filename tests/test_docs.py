@@ -6,15 +6,18 @@ import ast
 import doctest
 import html
 import os
+import random
 import re
 import shlex
 import subprocess
 import sys
 import textwrap
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -22,6 +25,8 @@ import pytest
 import rpq
 import rpq.readers
 import rpq.spark
+from rpq.results.weighted_rows import WeightedRows
+from rpq.sparql.network.nodes import LeafNode
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -277,6 +282,31 @@ def test_the_format_of_contributing_can_be_read(tmp_path: Path) -> None:
         (5, "bob", "get", "/y"),
     ]
     assert reader.time_unit == "s"
+
+
+def test_the_operator_of_contributing_has_the_rows_that_its_docstring_says() -> None:
+    block = dict(BLOCK.findall(read(ROOT / "CONTRIBUTING.md")))["py"]
+    names: dict[str, Any] = {"Counter": Counter, "Node": LeafNode.__base__, "Row": tuple, "WeightedRows": WeightedRows}
+    exec(textwrap.dedent(block), names)
+    node = names["AtLeastNode"](LeafNode(["x", "y"], ""), 2)
+    chance = random.Random(0)
+    rows: Counter[tuple[int, int]] = Counter()
+    output: Counter[tuple[int, int]] = Counter()
+    node.begin()
+    for _ in range(300):
+        changes = []
+        for event in range(3):
+            for _ in range(4):
+                row = (chance.randrange(3), chance.randrange(3))
+                weight = 1 if not rows[row] or chance.random() < 0.5 else -1
+                rows[row] += weight
+                changes.append((event, row, weight))
+        for _, row, weight in node.change(WeightedRows.of(changes, 2)).changes():
+            output[row] += weight
+        node._check()
+        assert {*output.elements()} == {row for row, count in rows.items() if count >= 2}
+        assert set(output.values()) <= {0, 1}
+        assert node.entries == len(+rows) and {*node.ids()} == {id for row in +rows for id in row}
 
 
 def test_commands_of_contributing_name_what_there_is() -> None:
