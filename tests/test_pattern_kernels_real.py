@@ -86,7 +86,7 @@ def rows_of(text: str, stream: Tuples, labels: list[str], size: int, slide: int)
     count = {1: 0, -1: 0}
 
     def deliver(live: LivePatterns) -> None:
-        runs = live.output.runs.reshape(-1, tables.RUN)[: live.output.state[tables.RUNS]]
+        runs = tables.run_table(live.output.runs[: live.output.state.runs])
         for sign in count:
             count[sign] += int(runs[runs[:, tables.RUN_SIGN] == sign, tables.RUN_ROWS].sum())
 

@@ -224,12 +224,12 @@ def test_relations_are_shared_and_given_back():
     assert host.store.edge_count == 30
     engine.unregister("short")
     assert host.store.edge_count == 20
-    room = len(host.store.relations.relation), len(host.store.relations.window), host.store.relations.state[0]
+    room = len(host.store.relations.relation), len(host.store.relations.window), host.store.relations.state.stride
     for number in range(5):
         engine.register(rpq.Query("?x a ?y", window=rpq.Window(size=3 + number, slide=1), name="short"))
         engine._check()
         engine.unregister("short")
-    assert room == (len(host.store.relations.relation), len(host.store.relations.window), host.store.relations.state[0])
+    assert room == (len(host.store.relations.relation), len(host.store.relations.window), host.store.relations.state.stride)
     for query in engine.queries:
         engine.unregister(query.name)
     assert engine._evaluation.running.hosts == ()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
-
 from rpq.patterns import tables
 from rpq.patterns.joins.live_patterns import ENTRY, SHORTEST, SupportChoice
 from rpq.patterns.joins.plan_tables import Work
@@ -15,8 +13,8 @@ class Measured:
     """Tables of one query that looks at so many values a change, and with lists changes so many of their entries."""
 
     def __init__(self) -> None:
-        self.plans = SimpleNamespace(state=np.zeros(tables.PLAN_STATE, np.int64))
-        self.store = SimpleNamespace(relations=SimpleNamespace(state=np.zeros(tables.RELATION_STATE, np.int64)))
+        self.plans = SimpleNamespace(state=tables.PlanState())
+        self.store = SimpleNamespace(relations=SimpleNamespace(state=tables.RelationState()))
         self.is_supported = False
         self.trials = 0
         self.choice = SupportChoice(self)  # type: ignore[arg-type]
@@ -42,7 +40,7 @@ class Measured:
     def live(self, *, looks: int, entries: int, periods: int = 1) -> None:
         self.looks, self.entries = looks, entries
         for _ in range(periods):
-            self.plans.state[tables.INSERTED] += SHORTEST
+            self.plans.state.outcomes[tables.INSERTED] += SHORTEST
             self.choice.review()
 
 

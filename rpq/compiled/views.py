@@ -1,4 +1,4 @@
-"""Groups of arrays as a single pointer argument of kernels.
+"""Groups of arrays and records as a single pointer argument of kernels.
 
 A kernel works on some eighty arrays. As arguments they would be unpacked at every call from Python, reference-counted at
 every call between kernels, and copied through every function that LLVM compiles. A `View` of a NamedTuple of arrays
@@ -6,27 +6,99 @@ every call between kernels, and copied through every function that LLVM compiles
 A kernel uses a view like the NamedTuple: `index.table.low` is a pointer, which is indexed like the array, without
 wraparound, bounds or length. The table does not change during a call, so loads from it are marked invariant.
 
+What belongs together in memory is a `Record`: a structure of named numbers. `Edge.zeros(n)` is an array of records, whose
+elements are read and written by name, `graph.edge[i].source`; a single record can be a field of the NamedTuple too,
+`graph.state.edges`. In a kernel a record is a reference: `edge = graph.edge[i]` copies nothing, and may be passed on. A
+number is read as an int64, however narrow it is; a field that is a short array is a pointer, `edge.place[side]`.
+
 The view keeps the arrays alive; create a new view after replacing an array. With `NUMBA_DISABLE_JIT=1` the view of a
-NamedTuple is the NamedTuple.
+NamedTuple is a NamedTuple of the same arrays, in which arrays of records are arrays of ctypes over the same memory.
 """
 
 from __future__ import annotations
 
+import ctypes
+import operator
+from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from llvmlite import ir
-from numba import config, typeof, types
-from numba.core.typing.templates import AttributeTemplate
+from numba import config, from_dtype, typeof, types
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_global, signature
 from numba.extending import (
     NativeValue,
     infer_getattr,
+    lower_builtin,
     lower_getattr_generic,
+    lower_setattr_generic,
     models,
     register_model,
     typeof_impl,
     unbox,
 )
+
+int32 = ctypes.c_int32
+int64 = ctypes.c_int64
+
+_DTYPES: dict[type[Record], np.dtype] = {}
+_RECORDS: dict[np.dtype, type[Record]] = {}
+
+
+class Record(ctypes.Structure):
+    """A structure of numbers, or one element of an array of these.
+
+    A subclass lists its `_fields_`: pairs of a name and `int32`, `int64`, or a short array of these (`int32 * 2`).
+    """
+
+    @classmethod
+    def dtype(cls) -> np.dtype:
+        """Return the type of the elements of an array of records."""
+        if cls not in _DTYPES:
+            _DTYPES[cls] = np.dtype(cls)
+            _RECORDS[_DTYPES[cls]] = cls
+        return _DTYPES[cls]
+
+    @classmethod
+    def zeros(cls, count: int) -> np.ndarray:
+        """Return an array of records in which all numbers are 0."""
+        return np.zeros(count, cls.dtype())
+
+    @classmethod
+    def array(cls, records: Sequence[Record]) -> np.ndarray:
+        """Return an array of copies of records of this class."""
+        found = cls.zeros(len(records))
+        found.view(np.uint8)[:] = bytearray(b"".join(map(bytes, records)))
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return ctypes.sizeof(self)
+
+
+class RecordType(types.Type):
+    """The type of a reference to a record; records of equal layouts have one type."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.layout = dtype
+        super().__init__(name=f"record{crc32(repr(dtype).encode()):08x}")
+
+    def field(self, name: str) -> tuple[int, types.Type]:
+        """Return the offset of a field in bytes and its type in memory, which is a pointer for a short array."""
+        if name not in (self.layout.fields or ()):
+            raise AttributeError(name)
+        dtype, offset = self.layout.fields[name][:2]
+        return offset, from_dtype(dtype) if dtype.subdtype is None else types.CPointer(from_dtype(dtype.subdtype[0]))
+
+
+class RecordsType(types.Type):
+    """The type of a pointer to the first record of an array."""
+
+    def __init__(self, record: RecordType) -> None:
+        self.record = record
+        super().__init__(name=f"{record.name}s")
 
 
 class ViewType(types.Type):
@@ -65,8 +137,17 @@ class View:
 
 
 def view(arrays: Any) -> Any:
-    """Return the argument for a kernel for a NamedTuple of arrays."""
-    return arrays if config.DISABLE_JIT else View(arrays)
+    """Return the argument for a kernel for a NamedTuple of arrays and records."""
+    return _as_python(arrays) if config.DISABLE_JIT else View(arrays)
+
+
+def _as_python(arrays: Any) -> Any:
+    """Return a NamedTuple of arrays that plain Python uses as a kernel uses its view."""
+    if isinstance(arrays, tuple):
+        return type(arrays)(*map(_as_python, arrays))
+    if isinstance(arrays, np.ndarray) and arrays.dtype.names:
+        return (_RECORDS[arrays.dtype] * len(arrays)).from_buffer(arrays)
+    return arrays
 
 
 def bound(kernel: Any, *arguments: Any) -> Any:
@@ -83,20 +164,27 @@ _TYPES: dict[tuple[Any, ...], ViewType] = {}
 
 
 def _type_of(arrays: Any) -> ViewType:
-    key = (type(arrays), *(_type_of(a) if isinstance(a, tuple) else a.dtype.char for a in arrays))
+    key = (type(arrays), *map(_key_of, arrays))
     if key not in _TYPES:
-        kinds = (
-            kind if isinstance(kind, ViewType) else types.CPointer(types.Array(_scalar(a), 1, "C").dtype)
-            for kind, a in zip(key[1:], arrays, strict=True)
-        )
+        kinds = map(_kind_of, key[1:])
         _TYPES[key] = ViewType(type(arrays).__name__, tuple(zip(type(arrays)._fields, kinds, strict=True)))
     return _TYPES[key]
 
 
-def _scalar(array: np.ndarray) -> types.Type:
-    from numba import from_dtype
+def _key_of(array: Any) -> Any:
+    if isinstance(array, np.ndarray):
+        dtype = array.dtype
+        return dtype if dtype.char == "V" else dtype.char
+    return _type_of(array) if isinstance(array, tuple) else type(array)
 
-    return from_dtype(array.dtype)
+
+def _kind_of(key: Any) -> types.Type:
+    """Return the type of the field of a view."""
+    if isinstance(key, ViewType):
+        return key
+    if isinstance(key, str):
+        return types.CPointer(from_dtype(np.dtype(key)))
+    return RecordsType(RecordType(key)) if isinstance(key, np.dtype) else RecordType(key.dtype())
 
 
 def _addresses(arrays: Any) -> list[int]:
@@ -104,6 +192,8 @@ def _addresses(arrays: Any) -> list[int]:
     for array in arrays:
         if isinstance(array, tuple):
             all_addresses += _addresses(array)
+        elif isinstance(array, Record):
+            all_addresses.append(ctypes.addressof(array))
         else:
             if not array.flags.c_contiguous:
                 raise ValueError("a view requires contiguous arrays")
@@ -151,3 +241,65 @@ def _lower_attribute(context, builder, view_type, value, name):
     address = builder.load(entry)
     address.set_metadata("invariant.load", builder.module.add_metadata([]))
     return builder.inttoptr(address, context.get_value_type(kind))
+
+
+@register_model(RecordType)
+class _RecordModel(models.PrimitiveModel):
+    def __init__(self, manager, record_type):
+        super().__init__(manager, record_type, _bytes_of(record_type))
+
+
+@register_model(RecordsType)
+class _RecordsModel(models.PrimitiveModel):
+    def __init__(self, manager, records_type):
+        super().__init__(manager, records_type, _bytes_of(records_type.record))
+
+
+def _bytes_of(record_type):
+    return ir.ArrayType(ir.IntType(8), record_type.layout.itemsize).as_pointer()
+
+
+@infer_global(operator.getitem)
+class _RecordAt(AbstractTemplate):
+    def generic(self, args, kws):
+        if len(args) == 2 and isinstance(args[0], RecordsType) and isinstance(args[1], types.Integer):
+            return signature(args[0].record, args[0], types.int64)
+        return None
+
+
+@lower_builtin(operator.getitem, RecordsType, types.Integer)
+def _lower_record_at(context, builder, sig, args):
+    return builder.gep(args[0], [args[1]])
+
+
+@infer_getattr
+class _RecordAttributes(AttributeTemplate):
+    key = RecordType
+
+    def generic_resolve(self, record_type, name):
+        try:
+            kind = record_type.field(name)[1]
+        except AttributeError:
+            return None
+        return kind if isinstance(kind, types.CPointer) else types.int64
+
+
+def _address_of(context, builder, record_type, record, name):
+    """Return the address of a field of a record, and whether it is a short array."""
+    offset, kind = record_type.field(name)
+    address = builder.gep(record, [ir.Constant(ir.IntType(64), 0), ir.Constant(ir.IntType(64), offset)])
+    is_array = isinstance(kind, types.CPointer)
+    number = context.get_data_type(kind.dtype if is_array else kind)
+    return builder.bitcast(address, number.as_pointer()), is_array
+
+
+@lower_getattr_generic(RecordType)
+def _lower_field(context, builder, record_type, record, name):
+    address, is_array = _address_of(context, builder, record_type, record, name)
+    return address if is_array else builder.sext(builder.load(address), ir.IntType(64))
+
+
+@lower_setattr_generic(RecordType)
+def _lower_set_field(context, builder, sig, args, name):
+    address, _ = _address_of(context, builder, sig.args[0], args[0], name)
+    builder.store(builder.trunc(args[1], address.type.pointee), address)

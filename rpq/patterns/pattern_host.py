@@ -299,13 +299,13 @@ class PatternHost:
         number = self._numbers = self._numbers + 1
         self.tables.add(number, part, explicit=False)
         state = self._live.output.state
-        room = int(state[tables.VALUE_ROOM])
+        room = state.value_room
         try:
             if first:
-                state[tables.VALUE_ROOM] = len(part.columns)
+                state.value_room = len(part.columns)
             return list(map(tuple, self.rows_of_part(number, len(part.columns), most=0 if first else None).tolist()))
         finally:
-            state[tables.VALUE_ROOM] = room
+            state.value_room = room
             self.tables.remove(number)
 
     def _take(self, live: LivePatterns) -> None:
@@ -320,10 +320,10 @@ class PatternHost:
             if self._most_answers is not None and self._sink.row_count > self._most_answers:
                 raise _EnoughError
             return
-        self._most_rows += output.state.item(tables.VALUES)
+        self._most_rows += output.state.values
         if self._rows.limit is not None and self._most_rows > self._rows.limit and self._is_by_tuple:
-            last = (output.state.item(tables.RUNS) - 1) * tables.RUN
-            self._count_event(output.runs.item(last + tables.RUN_ORDER), output.runs.item(last + tables.RUN_TIME))
+            last = output.state.runs - 1
+            self._count_event(output.runs["order"].item(last), output.runs["time"].item(last))
 
     def _count_event(self, order: int, time: int) -> None:
         """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
@@ -343,7 +343,7 @@ class PatternHost:
     def _change_quietly(self, changes: Changes) -> None:
         """Apply changes of derived relations by pairs that no atom can use yet, or can use any more."""
         if len(changes.order):
-            time = int(self.store.relations.state[tables.STREAM_TIME])
+            time = self.store.relations.state.stream_time
             self._collect_separately(lambda: self._live.advance(time, changes))
 
     def restore_root(self, contents: Collection[PathContent], root: int) -> list[tuple[str, Delta]]:
@@ -352,7 +352,7 @@ class PatternHost:
         changes = self.paths.restore_root(contents, root)
         if not len(changes.order):
             return []
-        time = int(self.store.relations.state[tables.STREAM_TIME])
+        time = self.store.relations.state.stream_time
         return self._deltas_of(self._collect_separately(lambda: self._live.advance(time, changes)))
 
     # --- jobs of the crew ------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ class PatternHost:
         self._graph = graph
         if vertices.count > self.vertex_room:
             self.store.make_room_for_vertices(vertices.count)
-            self.vertex_room = int(self.store.relations.state[tables.VERTICES])
+            self.vertex_room = self.store.relations.state.vertices
         if not self.division.is_whole and len(fresh):
             more = self.vertex_room - len(self.is_own)
             self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
@@ -493,7 +493,7 @@ class PatternHost:
             return  # adding up the bytes held takes as long as some thousand rows
         size = self.nbytes
         more = max(size // 4, _PIECES * piece)
-        self._guard(size + more, int(self.tables.plans.state[tables.TUPLE]))
+        self._guard(size + more, self.tables.plans.state.tuple)
         self._granted = delivered + more
 
     def _check(self) -> None:

@@ -12,9 +12,9 @@ plan walks some relations in one direction only.
   `~(region / 2 << 32 | size class << 27 | length)`. Regions, in sizes of powers of two, follow the records in the
   same array, in the *arena*; their place is relative to its beginning, so records can become longer and more.
 * An *entry* is `neighbour << 32 | edge`. Removal swaps with the last entry.
-* `edge` holds a record of twelve integers of 32 bits an edge: ends, relation, its place in both lists, previous and
-  next in the order of expiry; `long` is the same memory in integers of 64 bits, for its timestamp and the slide at
-  which it expires. Edge 0 is never given out. A static edge stays when it enters and leaves its window.
+* `edge` holds 48 bytes an edge: ends, relation, its place in both lists, previous and next in the order of expiry, its
+  timestamp and the slide at which it expires. Edge 0 is never given out. A static edge stays when it enters and leaves
+  its window.
 * `table` is one hash table for the edges of all relations, with linear probing: `hash << 32 | edge`, 0 empty. It
   serves the refresh of an edge and the probes of joins. Growing it and closing gaps look at no edge.
 * `slots` are the first edges of the timing wheels (`relations/wheel.py`), one wheel a window.
@@ -29,8 +29,9 @@ has a *seed* for each of its atoms: an edge of that atom's relation is bound to 
 a variable; a step has `reaches`, the atoms through which the variable is reached from bound ones: the one with the
 shortest list proposes, the others are probed. `tests` compare or probe what is bound already.
 
-Kernels take views (`rpq/compiled/views.py`): fields are pointers. They never allocate; where something is full they return a
-`NEED_…` code with everything consistent, Python enlarges it, and the same call goes on where it stopped.
+Kernels take views (`rpq/compiled/views.py`): fields are pointers, to numbers or to the records below. They never allocate;
+where something is full they return a `NEED_…` code with everything consistent, Python enlarges it, and the same call goes on
+where it stopped.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
+
+from rpq.compiled.views import Record, int32, int64
 
 # What a kernel returns: finished, or what Python must do before it goes on.
 DONE = 0
@@ -57,262 +61,326 @@ CLASSES = 28
 OUT, IN = 0, 1
 NONE = -1
 
-# Fields of an edge, in `edge`.
-SOURCE = 0
-TARGET = 1
-RELATION = 2
-PLACE = 3  # in the list of its source; + 1: of its target
-PREVIOUS = 5  # in its slot; -1 - slot for the first, 0 in none
-NEXT = 6
-STATIC = 7  # 1: it stays when it leaves its window
-EDGE = 12
-# Fields of an edge, in `long`.
-TIME = 4
-EXPIRES = 5
-EDGE_LONG = 6
 ABSENT_FROM_WINDOW = np.iinfo(np.int64).min
-"""The value of EXPIRES and TIME of a static edge that its window does not hold."""
+"""The value of `expires` and `time` of a static edge that its window does not hold."""
 
-# Fields of `Relations.state`.
-STRIDE = 0  # words of a vertex record
-SIDES_KEPT = 1
-ARENA = 2  # place in `lists` at which the arena begins
-ARENA_TOP = 3  # words of the arena given out (high water)
-ARENA_ROOM = 4
-EDGES = 5  # edges given out (high water), edge 0 included
-EDGE_ROOM = 6
-FREE_EDGE = 7  # first free edge, chained through NEXT
-LIVE = 8  # number of edges
-MASK = 9  # entries of the hash table - 1
-NEXT_BOUNDARY = 10  # stream time at which the next slide of some time window begins
-WINDOWS = 11
-VERTICES = 12  # number of vertex records
-HAS_TIME = 13
-STREAM_TIME = 14
-COUNT_WINDOWS = 15  # number of count windows
-PLACES = 16  # columns of `support_place`
-SUPPORT_AT = 17  # support lists: the atom whose lists are being changed; -1 none
-SUPPORT_STAGE = 18  # progress on that atom
-SUPPORT_DEPTH = 19  # frames of the walk
-RELATION_STATE = 20
 
-# Fields of a relation, in `relation`.
-WINDOW = 0
-CELL = 1  # offset of its header in a vertex record; + 1: of the other side; -1 not kept
-WORD = 3  # offset of the word with its bit; + 1
-BIT = 5  # the bit; + 1
-SEED = 7  # first seed of plans that read it, chained through NEXT_SEED; -1 none
-LOOPLESS = 8  # 1: an edge from a vertex to itself is not in it
-EDGES_HELD = 9
-SUPPORT = 10  # first atom with support lists that reads it, chained through SUPPORT_NEXT; -1 none
-STATIC_ALONE = 11  # number of its edges that are static and outside its window
-COUNTED = 12  # outcomes of the tuples with its label: inserted, refreshed, deleted, absent, late
-RELATION_FIELDS = 17
+class Edge(Record):
+    """An edge of a relation."""
 
-# Fields of an atom with support lists, in `support`; those with an end have one of the source and, + 1, one of the target.
-SUPPORT_NEXT = 0
-SUPPORT_RELATION = 1
-SUPPORT_WORD = 2  # offset of the word of all bits of the pattern
-SUPPORT_CELL = 3  # offset of the header of the end's list
-SUPPORT_BIT = 5
-SUPPORT_AWAY = 7  # bits of the other lists at that end's variable
-SUPPORT_LINK = 9  # the other atoms at that end's variable, in `support_link`
-SUPPORT_LINK_END = 11
-SUPPORT_PLACE = 13  # column of `support_place`
-SUPPORT_WORK = 15  # entries added or removed so far
-SUPPORT_FIELDS = 16
+    _fields_ = (
+        ("source", int32),
+        ("target", int32),
+        ("relation", int32),  # -1: the edge is free
+        ("place", int32 * 2),  # in the list of its source, and in that of its target
+        ("previous", int32),  # in its slot; -1 - slot for the first, 0 in none
+        ("next", int32),
+        ("is_static", int32),  # 1: it stays when it leaves its window
+        ("time", int64),
+        ("expires", int64),  # the slide
+    )
 
-# Fields of a frame of the walk that changes support lists, in `support_stack`.
-LINK = 0
-LINK_END = 1
-WALK_POSITION = 2
-WALK_END = 3
-WALK_VERTEX = 4
-WALK_OWN = 5  # bit of the list that changed
-SUPPORT_FRAME = 6
 
-# Fields of a window, in `window`.
-KIND = 0
-SIZE = 1
-SLIDE = 2
-CURSOR = 3  # the first slide whose edges have not been expired
-EARLIEST = 4  # no edge expires before this slide
-NUMBER = 5  # count windows: inserts so far
-FIRST_SLOT = 6
-REACHES_FROM = 7  # edges with timestamps from here …
-REACHES_TO = 8  # … to here …
-REACHES = 9  # … expire at this slide
-WINDOW_FIELDS = 10
+class Relation(Record):
+    """A relation. Arrays of two have a number for each side: `OUT`, `IN`."""
+
+    _fields_ = (
+        ("window", int64),
+        ("cell", int64 * 2),  # offset of its header in a vertex record; -1 not kept
+        ("word", int64 * 2),  # offset of the word with its bit
+        ("bit", int64 * 2),
+        ("first_seed", int64),  # of the plans that read it, chained through `Seed.next`; -1 none
+        ("is_loopless", int64),  # 1: an edge from a vertex to itself is not in it
+        ("edges", int64),  # number of its edges
+        ("first_support", int64),  # first atom with support lists that reads it, chained through `Support.next`; -1 none
+        ("static_alone", int64),  # number of its edges that are static and outside its window
+        ("outcomes", int64 * 5),  # number of tuples with its label: inserted, refreshed, deleted, absent, late
+    )
+
+
+# What became of a tuple: places in `outcomes`.
+INSERTED, REFRESHED, DELETED, ABSENT, LATE = range(5)
+# Values of `Window.kind`.
 TIME_WINDOW, COUNT_WINDOW, UNBOUNDED = range(3)
 
-# Fields of `Plans.seed`.
-NEXT_SEED = 0
-QUERY = 1
-FROM = 2  # slot of the variable that the source is bound to
-TO = 3
-IS_FROM = 4  # the source must be this vertex (a constant); -1 any
-IS_TO = 5
-SAME = 6  # 1: source and target must be one vertex (a repeated variable)
-TESTS = 7
-TESTS_END = 8
-STEPS = 9
-STEPS_END = 10
-LOOKS = 11
-LOOKS_END = 12
-FIXED = 13  # values of constants, in `fixed`: (slot, vertex)
-FIXED_END = 14
-COLUMNS = 15  # the first slots are the columns of a row
-EXPLICIT = 16  # 1: expiry is reported
-LOOKED = 17  # values looked at that gave no row by themselves, so far
-WRITTEN = 18  # rows written so far
-PREVIOUS_SEED = 19  # in the chain of the relation
-ALIKE = 20  # the next seed that needs the same conditions; -1 none
-ALIKE_BEFORE = 21
-SEED_ENTRY = 22  # its entry, in `entry` of the conditions
-SEED_RELATION = 23
-NEEDS_SOURCE = 24  # the node that must hold at the source
-NEEDS_TARGET = 25
-SEED_FIELDS = 26
 
-# Fields of `Plans.step`.
-BINDS = 0
-REACH = 1
-REACH_END = 2
-NEEDS = 3  # bits that a vertex must have, in word NEEDS_WORD
-NEEDS_WORD = 4
-MORE = 5  # further words, in `look`
-MORE_END = 6
-PROBES = 7  # tests, in `test`
-PROBES_END = 8
-PLAIN = 9  # 1: every entry of the one list gives a value
-CONDITION = 10  # the node that must hold at a value; 0 holds everywhere
-STEP_FIELDS = 11
+class Window(Record):
+    """A window."""
 
-# Fields of `Plans.reach`: an atom with one bound end.
-REACH_RELATION = 0
-REACH_SLOT = 1  # of its bound end
-REACH_SIDE = 2  # the list of the bound end that is walked
-REACH_CELL = 3  # its header
-BEFORE_CHANGE = 4  # 1: must not use the changing edge
-REACH_FIELDS = 5
+    _fields_ = (
+        ("kind", int64),
+        ("size", int64),
+        ("slide", int64),
+        ("cursor", int64),  # the first slide whose edges have not been expired
+        ("earliest", int64),  # no edge expires before this slide
+        ("number", int64),  # count windows: inserts so far
+        ("first_slot", int64),
+        ("reaches_from", int64),  # edges with timestamps from here …
+        ("reaches_to", int64),  # … to here …
+        ("reaches", int64),  # … expire at this slide
+    )
 
-# Fields of `Plans.test`: both ends of an atom are bound, or two slots must differ.
-TEST_RELATION = 0  # -1: the slots must differ
-TEST_FROM = 1
-TEST_TO = 2
-TEST_BEFORE = 3
-TEST_FIELDS = 4
 
-# Fields of `Plans.look`: the vertex at a slot must have bits.
-LOOK_SLOT = 0
-LOOK_WORD = 1
-LOOK_BITS = 2
-LOOK_FIELDS = 3
+class Support(Record):
+    """An atom with support lists. Arrays of two have a number for each of its ends: the source, the target."""
 
-# Fields of a frame of the enumeration, in `Plans.frame`.
-POSITION = 0
-END = 1
-PROPOSER = 2
-FRAME = 3
+    _fields_ = (
+        ("next", int64),
+        ("relation", int64),
+        ("word", int64),  # offset of the word of all bits of the pattern
+        ("cell", int64 * 2),  # offset of the header of the end's list
+        ("bit", int64 * 2),
+        ("away", int64 * 2),  # bits of the other lists at that end's variable
+        ("link", int64 * 2),  # the other atoms at that end's variable, in `support_link`
+        ("link_end", int64 * 2),
+        ("place", int64 * 2),  # column of `support_place`
+        ("work", int64),  # entries added or removed so far
+    )
 
-# Fields of `Plans.state`.
-AT_SEED = 0  # seed that is being enumerated, or is next; -1 all are done
-AT_STEP = 1  # its step; -1 it has not begun
-AT_EDGE = 2  # the changing edge; 0 none
-TUPLE = 3
-PHASE = 4
-READ = 5  # which of the relations that a tuple changes is next
-ORDER = 6  # 2 * tuple + 1, or 2 * tuple for a boundary before it
-EVENT_TIME = 7
-SIGN = 8
-INSERTED = 9
-REFRESHED = 10
-DELETED = 11
-ABSENT = 12
-LATE = 13
-EXPIRED = 14
-STAGE = 15  # progress of an insert in a count window
-ENTERING = 16  # what is still to change for an edge that entered, + 1: support lists, + 2: conditions
-AT_ANSWER = 17  # the next edge when all answers are enumerated
-CHANGE = 18  # next event of derived changes
-CHANGES = 19  # number of these events
-CHANGE_ORDER = 20  # the order of the next event, beyond all tuples if there is none
-CHANGE_PAIR = 21  # next pair of that event
-DERIVING = 22  # 1: the changing edge is a pair of that event
-STARTED = 23  # cycle counter at the beginning of the current tuple; 0 not begun, or no relation reads it
-TIMED = 24  # tuples for which `Changes.spent` has the ticks spent before
-ANSWER_PLACE = 25  # place of the next edge in the list of the vertex of record AT_ANSWER
-PLAN_STATE = 26
 
-# Values of `Plans.state[PHASE]`.
+class SupportFrame(Record):
+    """A frame of the walk that changes support lists."""
+
+    _fields_ = (
+        ("link", int64),
+        ("link_end", int64),
+        ("position", int64),
+        ("end", int64),
+        ("vertex", int64),
+        ("own", int64),  # bit of the list that changed
+    )
+
+
+class RelationState(Record):
+    """The sizes of the arrays of relations, and the stream time."""
+
+    _fields_ = (
+        ("stride", int64),  # words of a vertex record
+        ("sides_kept", int64),
+        ("arena", int64),  # place in `lists` at which the arena begins
+        ("arena_top", int64),  # words of the arena given out (high water)
+        ("arena_room", int64),
+        ("edges", int64),  # edges given out (high water), edge 0 included
+        ("edge_room", int64),
+        ("free_edge", int64),  # first free edge, chained through `next`
+        ("live", int64),  # number of edges
+        ("mask", int64),  # entries of the hash table - 1
+        ("next_boundary", int64),  # stream time at which the next slide of some time window begins
+        ("windows", int64),
+        ("vertices", int64),  # number of vertex records
+        ("has_time", int64),
+        ("stream_time", int64),
+        ("count_windows", int64),  # number of count windows
+        ("places", int64),  # columns of `support_place`
+        ("support_atom", int64),  # support lists: the atom whose lists are being changed; -1 none
+        ("support_stage", int64),  # progress on that atom
+        ("support_depth", int64),  # frames of the walk
+    )
+
+
+class Seed(Record):
+    """A seed: an atom of a pattern to which a changing edge is bound."""
+
+    _fields_ = (
+        ("next", int64),  # in the chain of the relation; -1 none
+        ("previous", int64),
+        ("query", int64),
+        ("relation", int64),
+        ("source_slot", int64),  # slot of the variable that the source is bound to
+        ("target_slot", int64),
+        ("source", int64),  # the source must be this vertex (a constant); -1 any
+        ("target", int64),
+        ("is_loop", int64),  # 1: source and target must be one vertex (a repeated variable)
+        ("tests", int64),
+        ("tests_end", int64),
+        ("steps", int64),
+        ("steps_end", int64),
+        ("looks", int64),
+        ("looks_end", int64),
+        ("fixed", int64),  # values of constants
+        ("fixed_end", int64),
+        ("columns", int64),  # the first slots are the columns of a row
+        ("is_explicit", int64),  # 1: expiry is reported
+        ("looked", int64),  # values looked at that gave no row by themselves, so far
+        ("written", int64),  # rows written so far
+        ("alike", int64),  # the next seed that needs the same conditions; -1 none
+        ("alike_before", int64),
+        ("entry", int64),  # its entry, in `entry` of the conditions
+        ("needs_source", int64),  # the node that must hold at the source
+        ("needs_target", int64),
+    )
+
+
+class Step(Record):
+    """A step of a seed: it binds a variable."""
+
+    _fields_ = (
+        ("binds", int64),  # slot of the variable
+        ("reach", int64),
+        ("reach_end", int64),
+        ("needs", int64),  # bits that a vertex must have, in word `needs_word`
+        ("needs_word", int64),
+        ("more", int64),  # further words, in `look`
+        ("more_end", int64),
+        ("probes", int64),  # tests, in `test`
+        ("probes_end", int64),
+        ("is_plain", int64),  # 1: every entry of the one list gives a value
+        ("condition", int64),  # the node that must hold at a value; 0 holds everywhere
+    )
+
+
+class Reach(Record):
+    """An atom with one bound end."""
+
+    _fields_ = (
+        ("relation", int64),
+        ("slot", int64),  # of its bound end
+        ("side", int64),  # the list of the bound end that is walked
+        ("cell", int64),  # its header
+        ("before_change", int64),  # 1: must not use the changing edge
+    )
+
+
+class Test(Record):
+    """An atom both of whose ends are bound, or two slots that must differ."""
+
+    _fields_ = (
+        ("relation", int64),  # -1: the slots must differ
+        ("source_slot", int64),
+        ("target_slot", int64),
+        ("before_change", int64),
+    )
+
+
+class Look(Record):
+    """The bits that the vertex at a slot must have."""
+
+    _fields_ = (("slot", int64), ("word", int64), ("bits", int64))
+
+
+class Fixed(Record):
+    """A constant, and the slot that is bound to it."""
+
+    _fields_ = (("slot", int64), ("vertex", int64))
+
+
+class Frame(Record):
+    """A frame of the enumeration: the place in the list of the atom that proposes."""
+
+    _fields_ = (("position", int64), ("end", int64), ("proposer", int64))
+
+
+# Values of `PlanState.phase`.
 CROSSING, EVICTING, LEAVING, CHANGING = range(4)
-# Values of `Plans.state[STAGE]`: the insert waits for its number; it has its number, and the edges that it evicts leave.
+# Values of `PlanState.stage`: the insert waits for its number; it has its number, and the edges that it evicts leave.
 UNNUMBERED, NUMBERED = range(2)
+
+
+class PlanState(Record):
+    """The state of the enumeration, and counts."""
+
+    _fields_ = (
+        ("seed", int64),  # seed that is being enumerated, or is next; -1 all are done
+        ("step", int64),  # its step; -1 it has not begun
+        ("edge", int64),  # the changing edge; 0 none
+        ("tuple", int64),
+        ("phase", int64),
+        ("reader", int64),  # which of the relations that a tuple changes is next
+        ("order", int64),  # 2 * tuple + 1, or 2 * tuple for a boundary before it
+        ("event_time", int64),
+        ("sign", int64),
+        ("outcomes", int64 * 5),  # number of tuples inserted, refreshed, deleted, absent, late
+        ("expired", int64),
+        ("stage", int64),  # progress of an insert in a count window
+        ("entering", int64),  # what is still to change for an edge that entered, + 1: support lists, + 2: conditions
+        ("answer", int64),  # the next edge when all answers are enumerated, or the next record of a vertex
+        ("answer_place", int64),  # place of the next edge in the list of the vertex of that record
+        ("change", int64),  # next event of derived changes
+        ("changes", int64),  # number of these events
+        ("change_order", int64),  # the order of the next event, beyond all tuples if there is none
+        ("change_pair", int64),  # next pair of that event
+        ("deriving", int64),  # 1: the changing edge is a pair of that event
+        ("started", int64),  # cycle counter at the beginning of the current tuple; 0 not begun, or no relation reads it
+        ("timed", int64),  # tuples for which `Changes.spent` has the ticks spent before
+    )
+
 
 SLOTS = 96
 """Room for the variables and constants of a connected part, at most 33 + 32, and for a whole vector behind them."""
 
-# Fields of `Output.state`.
-VALUES = 0
-VALUE_ROOM = 1
-RUNS = 2
-RUN_ROOM = 3
-OUTPUT_STATE = 4
 
-# Fields of a run: rows of one query and one event.
-RUN_QUERY = 0
-RUN_ORDER = 1
-RUN_TIME = 2
-RUN_SIGN = 3
-RUN_VALUES = 4  # its first value
-RUN_ROWS = 5
+class Run(Record):
+    """A run of the output: rows of one query and one event."""
+
+    _fields_ = (
+        ("query", int64),
+        ("order", int64),
+        ("time", int64),
+        ("sign", int64),
+        ("values", int64),  # its first value
+        ("rows", int64),
+    )
+
+
+RUN_QUERY, RUN_ORDER, RUN_TIME, RUN_SIGN, RUN_VALUES, RUN_ROWS = range(6)
+"""The columns of `run_table`."""
 RUN = 6
+
+
+def run_table(runs: np.ndarray) -> np.ndarray:
+    """Return runs as a table of integers over the same memory, with a column for each field."""
+    return runs.view(np.int64).reshape(-1, RUN)
+
+
+class OutputState(Record):
+    """The sizes of the output."""
+
+    _fields_ = (("values", int64), ("value_room", int64), ("runs", int64), ("run_room", int64))
 
 
 class Relations(NamedTuple):
     """All relations of an engine."""
 
     lists: np.ndarray  # int64: vertex records, then the arena
-    edge: np.ndarray  # int32, EDGE an edge
-    long: np.ndarray  # int64: the same memory
+    edge: np.ndarray  # Edge
     table: np.ndarray  # int64: hash << 32 | edge
     slots: np.ndarray  # int32: first edges of the timing wheels
     free: np.ndarray  # int64 a size class: first free region, chained through its first word; -1 none
-    relation: np.ndarray  # int64, RELATION_FIELDS a relation
-    window: np.ndarray  # int64, WINDOW_FIELDS a window
+    relation: np.ndarray  # Relation
+    window: np.ndarray  # Window
     reader_first: np.ndarray  # int32 a label + 1: the relations that its edges belong to, in `reader`
     reader: np.ndarray  # int32
     numbered_first: np.ndarray  # int32 a label + 1: the count windows that number its inserts, in `numbered`
     numbered: np.ndarray  # int32
-    support: np.ndarray  # int64, SUPPORT_FIELDS an atom
+    support: np.ndarray  # Support
     support_link: np.ndarray  # int64: 2 * atom + end
-    support_place: np.ndarray  # int32, PLACES an edge: its place in support lists
-    support_stack: np.ndarray  # int64: frames
-    state: np.ndarray  # int64[RELATION_STATE]
+    support_place: np.ndarray  # int32, `places` an edge: its place in support lists
+    support_stack: np.ndarray  # SupportFrame
+    state: RelationState
 
 
 class Plans(NamedTuple):
     """All plans, and the state of the enumeration."""
 
-    seed: np.ndarray  # int64, SEED_FIELDS a seed
-    step: np.ndarray  # int64, STEP_FIELDS a step
-    reach: np.ndarray  # int64
-    test: np.ndarray  # int64
-    look: np.ndarray  # int64
-    fixed: np.ndarray  # int64: slot, vertex
+    seed: np.ndarray  # Seed
+    step: np.ndarray  # Step
+    reach: np.ndarray  # Reach
+    test: np.ndarray  # Test
+    look: np.ndarray  # Look
+    fixed: np.ndarray  # Fixed
     binding: np.ndarray  # int32[SLOTS]: the vertex a slot is bound to
-    frame: np.ndarray  # int64, FRAME a step of the current seed
+    frame: np.ndarray  # Frame, one a step of the current seed
     latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples that some relation reads, by the ticks that they took
     conditions: Conditions  # shared by all plans
-    state: np.ndarray  # int64[PLAN_STATE]
+    state: PlanState
 
 
 class Output(NamedTuple):
     """Rows found so far: the values of a run's rows are adjacent, row by row."""
 
     values: np.ndarray  # int32; with room for a whole vector after the last value
-    runs: np.ndarray  # int64, RUN a run
-    state: np.ndarray  # int64[OUTPUT_STATE]
+    runs: np.ndarray  # Run
+    state: OutputState
 
 
 class Changes(NamedTuple):
@@ -352,141 +420,173 @@ class Tuples(NamedTuple):
     delete: np.ndarray  # uint8
 
 
-# Fields of a node, in `node`; node 0 is the condition that always holds.
-FIRST_PARENT = 0  # first branch to it, chained through NEXT_PARENT; 0 none
-PART = 1  # its branches, in `part`
-PART_END = 2
-FIRST_GROUP = 3  # first group of seeds that need it at the target, chained through NEXT_GROUP; 0 none
-FIRST_HELD = 4  # first record of a vertex at which it holds, chained through NEXT_OF_NODE; 0 none
-PARENTS_READ = 5  # a bit for each relation and side of its parents (`parent_bit`), and perhaps for removed ones
-GROUPS_READ = 6  # a bit for each relation of its groups (`group_bit`), likewise
-MARK = 7  # mark of the last edge at whose source it holds
-NODE = 8
+class Node(Record):
+    """A node; node 0 is the condition that always holds."""
 
-# Fields of a branch, in `branch`; number 0 is not used.
-BRANCH_RELATION = 0
-BRANCH_SIDE = 1  # 0: edges lead from the vertex of the parent to that of the child; 1: the other way
-CHILD = 2
-NEXT_PARENT = 3
-FIRST_USE = 4  # first part of a node that is this branch, chained through NEXT_USE; 0 none
-USES = 5  # number of these
-BRANCH = 6
+    _fields_ = (
+        ("first_parent", int32),  # first branch to it, chained through `next_parent`; 0 none
+        ("part", int32),  # its branches, in `part`
+        ("part_end", int32),
+        ("first_group", int32),  # first group of seeds that need it at the target, chained through `next`; 0 none
+        ("first_record", int32),  # of the vertices at which it holds, chained through `next`; 0 none
+        ("parents_read", int32),  # a bit for each relation and side of its parents (`parent_bit`), perhaps of removed ones
+        ("groups_read", int32),  # a bit for each relation of its groups (`group_bit`), likewise
+        ("mark", int32),  # mark of the last edge at whose source it holds
+    )
 
-# Fields of a part of a node, in `part`; number 0 is not used.
-OF_BRANCH = 0
-OF_NODE = 1
-NEXT_USE = 2
-PREVIOUS_USE = 3
-PART_FIELDS = 4
 
-# Fields of a record, in `record`: a node holds at a vertex. Number 0 is not used.
-HELD_NODE = 0
-HELD_VERTEX = 1
-BLOCK_PLACE = 2  # of the node in `block`
-NEXT_OF_NODE = 3
-PREVIOUS_OF_NODE = 4
-RECORD = 5
+class Branch(Record):
+    """A branch; number 0 is not used."""
 
-# Fields of a vertex, in `vertex`.
-FIRST_BLOCK = 0  # first block of the nodes that hold there; 0 none
-HELD_THERE = 1  # number of nodes that hold there
-VERTEX = 2
+    _fields_ = (
+        ("relation", int32),
+        ("side", int32),  # 0: edges lead from the vertex of the parent to that of the child; 1: the other way
+        ("child", int32),
+        ("next_parent", int32),
+        ("first_use", int32),  # first part of a node that is this branch, chained through `next_use`; 0 none
+        ("uses", int32),  # number of these
+    )
 
-# A block of nodes that hold at a vertex, in `block`, as long as a cache line: thousands may be walked for an edge. There is
-# no block 0. The first block of a vertex has the remainder, all others are full.
-NEXT_BLOCK = 0
-FIRST_NODE = 1
-NODES_A_BLOCK = 15
+
+class NodePart(Record):
+    """A part of a node; number 0 is not used."""
+
+    _fields_ = (("branch", int32), ("node", int32), ("next_use", int32), ("previous_use", int32))
+
+
+class Holding(Record):
+    """A record of a vertex at which a node holds; number 0 is not used."""
+
+    _fields_ = (
+        ("node", int32),
+        ("vertex", int32),
+        ("place", int32),  # of the node in `block`
+        ("next", int32),  # of the same node
+        ("previous", int32),
+    )
+
+
+class VertexNodes(Record):
+    """The nodes that hold at a vertex."""
+
+    _fields_ = (
+        ("first_block", int32),  # 0 none
+        ("count", int32),  # number of nodes
+    )
+
+
+class Group(Record):
+    """A group of seeds, which read one relation and need one node at its targets; number 0 is not used."""
+
+    _fields_ = (
+        ("relation", int32),
+        ("next", int32),
+        ("first_entry", int32),  # chained through `next`
+        ("entries", int32),  # number of these
+        ("target", int32),  # the node
+    )
+
+
+class Entry(Record):
+    """An entry of a group: seeds that also need one node at the source; number 0 is not used."""
+
+    _fields_ = (
+        ("node", int32),
+        ("seed", int32),  # the first, chained through `alike`; -1 none
+        ("next", int32),
+        ("group", int32),
+    )
+
+
+class ConditionFrame(Record):
+    """A frame of the walk that changes counters."""
+
+    _fields_ = (
+        ("vertex", int64),
+        ("branch", int64),
+        ("only", int64),  # 1: for this branch alone, not for those after it in the chain
+        ("position", int64),  # -1: its list has not been opened
+        ("end", int64),
+    )
+
+
+class ConditionState(Record):
+    """The sizes of the arrays of conditions, and the state of a change."""
+
+    _fields_ = (
+        ("counters", int64),  # keys in `counter`
+        ("counter_mask", int64),
+        ("held", int64),  # keys in `held`
+        ("held_mask", int64),
+        ("records", int64),  # records given out (high water), record 0 included
+        ("record_room", int64),
+        ("free_record", int64),  # first free record, chained through `next`
+        ("live_records", int64),
+        ("depth", int64),
+        ("stack_room", int64),
+        ("pending", int64),  # branches whose counters the changing edge itself changes, in `pending`
+        ("pending_at", int64),  # next of these
+        ("pending_room", int64),
+        ("comes", int64),  # 1: counters go up; 0 down
+        ("busy", int64),  # 1: a change has begun and has not finished
+        ("entry_mask", int64),
+        ("candidates", int64),  # seeds in `candidate`
+        ("next_candidate", int64),
+        ("chosen", int64),  # 1: the candidates are those of the changing edge
+        ("fill_record", int64),  # progress of filling a new branch or node
+        ("work", int64),  # counters changed so far
+        ("is_on", int64),  # 1: seeds are found by the nodes that they need
+        ("taking_out", int64),  # 1: the changing edge has been reported, and is being removed
+        ("gone_source", int64),  # source of the edge that is being removed
+        ("gone_target", int64),
+        ("gone_relation", int64),
+        ("groups", int64),  # groups given out (high water), group 0 included
+        ("free_group", int64),  # first free group, chained through `next`
+        ("entries", int64),  # entries given out
+        ("free_entry", int64),
+        ("entry_keys", int64),  # keys in `entries`
+        ("blocks", int64),  # blocks given out (high water), block 0 included
+        ("block_room", int64),
+        ("free_block", int64),  # first free block, chained through its first number
+        ("marked", int64),  # number of edges for which nodes were marked
+    )
+
+
+# A block of nodes that hold at a vertex, in `block`, is as long as a cache line: thousands may be walked for an edge. Its
+# first number is the next block, the others are nodes. There is no block 0. The first block of a vertex has the remainder,
+# all others are full. A place in `block` that is a multiple of BLOCK is no node's.
 BLOCK = 16
-
-# Fields of a group of seeds, in `group`: they read one relation, and need one node at its targets. Number 0 is not used.
-GROUP_RELATION = 0
-NEXT_GROUP = 1
-FIRST_ENTRY = 2  # first entry, chained through NEXT_ENTRY
-ENTRIES = 3
-GROUP_TARGET = 4
-GROUP = 5
-
-# Fields of an entry of a group, in `entry`: seeds that also need one node at the source. Number 0 is not used.
-ENTRY_NODE = 0
-ENTRY_SEED = 1  # the first, chained through ALIKE; -1 none
-NEXT_ENTRY = 2
-ENTRY_GROUP = 3
-ENTRY = 4
-
-# Fields of a frame of the walk, in `stack`.
-AT_VERTEX = 0
-AT_BRANCH = 1
-ONLY = 2  # 1: for this branch alone, not for those after it in the chain
-AT_POSITION = 3  # -1: its list has not been opened
-AT_END = 4
-STACK = 5
-
-# Fields of `state`.
-COUNTERS = 0  # keys in `counter`
-COUNTER_MASK = 1
-HELDS = 2  # keys in `held`
-HELD_MASK = 3
-RECORDS = 4  # records given out (high water), record 0 included
-RECORD_ROOM = 5
-FREE_RECORD = 6  # first free record, chained through NEXT_OF_NODE
-DEPTH = 7
-STACK_ROOM = 8
-PENDING = 9  # branches whose counters the changing edge itself changes, in `pending`
-PENDING_AT = 10  # next of these
-PENDING_ROOM = 11
-COMES = 12  # 1: counters go up; 0 down
-BUSY = 13  # 1: a change has begun and has not finished
-LIVE_RECORDS = 14
-ENTRY_MASK = 15
-CANDIDATES = 16  # seeds in `candidate`
-AT_CANDIDATE = 17
-CHOSEN = 18  # 1: the candidates are those of the changing edge
-FILL_RECORD = 19  # progress of filling a new branch or node
-WORK = 20  # counters changed so far
-ON = 21  # 1: seeds are found by the nodes that they need
-TAKING_OUT = 22  # 1: the changing edge has been reported, and is being removed
-GONE_SOURCE = 23  # source of the edge that is being removed
-GONE_TARGET = 24
-GONE_RELATION = 25
-GROUP_COUNT = 26  # groups given out (high water), group 0 included
-FREE_GROUP = 27  # first free group, chained through NEXT_GROUP
-ENTRY_COUNT = 28
-FREE_ENTRY = 29
-ENTRY_KEYS = 30  # keys in `entries`
-BLOCKS = 31  # blocks given out (high water), block 0 included
-BLOCK_ROOM = 32
-FREE_BLOCK = 33  # first free block, chained through NEXT_BLOCK
-MARKED = 34  # number of edges for which nodes were marked
-CONDITION_STATE = 35
+NODES_A_BLOCK = BLOCK - 1
 
 
+@register_jitable
 def parent_bit(relation: int, side: int) -> int:
-    """Return the bit of a relation and a side in PARENTS_READ; others may have the same bit."""
+    """Return the bit of a relation and a side in `parents_read`; others may have the same bit."""
     return 1 << (2 * relation + side) % 31
 
 
+@register_jitable
 def group_bit(relation: int) -> int:
-    """Return the bit of a relation in GROUPS_READ; others may have the same bit."""
+    """Return the bit of a relation in `groups_read`; others may have the same bit."""
     return 1 << relation % 31
 
 
 class Conditions(NamedTuple):
     """All conditions, where they hold, and which seeds need them."""
 
-    node: np.ndarray  # int32, NODE a node
-    branch: np.ndarray  # int32, BRANCH a branch
-    part: np.ndarray  # int32, PART_FIELDS a part
+    node: np.ndarray  # Node
+    branch: np.ndarray  # Branch
+    part: np.ndarray  # NodePart
     counter: np.ndarray  # int64: branch << 32 | vertex, and how many neighbours satisfy its child
     held: np.ndarray  # int64: node << 32 | vertex, and its record (0: it no longer holds)
-    record: np.ndarray  # int32, RECORD a record
-    vertex: np.ndarray  # int32, VERTEX a vertex
+    record: np.ndarray  # Holding
+    vertex: np.ndarray  # VertexNodes
     block: np.ndarray  # int32, BLOCK a block
-    stack: np.ndarray  # int64, STACK a frame
+    stack: np.ndarray  # ConditionFrame
     pending: np.ndarray  # int64: branch << 32 | vertex
-    group: np.ndarray  # int32, GROUP a group
-    entry: np.ndarray  # int32, ENTRY an entry
+    group: np.ndarray  # Group
+    entry: np.ndarray  # Entry
     entries: np.ndarray  # int64: group << 32 | node, and the entry
     open_group: np.ndarray  # int32 a relation: its group of seeds that need nothing at the target; 0 none
     candidate: np.ndarray  # int32: seeds
-    state: np.ndarray  # int64[CONDITION_STATE]
+    state: ConditionState

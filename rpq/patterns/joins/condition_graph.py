@@ -122,24 +122,23 @@ class ConditionGraph:
         self.store = store
         self._bound = bound  # number of a constant, below -1, to its vertex
         self.conditions = Conditions(
-            node=np.zeros(16 * tables.NODE, np.int32),
-            branch=np.zeros(16 * tables.BRANCH, np.int32),
-            part=np.zeros(16 * tables.PART_FIELDS, np.int32),
+            node=tables.Node.zeros(16),
+            branch=tables.Branch.zeros(16),
+            part=tables.NodePart.zeros(16),
             counter=np.zeros(2 * _SMALLEST, np.int64),
             held=np.zeros(2 * _SMALLEST, np.int64),
-            record=np.zeros(_SMALLEST * tables.RECORD, np.int32),
-            vertex=np.zeros(0, np.int32),
+            record=tables.Holding.zeros(_SMALLEST),
+            vertex=tables.VertexNodes.zeros(0),
             block=np.zeros(_SMALLEST * tables.BLOCK, np.int32),
-            stack=np.zeros(_SMALLEST * tables.STACK, np.int64),
+            stack=tables.ConditionFrame.zeros(_SMALLEST),
             pending=np.zeros(_SMALLEST, np.int64),
-            group=np.zeros(16 * tables.GROUP, np.int32),
-            entry=np.zeros(16 * tables.ENTRY, np.int32),
+            group=tables.Group.zeros(16),
+            entry=tables.Entry.zeros(16),
             entries=np.zeros(2 * 64, np.int64),
             open_group=np.zeros(0, np.int32),
             candidate=np.zeros(16, np.int32),
-            state=np.zeros(tables.CONDITION_STATE, np.int64),
+            state=tables.ConditionState(records=1, blocks=1, groups=1, entries=1),
         )
-        self.conditions.state[[tables.RECORDS, tables.BLOCKS, tables.GROUP_COUNT, tables.ENTRY_COUNT]] = 1
         self._note_capacities()
         self._fills = 0  # `RelationStore.fills` when conditions were last up to date; -1: to be rebuilt
         self._count = {"node": 1, "branch": 1, "part": 1}  # rows given out (high water)
@@ -161,7 +160,7 @@ class ConditionGraph:
     @property
     def is_on(self) -> bool:
         """Whether seeds are looked up by the nodes that they need."""
-        return bool(self.conditions.state[tables.ON])
+        return bool(self.conditions.state.is_on)
 
     @property
     def is_stale(self) -> bool:
@@ -171,7 +170,7 @@ class ConditionGraph:
     def switch(self, on: bool) -> None:
         """Switch the lookup of seeds by nodes on or off. No part may have nodes, and no seed may be linked."""
         assert not self._users and not self.conditions.entries[1::2].any(), "there are parts that need nodes"
-        self.conditions.state[tables.ON] = int(on)
+        self.conditions.state.is_on = int(on)
         self._fills = -1 if on else self.store.fills
 
     @property
@@ -191,15 +190,15 @@ class ConditionGraph:
     def parents_of(self, node: int, nodes: Collection[int]) -> int:
         """Return how many of the branches to a node belong to these nodes alone."""
         count = 0
-        branch = int(self.conditions.node[node * tables.NODE + tables.FIRST_PARENT])
+        branch = int(self.conditions.node["first_parent"][node])
         while branch:
-            row = self.conditions.branch[branch * tables.BRANCH :][: tables.BRANCH]
-            use, mine = int(row[tables.FIRST_USE]), True
+            fields = self.conditions.branch[branch]
+            use, mine = int(fields["first_use"]), True
             while use and mine:
-                part = self.conditions.part[use * tables.PART_FIELDS :]
-                mine, use = int(part[tables.OF_NODE]) in nodes, int(part[tables.NEXT_USE])
+                part = self.conditions.part[use]
+                mine, use = int(part["node"]) in nodes, int(part["next_use"])
             count += mine
-            branch = int(row[tables.NEXT_PARENT])
+            branch = int(fields["next_parent"])
         return count
 
     # --- parts come and go -----------------------------------------------------------------------------------
@@ -233,12 +232,12 @@ class ConditionGraph:
         """Return whether some needed node holds nowhere, so that the part has no solution now. O(its atoms)."""
         if self.is_stale:
             return False
-        firsts = self.conditions.node[tables.FIRST_HELD :: tables.NODE]
+        firsts = self.conditions.node["first_record"]
         return any(node != ALWAYS and not firsts[node] for pair in needs.ends for node in pair)
 
     def first_held(self, node: int) -> int:
         """Return the first record of a vertex at which a node holds, or 0 if there is none."""
-        return int(self.conditions.node[node * tables.NODE + tables.FIRST_HELD])
+        return int(self.conditions.node["first_record"][node])
 
     def is_constant(self, node: int) -> bool:
         """Return whether a node stands for a constant."""
@@ -272,23 +271,20 @@ class ConditionGraph:
         return self._nodes[key] if key in self._nodes else self._make_node(key)
 
     def _make_node(self, key: int | tuple[int, ...]) -> int:
-        node = self._take("node", tables.NODE)
+        node = self._take("node")
         self._nodes[key], self._keys[node], self._users[node] = node, key, 0
         branches = key if isinstance(key, tuple) else ()
         first = self._take_parts(len(branches))
-        row = self.conditions.node[node * tables.NODE :]
-        row[: tables.NODE] = 0
-        row[tables.PART], row[tables.PART_END] = first, first + len(branches)
-        of_branch = self.conditions.branch
+        self.conditions.node[node] = (0, first, first + len(branches), 0, 0, 0, 0, 0)
+        first_use, uses = self.conditions.branch["first_use"], self.conditions.branch["uses"]
         parts = self.conditions.part
         for number, branch in enumerate(branches, first):
-            head = branch * tables.BRANCH + tables.FIRST_USE
-            after = int(of_branch[head])
-            parts[number * tables.PART_FIELDS :][: tables.PART_FIELDS] = branch, node, after, 0
+            after = int(first_use[branch])
+            parts[number] = branch, node, after, 0
             if after:
-                parts[after * tables.PART_FIELDS + tables.PREVIOUS_USE] = number
-            of_branch[head] = number
-            of_branch[branch * tables.BRANCH + tables.USES] += 1
+                parts["previous_use"][after] = number
+            first_use[branch] = number
+            uses[branch] += 1
             self._nodes_with[branch] += 1
         self._new_nodes.append(node)
         return node
@@ -298,14 +294,13 @@ class ConditionGraph:
         branch = self._branches.get(key)
         if branch is None:
             self.store.keep_side(relation, 1 - side)
-            branch = self._branches[key] = self._take("branch", tables.BRANCH)
+            branch = self._branches[key] = self._take("branch")
             self._of_branch[branch], self._nodes_with[branch] = key, 0
             self._users[child] += 1
-            head = child * tables.NODE + tables.FIRST_PARENT
-            after = int(self.conditions.node[head])
-            self.conditions.branch[branch * tables.BRANCH :][: tables.BRANCH] = relation, side, child, after, 0, 0
-            self.conditions.node[head] = branch
-            self.conditions.node[child * tables.NODE + tables.PARENTS_READ] |= tables.parent_bit(relation, side)
+            node = self.conditions.node[child]
+            self.conditions.branch[branch] = relation, side, child, node["first_parent"], 0, 0
+            node["first_parent"] = branch
+            node["parents_read"] |= tables.parent_bit(relation, side)
             self._new_branches.append(branch)
         return branch
 
@@ -318,15 +313,15 @@ class ConditionGraph:
         for branch in self._new_branches:
             child = self._of_branch[branch][2]
             if child not in new_nodes:
-                state[tables.FILL_RECORD] = self.conditions.node[child * tables.NODE + tables.FIRST_HELD]
-                if state[tables.FILL_RECORD]:
+                state.fill_record = int(self.conditions.node["first_record"][child])
+                if state.fill_record:
                     self._call(conditions.fill_branch, branch)
         for node in self._new_nodes:
             key = self._keys[node]
             if isinstance(key, tuple) and not new_branches.intersection(key):
                 child = self._of_branch[key[0]][2]
-                state[tables.FILL_RECORD] = self.conditions.node[child * tables.NODE + tables.FIRST_HELD]
-                if state[tables.FILL_RECORD]:
+                state.fill_record = int(self.conditions.node["first_record"][child])
+                if state.fill_record:
                     self._call(conditions.fill_node, node)
 
     def _remove_user(self, node: int) -> None:
@@ -341,8 +336,8 @@ class ConditionGraph:
                 conditions.clear_node(self._ready()[1], node)
             key = self._keys.pop(node)
             del self._nodes[key], self._users[node]
-            row = self.conditions.node[node * tables.NODE :]
-            first, end = int(row[tables.PART]), int(row[tables.PART_END])
+            fields = self.conditions.node[node]
+            first, end = int(fields["part"]), int(fields["part_end"])
             for part in range(first, end):
                 self._unlink_part(part)
             if end > first:
@@ -357,24 +352,25 @@ class ConditionGraph:
 
     def _unlink_part(self, part: int) -> None:
         parts = self.conditions.part
-        branch, _, after, before = parts[part * tables.PART_FIELDS :][: tables.PART_FIELDS].tolist()
+        branch, _, after, before = parts[part].tolist()
         if before:
-            parts[before * tables.PART_FIELDS + tables.NEXT_USE] = after
+            parts["next_use"][before] = after
         else:
-            self.conditions.branch[branch * tables.BRANCH + tables.FIRST_USE] = after
+            self.conditions.branch["first_use"][branch] = after
         if after:
-            parts[after * tables.PART_FIELDS + tables.PREVIOUS_USE] = before
-        self.conditions.branch[branch * tables.BRANCH + tables.USES] -= 1
+            parts["previous_use"][after] = before
+        self.conditions.branch["uses"][branch] -= 1
 
     def _drop_branch(self, branch: int) -> int:
         """Remove a branch and return its child."""
         key = self._of_branch.pop(branch)
         del self._branches[key], self._nodes_with[branch]
         child = key[2]
-        array, place = self.conditions.node, child * tables.NODE + tables.FIRST_PARENT
-        while (held := int(array[place])) != branch:
-            array, place = self.conditions.branch, held * tables.BRANCH + tables.NEXT_PARENT
-        array[place] = self.conditions.branch[branch * tables.BRANCH + tables.NEXT_PARENT]
+        next_parent = self.conditions.branch["next_parent"]
+        links, place = self.conditions.node["first_parent"], child
+        while (held := int(links[place])) != branch:
+            links, place = next_parent, held
+        links[place] = next_parent[branch]
         self._free["branch"].append(branch)
         return child
 
@@ -384,24 +380,24 @@ class ConditionGraph:
         """Make room for linking `seeds` more seeds. Amortised O(1) for each."""
         self._see_relations()
         held, state = self.conditions, self.conditions.state
-        if (state[tables.GROUP_COUNT] + seeds) * tables.GROUP > len(held.group):
-            self._replace(group=_longer(held.group, 2 * len(held.group) + seeds * tables.GROUP))
-        if (state[tables.ENTRY_COUNT] + seeds) * tables.ENTRY > len(held.entry):
-            self._replace(entry=_longer(held.entry, 2 * len(held.entry) + seeds * tables.ENTRY))
-        if 4 * (state[tables.ENTRY_KEYS] + seeds) > len(held.entries):
-            size = 2 << max(6, (4 * int(state[tables.ENTRY_COUNT] + seeds)).bit_length())
+        if state.groups + seeds > len(held.group):
+            self._replace(group=_longer(held.group, 2 * len(held.group) + seeds))
+        if state.entries + seeds > len(held.entry):
+            self._replace(entry=_longer(held.entry, 2 * len(held.entry) + seeds))
+        if 4 * (state.entry_keys + seeds) > len(held.entries):
+            size = 2 << max(6, (4 * (state.entries + seeds)).bit_length())
             wider = np.zeros(size, np.int64)
-            state[tables.ENTRY_KEYS] = conditions.refill(held.entries, wider)
+            state.entry_keys = conditions.refill(held.entries, wider)
             self._replace(entries=wider)
 
     def unlink_all(self) -> None:
         """Unlink all seeds."""
-        held = self.conditions
-        held.node[tables.FIRST_GROUP :: tables.NODE] = 0
+        held, state = self.conditions, self.conditions.state
+        held.node["first_group"] = 0
         held.open_group[:] = 0
         held.entries[:] = 0
-        held.state[[tables.FREE_GROUP, tables.FREE_ENTRY, tables.ENTRY_KEYS]] = 0
-        held.state[[tables.GROUP_COUNT, tables.ENTRY_COUNT]] = 1
+        state.free_group = state.free_entry = state.entry_keys = 0
+        state.groups = state.entries = 1
 
     # --- room ------------------------------------------------------------------------------------------------
 
@@ -417,26 +413,25 @@ class ConditionGraph:
             self._rebuild()
 
     def _see_relations(self) -> None:
-        relations = len(self.store.relations.relation) // tables.RELATION_FIELDS
+        relations = len(self.store.relations.relation)
         if relations > len(self.conditions.open_group):
             self._replace(open_group=_longer(self.conditions.open_group, 2 * relations))
 
     def _see_vertices(self) -> None:
-        needed = int(self.store.relations.state[tables.VERTICES]) * tables.VERTEX
+        needed = self.store.relations.state.vertices
         if needed > len(self.conditions.vertex):
             self._replace(vertex=_longer(self.conditions.vertex, needed + needed // 4))
 
     def _rebuild(self) -> None:
         """Recompute where nodes hold. O(counters)."""
         self._fills = self.store.fills
-        held = self.conditions
+        held, state = self.conditions, self.conditions.state
         held.counter[:] = 0
         held.held[:] = 0
         held.vertex[:] = 0
-        held.node[tables.FIRST_HELD :: tables.NODE] = 0
-        held.state[[tables.COUNTERS, tables.HELDS, tables.FREE_RECORD, tables.LIVE_RECORDS, tables.DEPTH]] = 0
-        held.state[tables.FREE_BLOCK] = 0
-        held.state[[tables.RECORDS, tables.BLOCKS]] = 1
+        held.node["first_record"] = 0
+        state.counters = state.held = state.free_record = state.live_records = state.depth = state.free_block = 0
+        state.records = state.blocks = 1
         for node in self._keys:
             self._let_hold(node)
 
@@ -449,27 +444,27 @@ class ConditionGraph:
     def grow(self) -> None:
         """Enlarge the tables in which a kernel may have found no room."""
         held, state = self.conditions, self.conditions.state
-        if 8 * (state[tables.COUNTERS] + 1) > 5 * (state[tables.COUNTER_MASK] + 1):
-            self._refill("counter", tables.COUNTERS)
-        most = int(held.branch[tables.USES :: tables.BRANCH].max(initial=1)) + 1
-        while 8 * (state[tables.HELDS] + most) > 5 * (state[tables.HELD_MASK] + 1):
-            self._refill("held", tables.HELDS, spare=2 * most)
+        if 8 * (state.counters + 1) > 5 * (state.counter_mask + 1):
+            self._refill("counter", "counters")
+        most = int(held.branch["uses"].max(initial=1)) + 1
+        while 8 * (state.held + most) > 5 * (state.held_mask + 1):
+            self._refill("held", "held", spare=2 * most)
         held = self.conditions
-        if state[tables.RECORDS] + most + 1 >= state[tables.RECORD_ROOM]:
-            self._replace(record=_longer(held.record, 2 * len(held.record) + most * tables.RECORD))
-        if state[tables.BLOCKS] + most + 1 >= state[tables.BLOCK_ROOM]:
+        if state.records + most + 1 >= state.record_room:
+            self._replace(record=_longer(held.record, 2 * len(held.record) + most))
+        if state.blocks + most + 1 >= state.block_room:
             self._replace(block=_longer(held.block, 2 * len(held.block) + most * tables.BLOCK))
-        if 2 * (state[tables.DEPTH] + most) >= state[tables.STACK_ROOM]:
-            self._replace(stack=_longer(held.stack, 2 * len(held.stack) + 2 * most * tables.STACK))
-        if 2 * state[tables.PENDING] >= state[tables.PENDING_ROOM]:
+        if 2 * (state.depth + most) >= state.stack_room:
+            self._replace(stack=_longer(held.stack, 2 * len(held.stack) + 2 * most))
+        if 2 * state.pending >= state.pending_room:
             self._replace(pending=_longer(held.pending, 2 * len(held.pending)))
 
     def rebuild_tables(self) -> None:
         """Rebuild the hash tables without keys whose value is 0. O(counters)."""
-        self._refill("counter", tables.COUNTERS)
-        self._refill("held", tables.HELDS)
+        self._refill("counter", "counters")
+        self._refill("held", "held")
 
-    def _refill(self, name: str, counted: int, *, spare: int = 1) -> None:
+    def _refill(self, name: str, counted: str, *, spare: int = 1) -> None:
         """Rebuild a hash table without keys whose value is 0, twice as large if there are few of those."""
         old: np.ndarray = getattr(self.conditions, name)
         live = int(np.count_nonzero(old[1::2]))
@@ -477,31 +472,31 @@ class ConditionGraph:
         while 2 * (live + spare) > size:
             size *= 2
         table = np.zeros(2 * size, np.int64)
-        self.conditions.state[counted] = conditions.refill(old, table)
+        setattr(self.conditions.state, counted, conditions.refill(old, table))
         self._replace(**{name: table})
 
     def _note_capacities(self) -> None:
         held, state = self.conditions, self.conditions.state
-        state[tables.COUNTER_MASK] = len(held.counter) // 2 - 1
-        state[tables.HELD_MASK] = len(held.held) // 2 - 1
-        state[tables.RECORD_ROOM] = len(held.record) // tables.RECORD
-        state[tables.BLOCK_ROOM] = len(held.block) // tables.BLOCK
-        state[tables.STACK_ROOM] = len(held.stack) // tables.STACK
-        state[tables.PENDING_ROOM] = len(held.pending)
-        state[tables.ENTRY_MASK] = len(held.entries) // 2 - 1
+        state.counter_mask = len(held.counter) // 2 - 1
+        state.held_mask = len(held.held) // 2 - 1
+        state.record_room = len(held.record)
+        state.block_room = len(held.block) // tables.BLOCK
+        state.stack_room = len(held.stack)
+        state.pending_room = len(held.pending)
+        state.entry_mask = len(held.entries) // 2 - 1
 
     def _replace(self, **arrays: np.ndarray) -> None:
         self.conditions = self.conditions._replace(**arrays)
         self._note_capacities()
 
-    def _take(self, name: str, width: int) -> int:
+    def _take(self, name: str) -> int:
         """Return the number of a new row of a table."""
         if self._free[name]:
             return self._free[name].pop()
         number = self._count[name]
         self._count[name] += 1
         array: np.ndarray = getattr(self.conditions, name)
-        if (number + 1) * width > len(array):
+        if number + 1 > len(array):
             self._replace(**{name: _longer(array, 2 * len(array))})
         return number
 
@@ -512,7 +507,7 @@ class ConditionGraph:
             return self._free_parts[count].pop()
         first = self._count["part"]
         self._count["part"] += count
-        needed = (first + count) * tables.PART_FIELDS
+        needed = first + count
         if needed > len(self.conditions.part):
             self._replace(part=_longer(self.conditions.part, 2 * needed))
         return first
@@ -535,30 +530,28 @@ class ConditionGraph:
             return
         expected_nodes, expected_counters = self._recompute()
         held = self.conditions
-        records = held.record.reshape(-1, tables.RECORD)[1 : held.state[tables.RECORDS]]
-        live = records[records[:, tables.HELD_NODE] != 0]
-        found = {(int(row[tables.HELD_NODE]), int(row[tables.HELD_VERTEX])) for row in live}
+        records = held.record[1 : held.state.records]
+        live = records[records["node"] != 0]
+        found = {*zip(live["node"].tolist(), live["vertex"].tolist(), strict=True)}
         assert found == expected_nodes, f"nodes hold elsewhere: {found ^ expected_nodes}"
         counted = {(int(k) >> 32, int(k) & tables.LOW): int(v) for k, v in held.counter.reshape(-1, 2) if v}
         assert counted == expected_counters, "counters differ"
-        for vertex in range(len(held.vertex) // tables.VERTEX):
-            block, count = held.vertex[vertex * tables.VERTEX :][: tables.VERTEX].tolist()
+        for vertex, (block, count) in enumerate(held.vertex.tolist()):
             there, inside = [], (count - 1) % tables.NODES_A_BLOCK + 1 if count else 0
             while block:
-                row = held.block[block * tables.BLOCK :][: tables.BLOCK]
-                there += row[tables.FIRST_NODE :][:inside].tolist()
-                block, inside = int(row[tables.NEXT_BLOCK]), tables.NODES_A_BLOCK
+                block, *nodes = held.block[block * tables.BLOCK :][: 1 + inside].tolist()
+                there += nodes
+                inside = tables.NODES_A_BLOCK
             assert len(there) == count, "miscounted"
             assert sorted(there) == sorted(node for node, at in found if at == vertex), f"vertex {vertex} lists other nodes"
-        placed = held.block[live[:, tables.BLOCK_PLACE]]
-        assert (placed == live[:, tables.HELD_NODE]).all(), "a record does not know its place"
+        assert (held.block[live["place"]] == live["node"]).all(), "a record does not know its place"
         for relation, side, child in self._branches:
-            read = held.node[child * tables.NODE + tables.PARENTS_READ]
+            read = held.node["parents_read"][child]
             assert read & tables.parent_bit(relation, side), "a parent is missed"
 
     def _recompute(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
         """Return where nodes hold, and the counters, computed from the edges alone."""
-        edges = self.store.relations.edge.reshape(-1, tables.EDGE)[1 : self.store.relations.state[tables.EDGES]]
+        edges = self.store.relations.edge[1 : self.store.relations.state.edges]
         nodes: dict[int, set[int]] = {}
         counters: dict[tuple[int, int], int] = {}
 
@@ -573,11 +566,12 @@ class ConditionGraph:
 
         def parents(branch: int) -> set[int]:
             relation, side, child = self._of_branch[branch]
-            near, far = (tables.SOURCE, tables.TARGET) if side == 0 else (tables.TARGET, tables.SOURCE)
+            near, far = ("source", "target") if side == 0 else ("target", "source")
             mine: dict[int, int] = {}
-            for row in edges[edges[:, tables.RELATION] == relation].tolist():
-                if row[far] in extent(child):
-                    mine[row[near]] = mine.get(row[near], 0) + 1
+            of_relation = edges[edges["relation"] == relation]
+            for vertex, other in zip(of_relation[near].tolist(), of_relation[far].tolist(), strict=True):
+                if other in extent(child):
+                    mine[vertex] = mine.get(vertex, 0) + 1
             counters.update({(branch, vertex): count for vertex, count in mine.items()})
             return {*mine}
 

@@ -41,71 +41,7 @@ from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.patterns.relations.adjacency import span
-from rpq.patterns.tables import (
-    ARENA,
-    AT_BRANCH,
-    AT_END,
-    AT_POSITION,
-    AT_VERTEX,
-    BLOCK,
-    BLOCK_PLACE,
-    BLOCK_ROOM,
-    BLOCKS,
-    BRANCH,
-    BRANCH_RELATION,
-    BRANCH_SIDE,
-    BUSY,
-    CELL,
-    CHILD,
-    COMES,
-    COUNTER_MASK,
-    COUNTERS,
-    DEPTH,
-    DONE,
-    FILL_RECORD,
-    FIRST_BLOCK,
-    FIRST_HELD,
-    FIRST_NODE,
-    FIRST_PARENT,
-    FIRST_USE,
-    FREE_BLOCK,
-    FREE_RECORD,
-    HELD_MASK,
-    HELD_NODE,
-    HELD_THERE,
-    HELD_VERTEX,
-    HELDS,
-    LIVE_RECORDS,
-    LOW,
-    NEED_CONDITIONS,
-    NEXT_BLOCK,
-    NEXT_OF_NODE,
-    NEXT_PARENT,
-    NEXT_USE,
-    NODE,
-    NODES_A_BLOCK,
-    OF_BRANCH,
-    OF_NODE,
-    ONLY,
-    PARENTS_READ,
-    PART,
-    PART_END,
-    PART_FIELDS,
-    PENDING,
-    PENDING_AT,
-    PENDING_ROOM,
-    PREVIOUS_OF_NODE,
-    RECORD,
-    RECORD_ROOM,
-    RECORDS,
-    RELATION_FIELDS,
-    STACK,
-    STACK_ROOM,
-    STRIDE,
-    USES,
-    VERTEX,
-    WORK,
-)
+from rpq.patterns.tables import BLOCK, DONE, LOW, NEED_CONDITIONS, NODES_A_BLOCK, parent_bit
 
 AHEAD = 8
 """The number of counters that are prefetched ahead."""
@@ -170,159 +106,168 @@ def holds(conditions, node, vertex):
     """Return whether a node holds at a vertex."""
     if node == 0:
         return True
-    place = find(conditions.held, conditions.state[HELD_MASK], node << 32 | vertex)
+    place = find(conditions.held, conditions.state.held_mask, node << 32 | vertex)
     return place >= 0 and conditions.held[place] != 0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def nodes_in_first(held_there):
-    """Return how many nodes are in the first block of a vertex at which `held_there` nodes hold."""
-    return (held_there - 1) % NODES_A_BLOCK + 1 if held_there > 0 else np.int64(0)
+def first_place(conditions, vertex):
+    """Return the place in `block` of the first node that holds at a vertex, or 0 if there is none.
+
+    The walk begins with the last node of the first block, which is the only one that is not full.
+    """
+    nodes = conditions.vertex[vertex]
+    return nodes.first_block * BLOCK + (nodes.count - 1) % NODES_A_BLOCK + 1 if nodes.count > 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def next_place(conditions, place):
+    """Return the place of the next node that holds at a vertex, or 0 if there is none."""
+    before = place - 1
+    if before & (BLOCK - 1) != 0:
+        return before
+    block = np.int64(conditions.block[before])
+    return block * BLOCK + NODES_A_BLOCK if block != 0 else np.int64(0)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _put_in_block(conditions, node, vertex):
     """Add a node to the nodes that hold at a vertex; return its place. There must be room."""
-    state, base = conditions.state, vertex * VERTEX
-    count, block = np.int64(conditions.vertex[base + HELD_THERE]), np.int64(conditions.vertex[base + FIRST_BLOCK])
-    filled = count % NODES_A_BLOCK
-    if filled == 0:
-        after = block
-        block = state[FREE_BLOCK]
+    state, nodes = conditions.state, conditions.vertex[vertex]
+    if nodes.count % NODES_A_BLOCK == 0:
+        block = state.free_block
         if block != 0:
-            state[FREE_BLOCK] = np.int64(conditions.block[block * BLOCK + NEXT_BLOCK])
+            state.free_block = np.int64(conditions.block[block * BLOCK])
         else:
-            block = state[BLOCKS]
-            state[BLOCKS] += 1
-        conditions.block[block * BLOCK + NEXT_BLOCK] = after
-        conditions.vertex[base + FIRST_BLOCK] = block
-    place = block * BLOCK + FIRST_NODE + filled
+            block = state.blocks
+            state.blocks += 1
+        conditions.block[block * BLOCK] = nodes.first_block
+        nodes.first_block = block
+    nodes.count += 1
+    place = first_place(conditions, vertex)
     conditions.block[place] = node
-    conditions.vertex[base + HELD_THERE] = count + 1
     return place
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _take_out_of_block(conditions, place, vertex):
     """Remove the node at a place from those that hold at a vertex: the last one of the first block takes the place."""
-    state, base = conditions.state, vertex * VERTEX
-    count, block = np.int64(conditions.vertex[base + HELD_THERE]), np.int64(conditions.vertex[base + FIRST_BLOCK])
-    last = block * BLOCK + FIRST_NODE + (count - 1) % NODES_A_BLOCK
+    state, nodes = conditions.state, conditions.vertex[vertex]
+    last = first_place(conditions, vertex)
     if place != last:
         moved = np.int64(conditions.block[last])
         conditions.block[place] = moved
-        record = conditions.held[find(conditions.held, state[HELD_MASK], moved << 32 | vertex)]
-        conditions.record[record * RECORD + BLOCK_PLACE] = place
-    conditions.vertex[base + HELD_THERE] = count - 1
-    if (count - 1) % NODES_A_BLOCK == 0:
-        conditions.vertex[base + FIRST_BLOCK] = conditions.block[block * BLOCK + NEXT_BLOCK]
-        conditions.block[block * BLOCK + NEXT_BLOCK] = state[FREE_BLOCK]
-        state[FREE_BLOCK] = block
+        record = conditions.held[find(conditions.held, state.held_mask, moved << 32 | vertex)]
+        conditions.record[record].place = place
+    nodes.count -= 1
+    if nodes.count % NODES_A_BLOCK == 0:
+        block = nodes.first_block
+        nodes.first_block = conditions.block[block * BLOCK]
+        conditions.block[block * BLOCK] = state.free_block
+        state.free_block = block
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def begin_to_hold(conditions, node, vertex):
     """Make a node hold at a vertex, and push a frame for its parents. There must be room."""
-    state, records, nodes = conditions.state, conditions.record, conditions.node
-    record = state[FREE_RECORD]
-    if record != 0:
-        state[FREE_RECORD] = np.int64(records[record * RECORD + NEXT_OF_NODE])
+    state, records, holder = conditions.state, conditions.record, conditions.node[node]
+    number = state.free_record
+    if number != 0:
+        state.free_record = records[number].next
     else:
-        record = state[RECORDS]
-        state[RECORDS] += 1
-    state[LIVE_RECORDS] += 1
-    base = record * RECORD
+        number = state.records
+        state.records += 1
+    state.live_records += 1
     key = node << 32 | vertex
-    place = _place(conditions.held, state[HELD_MASK], key)
+    place = _place(conditions.held, state.held_mask, key)
     if conditions.held[place - 1] == 0:
         conditions.held[place - 1] = key
-        state[HELDS] += 1
-    conditions.held[place] = record
-    records[base + HELD_NODE] = node
-    records[base + HELD_VERTEX] = vertex
-    records[base + BLOCK_PLACE] = _put_in_block(conditions, node, vertex)
-    after = np.int64(nodes[node * NODE + FIRST_HELD])
-    records[base + NEXT_OF_NODE] = after
-    records[base + PREVIOUS_OF_NODE] = 0
-    if after != 0:
-        records[after * RECORD + PREVIOUS_OF_NODE] = record
-    nodes[node * NODE + FIRST_HELD] = record
-    push(conditions, vertex, np.int64(nodes[node * NODE + FIRST_PARENT]), np.int64(0))
+        state.held += 1
+    conditions.held[place] = number
+    record = records[number]
+    record.node = node
+    record.vertex = vertex
+    record.place = _put_in_block(conditions, node, vertex)
+    record.next = holder.first_record
+    record.previous = 0
+    if holder.first_record != 0:
+        records[holder.first_record].previous = number
+    holder.first_record = number
+    push(conditions, vertex, holder.first_parent, np.int64(0))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def cease_to_hold(conditions, node, vertex, place):
     """Make a node cease to hold at a vertex; `place` is the index of its record in the table."""
-    state, records, nodes = conditions.state, conditions.record, conditions.node
-    record = conditions.held[place]
+    state, records = conditions.state, conditions.record
+    number = conditions.held[place]
     conditions.held[place] = 0
-    base = record * RECORD
-    _take_out_of_block(conditions, np.int64(records[base + BLOCK_PLACE]), vertex)
-    before, after = np.int64(records[base + PREVIOUS_OF_NODE]), np.int64(records[base + NEXT_OF_NODE])
-    if before != 0:
-        records[before * RECORD + NEXT_OF_NODE] = after
+    record = records[number]
+    _take_out_of_block(conditions, record.place, vertex)
+    if record.previous != 0:
+        records[record.previous].next = record.next
     else:
-        nodes[node * NODE + FIRST_HELD] = after
-    if after != 0:
-        records[after * RECORD + PREVIOUS_OF_NODE] = before
-    records[base + NEXT_OF_NODE] = state[FREE_RECORD]
-    records[base + HELD_NODE] = 0
-    state[FREE_RECORD] = record
-    state[LIVE_RECORDS] -= 1
+        conditions.node[node].first_record = record.next
+    if record.next != 0:
+        records[record.next].previous = record.previous
+    record.next = state.free_record
+    record.node = 0
+    state.free_record = number
+    state.live_records -= 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def push(conditions, vertex, branch, only):
     """Push a frame: the counters of branches to a node are to change along the edges of a vertex."""
     if branch != 0:
-        frame = conditions.state[DEPTH] * STACK
-        conditions.state[DEPTH] += 1
-        conditions.stack[frame + AT_VERTEX] = vertex
-        conditions.stack[frame + AT_BRANCH] = branch
-        conditions.stack[frame + ONLY] = only
-        conditions.stack[frame + AT_POSITION] = -1
+        frame = conditions.stack[conditions.state.depth]
+        conditions.state.depth += 1
+        frame.vertex = vertex
+        frame.branch = branch
+        frame.only = only
+        frame.position = -1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_room(conditions, nodes):
     """Return whether there is room to change one counter and to make `nodes` nodes begin or cease to hold."""
     state = conditions.state
-    most = state[COUNTER_MASK] + 1
-    if 4 * (state[COUNTERS] + 1) > 3 * most or state[DEPTH] + nodes >= state[STACK_ROOM]:
+    most = state.counter_mask + 1
+    if 4 * (state.counters + 1) > 3 * most or state.depth + nodes >= state.stack_room:
         return False
-    if state[RECORDS] + nodes > state[RECORD_ROOM] or state[BLOCKS] + nodes > state[BLOCK_ROOM]:
+    if state.records + nodes > state.record_room or state.blocks + nodes > state.block_room:
         return False
-    most = state[HELD_MASK] + 1
-    return 4 * (state[HELDS] + nodes) <= 3 * most
+    most = state.held_mask + 1
+    return 4 * (state.held + nodes) <= 3 * most
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_up(conditions, branch, vertex):
     """Count one more neighbour at which the child of a branch holds. There must be room."""
     state, parts = conditions.state, conditions.part
-    state[WORK] += 1
+    state.work += 1
     key = branch << 32 | vertex
-    place = _place(conditions.counter, state[COUNTER_MASK], key)
+    place = _place(conditions.counter, state.counter_mask, key)
     if conditions.counter[place - 1] == 0:
         conditions.counter[place - 1] = key
-        state[COUNTERS] += 1
+        state.counters += 1
     conditions.counter[place] += 1
     if conditions.counter[place] == 1:
-        use = np.int64(conditions.branch[branch * BRANCH + FIRST_USE])
+        use = conditions.branch[branch].first_use
         while use != 0:
-            node = np.int64(parts[use * PART_FIELDS + OF_NODE])
+            node = parts[use].node
             if has_all(conditions, node, vertex, branch):
                 begin_to_hold(conditions, node, vertex)
-            use = np.int64(parts[use * PART_FIELDS + NEXT_USE])
+            use = parts[use].next_use
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def has_all(conditions, node, vertex, known):
     """Return whether all branches of a node are satisfied at a vertex; the branch `known` is not checked."""
-    for part in range(conditions.node[node * NODE + PART], conditions.node[node * NODE + PART_END]):
-        branch = np.int64(conditions.part[part * PART_FIELDS + OF_BRANCH])
+    for part in range(conditions.node[node].part, conditions.node[node].part_end):
+        branch = conditions.part[part].branch
         if branch != known:
-            place = find(conditions.counter, conditions.state[COUNTER_MASK], branch << 32 | vertex)
+            place = find(conditions.counter, conditions.state.counter_mask, branch << 32 | vertex)
             if place < 0 or conditions.counter[place] == 0:
                 return False
     return True
@@ -332,119 +277,115 @@ def has_all(conditions, node, vertex, known):
 def _count_down(conditions, branch, vertex):
     """Count one neighbour less at which the child of a branch holds."""
     state, parts = conditions.state, conditions.part
-    state[WORK] += 1
-    place = _place(conditions.counter, state[COUNTER_MASK], branch << 32 | vertex)
+    state.work += 1
+    place = _place(conditions.counter, state.counter_mask, branch << 32 | vertex)
     conditions.counter[place] -= 1
     if conditions.counter[place] == 0:
-        use = np.int64(conditions.branch[branch * BRANCH + FIRST_USE])
+        use = conditions.branch[branch].first_use
         while use != 0:
-            node = np.int64(parts[use * PART_FIELDS + OF_NODE])
-            held = find(conditions.held, state[HELD_MASK], node << 32 | vertex)
+            node = parts[use].node
+            held = find(conditions.held, state.held_mask, node << 32 | vertex)
             if held >= 0 and conditions.held[held] != 0:
                 cease_to_hold(conditions, node, vertex, held)
-                push(conditions, vertex, np.int64(conditions.node[node * NODE + FIRST_PARENT]), np.int64(0))
-            use = np.int64(parts[use * PART_FIELDS + NEXT_USE])
+                push(conditions, vertex, conditions.node[node].first_parent, np.int64(0))
+            use = parts[use].next_use
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _change_counter(conditions, branch, vertex):
     """Change a counter in the direction of the whole change; return False, with nothing done, without room."""
-    if not has_room(conditions, np.int64(conditions.branch[branch * BRANCH + USES])):
+    if not has_room(conditions, conditions.branch[branch].uses):
         return False
-    if conditions.state[COMES] != 0:
+    if conditions.state.comes != 0:
         _count_up(conditions, branch, vertex)
     else:
         _count_down(conditions, branch, vertex)
     return True
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _parents(relations, conditions, branch, vertex):
+    """Return the list of the vertices that reach a vertex by an edge of a branch: against the branch's direction."""
+    edges = conditions.branch[branch]
+    return span(relations, vertex, relations.relation[edges.relation].cell[1 - edges.side])
+
+
 @njit(cache=True, nogil=True)
 def spread(relations, conditions):
     """Propagate what has changed to the parents until nothing is left; return DONE or NEED_CONDITIONS."""
-    state, stack, branches = conditions.state, conditions.stack, conditions.branch
-    while state[DEPTH] > 0:
-        frame = (state[DEPTH] - 1) * STACK
-        branch = stack[frame + AT_BRANCH]
-        base = branch * BRANCH
-        if stack[frame + AT_POSITION] < 0:
-            # From the child to its parents: against the direction of the branch.
-            fields = np.int64(branches[base + BRANCH_RELATION]) * RELATION_FIELDS + CELL + 1 - branches[base + BRANCH_SIDE]
-            cell = stack[frame + AT_VERTEX] * relations.state[STRIDE] + relations.relation[fields]
-            stack[frame + AT_POSITION], stack[frame + AT_END] = span(relations.lists, relations.state[ARENA], cell)
-        if stack[frame + AT_POSITION] < stack[frame + AT_END]:
-            position = stack[frame + AT_POSITION]
-            if position + AHEAD < stack[frame + AT_END]:
+    state = conditions.state
+    while state.depth > 0:
+        frame = conditions.stack[state.depth - 1]
+        branch = frame.branch
+        if frame.position < 0:
+            frame.position, frame.end = _parents(relations, conditions, branch, frame.vertex)
+        if frame.position < frame.end:
+            position = frame.position
+            if position + AHEAD < frame.end:
                 _prefetch_counter(conditions, branch << 32 | relations.lists[position + AHEAD] >> 32)
             parent = relations.lists[position] >> 32
-            stack[frame + AT_POSITION] += 1
+            frame.position += 1
             if not _change_counter(conditions, branch, parent):
-                stack[frame + AT_POSITION] -= 1
+                frame.position -= 1
                 return np.int64(NEED_CONDITIONS)
         else:
-            following = np.int64(branches[base + NEXT_PARENT])
-            if stack[frame + ONLY] != 0 or following == 0:
-                state[DEPTH] -= 1
+            following = conditions.branch[branch].next_parent
+            if frame.only != 0 or following == 0:
+                state.depth -= 1
             else:
-                stack[frame + AT_BRANCH] = following
-                stack[frame + AT_POSITION] = -1
+                frame.branch = following
+                frame.position = -1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _note(conditions, relation, side, near, far):
     """Note the branches along an edge whose child holds at the far end; return False without room."""
-    state, nodes, branches = conditions.state, conditions.node, conditions.branch
-    bit = np.int64(1) << (2 * relation + side) % 31
-    block = np.int64(conditions.vertex[far * VERTEX + FIRST_BLOCK])
-    count = nodes_in_first(np.int64(conditions.vertex[far * VERTEX + HELD_THERE]))
-    while block != 0:
-        first = block * BLOCK + FIRST_NODE
-        for place in range(first, first + count):
-            node = np.int64(conditions.block[place]) * NODE
-            if nodes[node + PARENTS_READ] & bit == 0:
-                continue
-            branch = np.int64(nodes[node + FIRST_PARENT])
-            while branch != 0:
-                base = branch * BRANCH
-                if branches[base + BRANCH_RELATION] == relation and branches[base + BRANCH_SIDE] == side:
-                    if state[PENDING] >= state[PENDING_ROOM]:
-                        return False
-                    conditions.pending[state[PENDING]] = branch << 32 | near
-                    state[PENDING] += 1
-                branch = np.int64(branches[base + NEXT_PARENT])
-        block = np.int64(conditions.block[block * BLOCK + NEXT_BLOCK])
-        count = np.int64(NODES_A_BLOCK)
+    state, bit = conditions.state, parent_bit(relation, side)
+    place = first_place(conditions, far)
+    while place != 0:
+        node = conditions.node[conditions.block[place]]
+        number = node.first_parent if node.parents_read & bit != 0 else np.int64(0)
+        while number != 0:
+            branch = conditions.branch[number]
+            if branch.relation == relation and branch.side == side:
+                if state.pending >= state.pending_room:
+                    return False
+                conditions.pending[state.pending] = number << 32 | near
+                state.pending += 1
+            number = branch.next_parent
+        place = next_place(conditions, place)
     return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _prefetch_counter(conditions, key):
     """Prefetch the memory of a counter."""
-    prefetch_at(conditions.counter, 2 * (_hash(key) & conditions.state[COUNTER_MASK]))
+    prefetch_at(conditions.counter, 2 * (_hash(key) & conditions.state.counter_mask))
 
 
 @njit(cache=True, nogil=True)
 def change_conditions(relations, conditions, relation, source, target, comes):
     """Update conditions after an edge entered its lists or was removed from them; return DONE or NEED_CONDITIONS."""
     state = conditions.state
-    if state[BUSY] == 0:
-        state[PENDING] = state[PENDING_AT] = state[DEPTH] = 0
+    if state.busy == 0:
+        state.pending = state.pending_at = state.depth = 0
         if not (_note(conditions, relation, 0, source, target) and _note(conditions, relation, 1, target, source)):
             return np.int64(NEED_CONDITIONS)
-        state[COMES] = 1 if comes else 0
-        state[BUSY] = 1
+        state.comes = 1 if comes else 0
+        state.busy = 1
     while True:
         if spread(relations, conditions) != DONE:
             return np.int64(NEED_CONDITIONS)
-        if state[PENDING_AT] == state[PENDING]:
+        if state.pending_at == state.pending:
             break
-        if state[PENDING_AT] + AHEAD < state[PENDING]:
-            _prefetch_counter(conditions, conditions.pending[state[PENDING_AT] + AHEAD])
-        noted = conditions.pending[state[PENDING_AT]]
+        if state.pending_at + AHEAD < state.pending:
+            _prefetch_counter(conditions, conditions.pending[state.pending_at + AHEAD])
+        noted = conditions.pending[state.pending_at]
         if not _change_counter(conditions, noted >> 32, noted & LOW):
             return np.int64(NEED_CONDITIONS)
-        state[PENDING_AT] += 1
-    state[BUSY] = 0
+        state.pending_at += 1
+    state.busy = 0
     return np.int64(DONE)
 
 
@@ -454,29 +395,29 @@ def let_hold(relations, conditions, node, vertex):
     if not holds(conditions, node, vertex):
         if not has_room(conditions, np.int64(1)):
             return np.int64(NEED_CONDITIONS)
-        conditions.state[COMES] = 1
+        conditions.state.comes = 1
         begin_to_hold(conditions, node, vertex)
     return spread(relations, conditions)
 
 
 @njit(cache=True, nogil=True)
 def fill_branch(relations, conditions, branch):
-    """Fill the counters of a new branch whose child is not new, from record FILL_RECORD of the child on.
+    """Fill the counters of a new branch whose child is not new, from record `state.fill_record` of the child on.
 
     Returns DONE or NEED_CONDITIONS.
     """
     state = conditions.state
-    state[COMES] = 1
+    state.comes = 1
     while True:
         if spread(relations, conditions) != DONE:
             return np.int64(NEED_CONDITIONS)
-        record = state[FILL_RECORD]
-        if record == 0:
+        if state.fill_record == 0:
             return np.int64(DONE)
         if not has_room(conditions, np.int64(1)):
             return np.int64(NEED_CONDITIONS)
-        push(conditions, np.int64(conditions.record[record * RECORD + HELD_VERTEX]), branch, np.int64(1))
-        state[FILL_RECORD] = np.int64(conditions.record[record * RECORD + NEXT_OF_NODE])
+        record = conditions.record[state.fill_record]
+        push(conditions, record.vertex, branch, np.int64(1))
+        state.fill_record = record.next
 
 
 @njit(cache=True, nogil=True)
@@ -486,20 +427,15 @@ def fill_node(relations, conditions, node):
     Returns DONE, or NEED_CONDITIONS, after which the same call goes on.
     """
     state = conditions.state
-    state[COMES] = 1
-    branch = np.int64(conditions.part[np.int64(conditions.node[node * NODE + PART]) * PART_FIELDS + OF_BRANCH])
-    base = branch * BRANCH
-    fields = np.int64(conditions.branch[base + BRANCH_RELATION]) * RELATION_FIELDS + CELL + 1
-    fields -= conditions.branch[base + BRANCH_SIDE]
+    state.comes = 1
+    branch = conditions.part[conditions.node[node].part].branch
     while True:
         if spread(relations, conditions) != DONE:
             return np.int64(NEED_CONDITIONS)
-        record = state[FILL_RECORD]
-        if record == 0:
+        if state.fill_record == 0:
             return np.int64(DONE)
-        vertex = np.int64(conditions.record[record * RECORD + HELD_VERTEX])
-        cell = vertex * relations.state[STRIDE] + relations.relation[fields]
-        position, end = span(relations.lists, relations.state[ARENA], cell)
+        record = conditions.record[state.fill_record]
+        position, end = _parents(relations, conditions, branch, record.vertex)
         while position < end:
             parent = relations.lists[position] >> 32
             if not holds(conditions, node, parent) and has_all(conditions, node, parent, branch):
@@ -507,34 +443,29 @@ def fill_node(relations, conditions, node):
                     return np.int64(NEED_CONDITIONS)
                 begin_to_hold(conditions, node, parent)
             position += 1
-        state[FILL_RECORD] = np.int64(conditions.record[record * RECORD + NEXT_OF_NODE])
+        state.fill_record = record.next
 
 
 @njit(cache=True, nogil=True)
 def clear_branch(relations, conditions, branch):
     """Remove the counters of a branch that no node has any more; its child still holds where it did."""
-    base = branch * BRANCH
-    fields = np.int64(conditions.branch[base + BRANCH_RELATION]) * RELATION_FIELDS + CELL + 1
-    fields -= conditions.branch[base + BRANCH_SIDE]
-    record = np.int64(conditions.node[np.int64(conditions.branch[base + CHILD]) * NODE + FIRST_HELD])
-    while record != 0:
-        vertex = np.int64(conditions.record[record * RECORD + HELD_VERTEX])
-        cell = vertex * relations.state[STRIDE] + relations.relation[fields]
-        position, end = span(relations.lists, relations.state[ARENA], cell)
+    number = conditions.node[conditions.branch[branch].child].first_record
+    while number != 0:
+        record = conditions.record[number]
+        position, end = _parents(relations, conditions, branch, record.vertex)
         while position < end:
             key = branch << 32 | (relations.lists[position] >> 32)
-            place = find(conditions.counter, conditions.state[COUNTER_MASK], key)
+            place = find(conditions.counter, conditions.state.counter_mask, key)
             if place >= 0:
                 conditions.counter[place] = 0
             position += 1
-        record = np.int64(conditions.record[record * RECORD + NEXT_OF_NODE])
+        number = record.next
 
 
 @njit(cache=True, nogil=True)
 def clear_node(conditions, node):
     """Make a node hold nowhere; its parents are not updated."""
-    while conditions.node[node * NODE + FIRST_HELD] != 0:
-        record = np.int64(conditions.node[node * NODE + FIRST_HELD])
-        vertex = np.int64(conditions.record[record * RECORD + HELD_VERTEX])
-        place = find(conditions.held, conditions.state[HELD_MASK], node << 32 | vertex)
+    while conditions.node[node].first_record != 0:
+        vertex = conditions.record[conditions.node[node].first_record].vertex
+        place = find(conditions.held, conditions.state.held_mask, node << 32 | vertex)
         cease_to_hold(conditions, node, vertex, place)

@@ -29,97 +29,9 @@ from numba.extending import intrinsic
 from rpq.compiled.kernel_cache import njit
 from rpq.patterns.joins.conditions import holds
 from rpq.patterns.joins.seeds import choose_seeds, next_candidate
-from rpq.patterns.relations.adjacency import list_length, span
+from rpq.patterns.relations.adjacency import list_length, place_of, span
 from rpq.patterns.relations.edges import find
-from rpq.patterns.tables import (
-    ANSWER_PLACE,
-    ARENA,
-    AT_ANSWER,
-    AT_EDGE,
-    AT_SEED,
-    AT_STEP,
-    BEFORE_CHANGE,
-    BINDS,
-    CELL,
-    CHOSEN,
-    COLUMNS,
-    CONDITION,
-    DONE,
-    EDGE,
-    EDGES,
-    END,
-    EVENT_TIME,
-    EXPLICIT,
-    FIXED,
-    FIXED_END,
-    FRAME,
-    FROM,
-    HELD_VERTEX,
-    IS_FROM,
-    IS_TO,
-    LOOK_BITS,
-    LOOK_FIELDS,
-    LOOK_SLOT,
-    LOOK_WORD,
-    LOOKED,
-    LOOKS,
-    LOOKS_END,
-    LOW,
-    MORE,
-    MORE_END,
-    NEED_OUTPUT,
-    NEEDS,
-    NEEDS_WORD,
-    NEXT_OF_NODE,
-    NEXT_SEED,
-    ON,
-    ORDER,
-    PLAIN,
-    POSITION,
-    PROBES,
-    PROBES_END,
-    PROPOSER,
-    QUERY,
-    REACH,
-    REACH_CELL,
-    REACH_END,
-    REACH_FIELDS,
-    REACH_RELATION,
-    REACH_SIDE,
-    REACH_SLOT,
-    RECORD,
-    RELATION,
-    RELATION_FIELDS,
-    RUN,
-    RUN_ORDER,
-    RUN_QUERY,
-    RUN_ROOM,
-    RUN_ROWS,
-    RUN_SIGN,
-    RUN_TIME,
-    RUN_VALUES,
-    RUNS,
-    SAME,
-    SEED_FIELDS,
-    SIGN,
-    SOURCE,
-    STEP_FIELDS,
-    STEPS,
-    STEPS_END,
-    STRIDE,
-    TARGET,
-    TEST_BEFORE,
-    TEST_FIELDS,
-    TEST_FROM,
-    TEST_RELATION,
-    TEST_TO,
-    TESTS,
-    TESTS_END,
-    TO,
-    VALUE_ROOM,
-    VALUES,
-    WRITTEN,
-)
+from rpq.patterns.tables import DONE, LOW, NEED_OUTPUT, OUT
 
 WIDEST = 16
 """The columns of a vector; arrays from which rows are read, or to which they are written, have this much spare room."""
@@ -202,23 +114,21 @@ UNLIMITED = 1 << 62
 @njit(cache=True, nogil=True, forceinline=True)
 def is_changing(plans, edge, before_change):
     """Return whether an atom must not use an edge: the atom is before the seed, and the edge is the one that changes."""
-    return before_change != 0 and edge == plans.state[AT_EDGE]
+    return before_change != 0 and edge == plans.state.edge
 
 
 @njit(cache=True, nogil=True)
 def _passes_tests(relations, plans, first, end):
     """Return whether all atoms hold whose ends are both bound, and all slots that must differ do."""
-    binding = plans.binding
     for i in range(first, end):
-        test = i * TEST_FIELDS
-        one, other = np.int64(binding[plans.test[test + TEST_FROM]]), np.int64(binding[plans.test[test + TEST_TO]])
-        relation = plans.test[test + TEST_RELATION]
-        if relation < 0:
+        test = plans.test[i]
+        one, other = np.int64(plans.binding[test.source_slot]), np.int64(plans.binding[test.target_slot])
+        if test.relation < 0:
             if one == other:
                 return False
         else:
-            edge = find(relations, relation, one, other)
-            if edge == 0 or is_changing(plans, edge, plans.test[test + TEST_BEFORE]):
+            edge = find(relations, test.relation, one, other)
+            if edge == 0 or is_changing(plans, edge, test.before_change):
                 return False
     return True
 
@@ -227,303 +137,262 @@ def _passes_tests(relations, plans, first, end):
 def _has_bits(relations, plans, first, end):
     """Return whether vertices have the bits that the look-ahead requires."""
     for i in range(first, end):
-        look = i * LOOK_FIELDS
-        vertex = np.int64(plans.binding[plans.look[look + LOOK_SLOT]])
-        bits = plans.look[look + LOOK_BITS]
-        if relations.lists[vertex * relations.state[STRIDE] + plans.look[look + LOOK_WORD]] & bits != bits:
+        look = plans.look[i]
+        vertex = np.int64(plans.binding[look.slot])
+        if relations.lists[place_of(relations, vertex, look.word)] & look.bits != look.bits:
             return False
     return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _open_step(relations, plans, step, depth):
-    """Open the frame of a step: the shortest list proposes."""
-    lists, reaches = relations.lists, plans.reach
-    stride = relations.state[STRIDE]
-    first, end = plans.step[step * STEP_FIELDS + REACH], plans.step[step * STEP_FIELDS + REACH_END]
-    reach = first * REACH_FIELDS
-    cell = np.int64(plans.binding[reaches[reach + REACH_SLOT]]) * stride + reaches[reach + REACH_CELL]
-    proposer = first
-    if end > first + 1:
-        shortest = list_length(lists[cell])
-        for other in range(first + 1, end):
-            reach = other * REACH_FIELDS
-            there = np.int64(plans.binding[reaches[reach + REACH_SLOT]]) * stride + reaches[reach + REACH_CELL]
-            length = list_length(lists[there])
-            if length < shortest:
-                shortest, proposer, cell = length, other, there
-    frame = depth * FRAME
-    plans.frame[frame + POSITION], plans.frame[frame + END] = span(lists, relations.state[ARENA], cell)
-    plans.frame[frame + PROPOSER] = proposer
+def _count(relations, plans, number):
+    """Return how many values an atom would propose: the length of its list."""
+    reach = plans.reach[number]
+    vertex = np.int64(plans.binding[reach.slot])
+    return list_length(relations.lists[place_of(relations, vertex, reach.cell)])
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _accepts(relations, plans, step, proposer, entry):
+def _propose(relations, plans, number, depth):
+    """Open the frame of a step: the shortest list proposes."""
+    step, frame = plans.step[number], plans.frame[depth]
+    proposer = step.reach
+    if step.reach_end > step.reach + 1:
+        shortest = _count(relations, plans, proposer)
+        for other in range(step.reach + 1, step.reach_end):
+            length = _count(relations, plans, other)
+            if length < shortest:
+                shortest, proposer = length, other
+    reach = plans.reach[proposer]
+    frame.position, frame.end = span(relations, np.int64(plans.binding[reach.slot]), reach.cell)
+    frame.proposer = proposer
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _intersect(relations, plans, number, proposer, entry):
     """Bind the value of a proposed entry; return whether the other atoms and all tests of the step accept it."""
-    lists, reaches, binding = relations.lists, plans.reach, plans.binding
-    base = step * STEP_FIELDS
-    value = entry >> 32
-    needs = plans.step[base + NEEDS]
-    if needs != 0 and lists[value * relations.state[STRIDE] + plans.step[base + NEEDS_WORD]] & needs != needs:
+    step, value = plans.step[number], entry >> 32
+    if step.needs != 0 and relations.lists[place_of(relations, value, step.needs_word)] & step.needs != step.needs:
         return False
-    condition = plans.step[base + CONDITION]
-    if condition != 0 and not holds(plans.conditions, condition, value):
+    if step.condition != 0 and not holds(plans.conditions, step.condition, value):
         return False
-    binding[plans.step[base + BINDS]] = value
-    if plans.step[base + PLAIN] != 0:
+    plans.binding[step.binds] = value
+    if step.is_plain != 0:
         return True
-    if not _has_bits(relations, plans, plans.step[base + MORE], plans.step[base + MORE_END]):
+    if not _has_bits(relations, plans, step.more, step.more_end):
         return False
-    for other in range(plans.step[base + REACH], plans.step[base + REACH_END]):
-        reach = other * REACH_FIELDS
-        edge = entry & LOW
+    for other in range(step.reach, step.reach_end):
+        reach, edge = plans.reach[other], entry & LOW
         if other != proposer:
-            relation, bound = reaches[reach + REACH_RELATION], np.int64(binding[reaches[reach + REACH_SLOT]])
-            if reaches[reach + REACH_SIDE] == 0:
-                edge = find(relations, relation, bound, value)
+            bound = np.int64(plans.binding[reach.slot])
+            if reach.side == OUT:
+                edge = find(relations, reach.relation, bound, value)
             else:
-                edge = find(relations, relation, value, bound)
+                edge = find(relations, reach.relation, value, bound)
             if edge == 0:
                 return False
-        if is_changing(plans, edge, reaches[reach + BEFORE_CHANGE]):
+        if is_changing(plans, edge, reach.before_change):
             return False
-    return _passes_tests(relations, plans, plans.step[base + PROBES], plans.step[base + PROBES_END])
+    return _passes_tests(relations, plans, step.probes, step.probes_end)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _room(output, columns):
     """Return how many rows the output has room for."""
-    return (output.state[VALUE_ROOM] - output.state[VALUES]) // columns if columns > 0 else np.int64(UNLIMITED)
+    return (output.state.value_room - output.state.values) // columns if columns > 0 else np.int64(UNLIMITED)
 
 
 @njit(cache=True, nogil=True)
 def _begin_run(plans, output, query):
     """Continue the last run if it has this query and event, else begin a new one; return False without room."""
-    state, runs = output.state, output.runs
-    last = (state[RUNS] - 1) * RUN
-    if (
-        last >= 0
-        and runs[last + RUN_QUERY] == query
-        and runs[last + RUN_ORDER] == plans.state[ORDER]
-        and runs[last + RUN_SIGN] == plans.state[SIGN]
-        and runs[last + RUN_TIME] == plans.state[EVENT_TIME]
-    ):
-        return True
-    if last < 0 or runs[last + RUN_ROWS] != 0:
-        if state[RUNS] >= state[RUN_ROOM]:
+    now, state = plans.state, output.state
+    if state.runs > 0:
+        last = output.runs[state.runs - 1]
+        if last.query == query and last.order == now.order and last.sign == now.sign and last.time == now.event_time:
+            return True
+    if state.runs == 0 or output.runs[state.runs - 1].rows != 0:
+        if state.runs >= state.run_room:
             return False
-        last += RUN
-        state[RUNS] += 1
-    runs[last + RUN_QUERY] = query
-    runs[last + RUN_ORDER] = plans.state[ORDER]
-    runs[last + RUN_TIME] = plans.state[EVENT_TIME]
-    runs[last + RUN_SIGN] = plans.state[SIGN]
-    runs[last + RUN_VALUES] = state[VALUES]
-    runs[last + RUN_ROWS] = 0
+        state.runs += 1
+    run = output.runs[state.runs - 1]
+    run.query = query
+    run.order = now.order
+    run.time = now.event_time
+    run.sign = now.sign
+    run.values = state.values
+    run.rows = 0
     return True
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _count_rows(output, columns, rows):
     """Count rows that were written."""
-    state = output.state
-    output.runs[(state[RUNS] - 1) * RUN + RUN_ROWS] += rows
-    state[VALUES] += rows * columns
+    output.runs[output.state.runs - 1].rows += rows
+    output.state.values += rows * columns
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _last_step(relations, plans, output, seed, step, depth, query, columns):
+def _last_step(relations, plans, output, seed, number, depth):
     """Write a row for each value of the last variable; return DONE, or NEED_OUTPUT with the frame where it stopped."""
-    lists = relations.lists
-    frame = depth * FRAME
-    position, end = plans.frame[frame + POSITION], plans.frame[frame + END]
+    step, frame, columns = plans.step[number], plans.frame[depth], seed.columns
+    position, end = frame.position, frame.end
     if position == end:
         return np.int64(DONE)
-    if not _begin_run(plans, output, query):
+    if not _begin_run(plans, output, seed.query):
         return np.int64(NEED_OUTPUT)
-    slot = plans.step[step * STEP_FIELDS + BINDS]
     room = _room(output, columns)
-    at = output.state[VALUES]
-    if plans.step[step * STEP_FIELDS + PLAIN] != 0:
+    at = output.state.values
+    if step.is_plain != 0:
         rows = min(end - position, room)
-        write_rows(output.values, at, plans.binding, columns, slot, lists, position, rows)
+        write_rows(output.values, at, plans.binding, columns, step.binds, relations.lists, position, rows)
         position += rows
     else:
         rows = np.int64(0)
-        proposer = plans.frame[frame + PROPOSER]
+        proposer = frame.proposer
         while position < end and rows < room:
-            if _accepts(relations, plans, step, proposer, lists[position]):
+            if _intersect(relations, plans, number, proposer, relations.lists[position]):
                 write_row(output.values, at, plans.binding, columns)
                 at += columns
                 rows += 1
             position += 1
     _count_rows(output, columns, rows)
-    plans.seed[seed + WRITTEN] += rows
-    plans.seed[seed + LOOKED] += position - plans.frame[frame + POSITION] - rows
-    plans.frame[frame + POSITION] = position
+    seed.written += rows
+    seed.looked += position - frame.position - rows
+    frame.position = position
     return np.int64(DONE if position == end else NEED_OUTPUT)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _begin_seed(relations, plans, seed, edge):
     """Bind an edge to a seed; return whether there can be solutions."""
-    base = seed * SEED_FIELDS
-    seeds, binding = plans.seed, plans.binding
-    source = np.int64(relations.edge[edge * EDGE + SOURCE])
-    target = np.int64(relations.edge[edge * EDGE + TARGET])
-    if seeds[base + IS_FROM] >= 0 and seeds[base + IS_FROM] != source:
+    source, target = relations.edge[edge].source, relations.edge[edge].target
+    if seed.source >= 0 and seed.source != source:
         return False
-    if seeds[base + IS_TO] >= 0 and seeds[base + IS_TO] != target:
+    if seed.target >= 0 and seed.target != target:
         return False
-    if seeds[base + SAME] != 0 and source != target:
+    if seed.is_loop != 0 and source != target:
         return False
-    for i in range(seeds[base + FIXED], seeds[base + FIXED_END]):
-        binding[plans.fixed[2 * i]] = plans.fixed[2 * i + 1]
-    binding[seeds[base + FROM]] = source
-    binding[seeds[base + TO]] = target
-    if not _has_bits(relations, plans, seeds[base + LOOKS], seeds[base + LOOKS_END]):
+    for i in range(seed.fixed, seed.fixed_end):
+        plans.binding[plans.fixed[i].slot] = plans.fixed[i].vertex
+    plans.binding[seed.source_slot] = source
+    plans.binding[seed.target_slot] = target
+    if not _has_bits(relations, plans, seed.looks, seed.looks_end):
         return False
-    return _passes_tests(relations, plans, seeds[base + TESTS], seeds[base + TESTS_END])
+    return _passes_tests(relations, plans, seed.tests, seed.tests_end)
 
 
 @njit(cache=True, nogil=True)
 def _walk(relations, plans, output, seed):
-    """Enumerate the rest of a seed, from the step in AT_STEP on."""
-    base = seed * SEED_FIELDS
-    first = plans.seed[base + STEPS]
-    last = plans.seed[base + STEPS_END] - 1
-    query, columns = plans.seed[base + QUERY], plans.seed[base + COLUMNS]
-    lists = relations.lists
-    step = plans.state[AT_STEP]
+    """Enumerate the rest of a seed, from the current step on."""
+    first, last = seed.steps, seed.steps_end - 1
+    step = plans.state.step
     while step >= first:
         depth = step - first
         if step == last:
-            if _last_step(relations, plans, output, base, step, depth, query, columns) != DONE:
-                plans.state[AT_STEP] = step
+            if _last_step(relations, plans, output, seed, step, depth) != DONE:
+                plans.state.step = step
                 return np.int64(NEED_OUTPUT)
             step -= 1
             continue
-        frame = depth * FRAME
-        position, end = plans.frame[frame + POSITION], plans.frame[frame + END]
-        proposer = plans.frame[frame + PROPOSER]
-        began = position
-        while position < end and not _accepts(relations, plans, step, proposer, lists[position]):
+        frame = plans.frame[depth]
+        began, end, proposer = frame.position, frame.end, frame.proposer
+        position = began
+        while position < end and not _intersect(relations, plans, step, proposer, relations.lists[position]):
             position += 1
-        plans.seed[base + LOOKED] += position - began + 1
+        seed.looked += position - began + 1
         if position == end:
             step -= 1
             continue
-        plans.frame[frame + POSITION] = position + 1
+        frame.position = position + 1
         step += 1
-        _open_step(relations, plans, step, depth + 1)
+        _propose(relations, plans, step, depth + 1)
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _write_one(plans, output, seed):
     """Write the row of a seed that binds all variables."""
-    columns = plans.seed[seed + COLUMNS]
-    if not _begin_run(plans, output, plans.seed[seed + QUERY]) or _room(output, columns) < 1:
+    if not _begin_run(plans, output, seed.query) or _room(output, seed.columns) < 1:
         return np.int64(NEED_OUTPUT)
-    write_row(output.values, output.state[VALUES], plans.binding, columns)
-    _count_rows(output, columns, 1)
-    plans.seed[seed + WRITTEN] += 1
+    write_row(output.values, output.state.values, plans.binding, seed.columns)
+    _count_rows(output, seed.columns, 1)
+    seed.written += 1
     return np.int64(DONE)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def _enumerate(relations, plans, output, seed, edge):
+    """Write the rows of an edge in a seed, or go on where the call before stopped; return DONE or NEED_OUTPUT."""
+    if plans.state.step < 0:
+        if not _begin_seed(relations, plans, seed, edge):
+            return np.int64(DONE)
+        if seed.steps == seed.steps_end:
+            return _write_one(plans, output, seed)
+        _propose(relations, plans, seed.steps, np.int64(0))
+        plans.state.step = seed.steps
+    code = _walk(relations, plans, output, seed)
+    if code == DONE:
+        plans.state.step = -1
+    return code
+
+
 @njit(cache=True, nogil=True)
-def enumerate_edge(relations, plans, output, edge, explicit_only):
-    """Write the rows of an edge from seed AT_SEED on; return DONE, or NEED_OUTPUT, after which the same call goes on."""
+def enumerate_edge(relations, plans, output, number, explicit_only):
+    """Write the rows of an edge from the current seed on.
+
+    Returns DONE, or NEED_OUTPUT, after which the same call goes on.
+    """
     state, shared = plans.state, plans.conditions.state
-    if shared[ON] != 0 and shared[CHOSEN] == 0:
-        relation, source = np.int64(relations.edge[edge * EDGE + RELATION]), np.int64(relations.edge[edge * EDGE + SOURCE])
-        choose_seeds(plans, relation, source, np.int64(relations.edge[edge * EDGE + TARGET]))
-        shared[CHOSEN] = 1
-        state[AT_SEED] = next_candidate(plans.conditions)
-    seed = state[AT_SEED]
-    while seed >= 0:
-        base = seed * SEED_FIELDS
-        first, end = plans.seed[base + STEPS], plans.seed[base + STEPS_END]
-        code = np.int64(DONE)
-        if state[AT_STEP] >= 0:
-            code = _walk(relations, plans, output, seed)
-        elif (not explicit_only or plans.seed[base + EXPLICIT] != 0) and _begin_seed(relations, plans, seed, edge):
-            if first == end:
-                code = _write_one(plans, output, base)
-            else:
-                _open_step(relations, plans, first, 0)
-                state[AT_STEP] = first
-                code = _walk(relations, plans, output, seed)
-        if code != DONE:
-            state[AT_SEED] = seed
-            return code
-        state[AT_STEP] = -1
-        seed = next_candidate(plans.conditions) if shared[ON] != 0 else plans.seed[base + NEXT_SEED]
-    state[AT_SEED] = -1
-    shared[CHOSEN] = 0
+    if shared.is_on != 0 and shared.chosen == 0:
+        edge = relations.edge[number]
+        choose_seeds(plans, edge.relation, edge.source, edge.target)
+        shared.chosen = 1
+        state.seed = next_candidate(plans.conditions)
+    while state.seed >= 0:
+        seed = plans.seed[state.seed]
+        if not explicit_only or seed.is_explicit != 0:
+            code = _enumerate(relations, plans, output, seed, number)
+            if code != DONE:
+                return code
+        state.seed = next_candidate(plans.conditions) if shared.is_on != 0 else seed.next
+    shared.chosen = 0
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def enumerate_all(relations, plans, output, seed, relation):
+def enumerate_all(relations, plans, output, number, relation):
     """Write the rows of all edges of a seed's relation: every solution once, whichever seed of the pattern it is.
 
-    No edge is changing (AT_EDGE is 0), so every atom may use every edge. The enumeration goes on from edge AT_ANSWER; the
-    codes are those of `enumerate_edge`.
+    No edge is changing (`state.edge` is 0), so every atom may use every edge. The enumeration goes on from edge
+    `state.answer`; the codes are those of `enumerate_edge`.
     """
-    state = plans.state
-    base = seed * SEED_FIELDS
-    first, end = plans.seed[base + STEPS], plans.seed[base + STEPS_END]
-    while state[AT_ANSWER] < relations.state[EDGES]:
-        edge = state[AT_ANSWER]
-        code = np.int64(DONE)
-        if state[AT_STEP] >= 0:
-            code = _walk(relations, plans, output, seed)
-        elif relations.edge[edge * EDGE + RELATION] == relation and _begin_seed(relations, plans, seed, edge):
-            if first == end:
-                code = _write_one(plans, output, base)
-            else:
-                _open_step(relations, plans, first, 0)
-                state[AT_STEP] = first
-                code = _walk(relations, plans, output, seed)
-        if code != DONE:
-            return code
-        state[AT_STEP] = -1
-        state[AT_ANSWER] += 1
+    state, seed = plans.state, plans.seed[number]
+    while state.answer < relations.state.edges:
+        if relations.edge[state.answer].relation == relation:
+            code = _enumerate(relations, plans, output, seed, state.answer)
+            if code != DONE:
+                return code
+        state.answer += 1
     return np.int64(DONE)
 
 
 @njit(cache=True, nogil=True)
-def enumerate_around(relations, plans, output, seed, relation, side):
-    """Write the rows of the edges of a seed's relation at the vertices of records from AT_ANSWER on.
+def enumerate_around(relations, plans, output, number, relation, side):
+    """Write the rows of the edges of a seed's relation at the vertices of records from `state.answer` on.
 
     At these vertices the node holds that the seed needs at its source (`side` 0) or target (1), so no other edge has
     solutions. The codes are those of `enumerate_edge`.
     """
-    state, conditions = plans.state, plans.conditions
-    base = seed * SEED_FIELDS
-    first, end = plans.seed[base + STEPS], plans.seed[base + STEPS_END]
-    cell = relations.relation[relation * RELATION_FIELDS + CELL + side]
-    while state[AT_ANSWER] != 0:
-        record = state[AT_ANSWER] * RECORD
-        vertex = np.int64(conditions.record[record + HELD_VERTEX])
-        position, behind = span(relations.lists, relations.state[ARENA], vertex * relations.state[STRIDE] + cell)
-        while position + state[ANSWER_PLACE] < behind:
-            edge = relations.lists[position + state[ANSWER_PLACE]] & LOW
-            code = np.int64(DONE)
-            if state[AT_STEP] >= 0:
-                code = _walk(relations, plans, output, seed)
-            elif _begin_seed(relations, plans, seed, edge):
-                if first == end:
-                    code = _write_one(plans, output, base)
-                else:
-                    _open_step(relations, plans, first, 0)
-                    state[AT_STEP] = first
-                    code = _walk(relations, plans, output, seed)
+    state, seed = plans.state, plans.seed[number]
+    while state.answer != 0:
+        record = plans.conditions.record[state.answer]
+        position, end = span(relations, record.vertex, relations.relation[relation].cell[side])
+        while position + state.answer_place < end:
+            edge = relations.lists[position + state.answer_place] & LOW
+            code = _enumerate(relations, plans, output, seed, edge)
             if code != DONE:
                 return code
-            state[AT_STEP] = -1
-            state[ANSWER_PLACE] += 1
-        state[ANSWER_PLACE] = 0
-        state[AT_ANSWER] = np.int64(conditions.record[record + NEXT_OF_NODE])
+            state.answer_place += 1
+        state.answer_place = 0
+        state.answer = record.next
     return np.int64(DONE)

@@ -23,7 +23,7 @@ from rpq.patterns.joins.delta_join import WIDEST
 from rpq.patterns.joins.plan_tables import PlanTables
 from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.relations.wheel import NEVER
-from rpq.patterns.tables import DONE, NEED_CONDITIONS, NEED_OUTPUT, NO_CHANGES, Changes, Output, Tuples
+from rpq.patterns.tables import DONE, NEED_CONDITIONS, NEED_OUTPUT, NO_CHANGES, Changes, Output, OutputState, Tuples
 
 LOOKS_A_CHANGE = 40
 """A query that looks at fewer values for each change of an edge gains nothing from support lists."""
@@ -70,7 +70,7 @@ class SupportChoice:
         if changes < self._next:
             return
         held = self.tables.store.relations.state
-        period = max(SHORTEST, int(held[tables.LIVE] + held[tables.VERTICES]) // 4)
+        period = max(SHORTEST, (held.live + held.vertices) // 4)
         self._next = changes + period
         self._records = {query: record for query, record in self._records.items() if self.tables.is_linked(query)}
         for query in sorted({*self._records} | self.tables.queries_at_work()):
@@ -81,7 +81,8 @@ class SupportChoice:
     def _changes(self) -> int:
         """Return how many changes of edges there have been so far."""
         state = self.tables.plans.state
-        return int(state[tables.INSERTED] + state[tables.DELETED] + state[tables.EXPIRED])
+        outcomes = state.outcomes
+        return outcomes[tables.INSERTED] + outcomes[tables.DELETED] + state.expired
 
     def why(self, query: int) -> str:
         """Return whether a query has support lists, and why, in words."""
@@ -164,8 +165,8 @@ class LivePatterns:
         self.choice = SupportChoice(plan_tables)
         self.output = Output(
             values=np.zeros(values + WIDEST, np.int32),
-            runs=np.zeros(runs * tables.RUN, np.int64),
-            state=np.array([0, values, 0, runs], np.int64),
+            runs=tables.Run.zeros(runs),
+            state=OutputState(value_room=values, run_room=runs),
         )
         self._output_view = view(self.output)
         self._bound_kernels: dict[Any, Any] = {}
@@ -181,24 +182,24 @@ class LivePatterns:
     def apply_view(self, tuples: Any, count: int, changes: Changes = NO_CHANGES) -> None:
         """Apply the view of a chunk, for whose vertices there is room, and its changes of derived relations."""
         state = self.plan_tables.plans.state
-        state[tables.TUPLE] = state[tables.STARTED] = 0
-        state[tables.PHASE] = tables.CROSSING
+        state.tuple = state.started = 0
+        state.phase = tables.CROSSING
         self._call(updates.apply_tuples, tuples, count, self._announce(changes))
         if self.chooses:
             self.choice.review()
 
     def advance(self, time: int, changes: Changes = NO_CHANGES) -> None:
         """Move the stream time; deliver the rows of boundaries, and of changes of derived relations up to that time."""
-        self.plan_tables.plans.state[tables.ORDER] = 0
+        self.plan_tables.plans.state.order = 0
         self._call(updates.advance_to, int(time), self._announce(changes))
 
     def _announce(self, changes: Changes) -> Any:
         """Announce changes of derived relations to the kernels; return their view."""
         state, count = self.plan_tables.plans.state, len(changes.order)
-        state[[tables.CHANGE, tables.CHANGES]] = 0, count
-        state[tables.CHANGE_ORDER] = changes.order[0] if count else NEVER
-        state[tables.CHANGE_PAIR] = changes.first[0] if count else 0
-        state[tables.TIMED] = len(changes.spent)
+        state.change, state.changes = 0, count
+        state.change_order = changes.order[0] if count else NEVER
+        state.change_pair = changes.first[0] if count else 0
+        state.timed = len(changes.spent)
         return view(changes) if count or len(changes.spent) else _NO_CHANGES
 
     def answers(self, query: int) -> None:
@@ -210,19 +211,21 @@ class LivePatterns:
         around = self.plan_tables.narrowest_seed(query)
         seed, relation = self.plan_tables.cheapest_seed(query) if around is None else around[:2]
         state = self.plan_tables.plans.state
-        state[[tables.AT_ANSWER, tables.AT_STEP, tables.AT_EDGE]] = 1, tables.NONE, 0
-        state[[tables.ORDER, tables.SIGN]] = 1, 1
-        state[tables.EVENT_TIME] = self.store.relations.state[tables.STREAM_TIME]
-        work = self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]]
+        state.answer, state.step, state.edge = 1, tables.NONE, 0
+        state.order = state.sign = 1
+        state.event_time = self.store.relations.state.stream_time
+        counts = self.plan_tables.plans.seed[seed]
+        looked, written = int(counts["looked"]), int(counts["written"])
         try:
             if around is None:
                 self._call(delta_join.enumerate_all, seed, relation)
             else:
-                state[[tables.AT_ANSWER, tables.ANSWER_PLACE]] = around[3], 0
+                state.answer, state.answer_place = around[3], 0
                 self._call(delta_join.enumerate_around, seed, relation, around[2])
         finally:
             # Enumerating answers is not work that support lists would spare.
-            self.plan_tables.plans.seed[seed * tables.SEED_FIELDS :][[tables.LOOKED, tables.WRITTEN]] = work
+            counts = self.plan_tables.plans.seed[seed]
+            counts["looked"], counts["written"] = looked, written
 
     @property
     def nbytes(self) -> int:
@@ -260,17 +263,16 @@ class LivePatterns:
 
     def _hand_over(self) -> None:
         state = self.output.state
-        if state[tables.RUNS]:
+        if state.runs:
             try:
                 self.deliver(self)
             finally:
-                state[tables.RUNS] = state[tables.VALUES] = 0
+                state.runs = state.values = 0
 
     def runs(self) -> list[Run]:
         """Return the runs of the current piece, in order."""
         found = []
-        for row in self.output.runs[: self.output.state[tables.RUNS] * tables.RUN].reshape(-1, tables.RUN).tolist():
-            query, order, time, sign, first, count = row
+        for query, order, time, sign, first, count in self.output.runs[: self.output.state.runs].tolist():
             if count:  # the last run may have no rows
                 columns = len(self.plan_tables.columns(query))
                 values = self.output.values[first : first + count * columns]

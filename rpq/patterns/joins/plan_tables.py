@@ -1,4 +1,4 @@
-"""The plans of all patterns in one set of flat tables, which kernels interpret (`tables.py`).
+"""The plans of all patterns in one set of tables of records, which kernels interpret (`tables.py`).
 
 A pattern is appended, and removed by unlinking its seeds; where more than half of the seeds are of removed patterns, the
 tables are rebuilt.
@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.compiled.views import bound, view
+from rpq.compiled.views import Record, bound, view
 from rpq.patterns import tables
 from rpq.patterns.joins.condition_graph import ConditionGraph, Needs
 from rpq.patterns.joins.plan import Look, Part, Reach, Step, Term, Test
@@ -21,13 +21,13 @@ from rpq.patterns.joins.supports import SupportTables, Tree, can_have_supports
 from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.tables import IN, NONE, OUT, Plans
 
-_WIDTHS = {
-    "seed": tables.SEED_FIELDS,
-    "step": tables.STEP_FIELDS,
-    "reach": tables.REACH_FIELDS,
-    "test": tables.TEST_FIELDS,
-    "look": tables.LOOK_FIELDS,
-    "fixed": 2,
+_RECORDS: dict[str, type[Record]] = {
+    "seed": tables.Seed,
+    "step": tables.Step,
+    "reach": tables.Reach,
+    "test": tables.Test,
+    "look": tables.Look,
+    "fixed": tables.Fixed,
 }
 _MOST_STEPS = 33
 _bound_kernels: dict[Any, Any] = {}
@@ -54,11 +54,10 @@ class _Shape(NamedTuple):
     """The rows of a part that do not depend on the query; steps are counted from the part's first."""
 
     part: Part  # stored to keep the object alive whose identity is the key
-    seeds: np.ndarray  # (seed, SEED_FIELDS)
-    steps: np.ndarray  # (step, STEP_FIELDS)
+    seeds: np.ndarray  # tables.Seed
+    steps: np.ndarray  # tables.Step
     fixed: list[tuple[int, int]]  # (slot, constant)
-    constant_places: tuple[int, ...]  # where in the seeds a constant's vertex is
-    constant_ranks: tuple[int, ...]  # the rank of that constant
+    constants: list[tuple[int, str, int]]  # (seed, field, rank): a field that requires the vertex of the constant of a rank
 
 
 class PlanTables:
@@ -71,15 +70,14 @@ class PlanTables:
         """The vertices of constants, by their numbers."""
         self.graph = ConditionGraph(store, self.bound)
         self.plans = Plans(
-            **{name: np.zeros(0, np.int64) for name in _WIDTHS},
+            **{name: record.zeros(0) for name, record in _RECORDS.items()},
             conditions=self.graph.conditions,
             binding=np.zeros(tables.SLOTS, np.int32),
-            frame=np.zeros(_MOST_STEPS * tables.FRAME, np.int64),
+            frame=tables.Frame.zeros(_MOST_STEPS),
             latency=np.zeros(LATENCY_BUCKETS, np.int64),
-            state=np.zeros(tables.PLAN_STATE, np.int64),
+            state=tables.PlanState(seed=NONE, step=NONE),
         )
-        self.plans.state[[tables.AT_SEED, tables.AT_STEP]] = NONE
-        self._used = dict.fromkeys(_WIDTHS, 0)
+        self._used = dict.fromkeys(_RECORDS, 0)
         self._supports = SupportTables(store)
         self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
@@ -114,9 +112,9 @@ class PlanTables:
 
         O(seeds), in one pass.
         """
-        rows = self.plans.seed[: self._used["seed"] * tables.SEED_FIELDS].reshape(-1, tables.SEED_FIELDS)
-        busy = (rows[:, tables.LOOKED] != 0) | (rows[:, tables.WRITTEN] != 0)
-        return {query for query in np.unique(rows[busy, tables.QUERY]).tolist() if query in self._linked}
+        seeds = self.plans.seed[: self._used["seed"]]
+        is_busy = (seeds["looked"] != 0) | (seeds["written"] != 0)
+        return {query for query in np.unique(seeds["query"][is_busy]).tolist() if query in self._linked}
 
     def take_work(self, query: int) -> Work:
         """Return the work of a query since this was last called. O(its atoms, and seeds of the relations that it reads)."""
@@ -131,24 +129,24 @@ class PlanTables:
     def _take_counts(self, query: int) -> tuple[int, int]:
         """Add up the counts of a query's seeds; return looks and rows since the last call. O(its atoms)."""
         work, looks, rows = self._work[query], 0, 0
+        looked_of, written_of = self.plans.seed["looked"], self.plans.seed["written"]
         for seed, atom in self._seed_atoms[query].items():
-            at = seed * tables.SEED_FIELDS
-            looked, written = self.plans.seed.item(at + tables.LOOKED), self.plans.seed.item(at + tables.WRITTEN)
+            looked, written = looked_of.item(seed), written_of.item(seed)
             if looked or written:
                 looks, rows = looks + looked, rows + written
                 before = work[atom]
                 work[atom] = before[0] + looked, before[1] + written
-                self.plans.seed[at + tables.LOOKED] = self.plans.seed[at + tables.WRITTEN] = 0
+                looked_of[seed] = written_of[seed] = 0
         return looks, rows
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return sum(array.nbytes for array in self.plans if isinstance(array, np.ndarray)) + self.graph.nbytes
+        return sum(held.nbytes for held in self.plans if not isinstance(held, tables.Conditions)) + self.graph.nbytes
 
     def cheapest_seed(self, query: int) -> tuple[int, int]:
         """Return the seed of a query with the fewest edges in its relation, and that relation."""
-        held = self.store.relations.relation.reshape(-1, tables.RELATION_FIELDS)[:, tables.EDGES_HELD]
+        held = self.store.relations.relation["edges"]
         part = self._parts[query][0]
         relation = min((part.atoms[seed.atom].relation for seed in part.seeds), key=held.__getitem__)
         seeds = self._seed_atoms[query].items()
@@ -232,12 +230,11 @@ class PlanTables:
         if constants:
             shape = self._shape_of[query]
             vertices = [self._vertex(rank, constants) for rank in range(len(constants))]
-            first = next(iter(self._seed_atoms[query])) * tables.SEED_FIELDS
-            for place, rank in zip(shape.constant_places, shape.constant_ranks, strict=True):
-                self.plans.seed[first + place] = vertices[rank]
-            begin = 2 * self.plans.seed.item(first + tables.FIXED) + 1
-            for place, (_, rank) in enumerate(shape.fixed):
-                self.plans.fixed[begin + 2 * place] = vertices[rank]
+            first = next(iter(self._seed_atoms[query]))
+            for seed, field, rank in shape.constants:
+                self.plans.seed[field][first + seed] = vertices[rank]
+            for place, (_, rank) in enumerate(shape.fixed, self.plans.seed["fixed"].item(first)):
+                self.plans.fixed["vertex"][place] = vertices[rank]
         self._linked[query] = None
         self._call(link_seeds, query)
 
@@ -250,9 +247,9 @@ class PlanTables:
         """Assert that linked seeds require the vertices that their constants are bound to."""
         for query in self._linked:
             constants, shape = self._parts[query][2], self._shape_of[query]
-            first = next(iter(self._seed_atoms[query])) * tables.SEED_FIELDS
-            asked = [self.plans.seed.item(first + place) for place in shape.constant_places]
-            known = [self._vertex(rank, constants) for rank in shape.constant_ranks]
+            first = next(iter(self._seed_atoms[query]))
+            asked = [self.plans.seed[field].item(first + seed) for seed, field, _ in shape.constants]
+            known = [self._vertex(rank, constants) for _, _, rank in shape.constants]
             assert asked == known, f"part {query} asks for vertices {asked}, and its constants are {known}"
 
     def _call(self, kernel: Callable[..., None], query: int) -> None:
@@ -339,10 +336,10 @@ class PlanTables:
         """Rebuild the tables."""
         for held in self._parts:
             self._take_counts(held)
-        self._used = dict.fromkeys(_WIDTHS, 0)
+        self._used = dict.fromkeys(_RECORDS, 0)
         self._shapes.clear()
         self._garbage = 0
-        self.store.relations.relation[tables.SEED :: tables.RELATION_FIELDS] = NONE
+        self.store.relations.relation["first_seed"] = NONE
         if self.graph.is_on:
             self.graph.unlink_all()
         for held in self._parts:
@@ -350,18 +347,18 @@ class PlanTables:
 
     # --- written -------------------------------------------------------------------------------------------------
 
-    def _append(self, name: str, rows: Sequence[Sequence[int]] | np.ndarray) -> tuple[int, int]:
-        """Add rows to a table; return the number of the first, and one past the last."""
-        width, used = _WIDTHS[name], self._used[name]
+    def _append(self, name: str, records: Sequence[Record] | np.ndarray) -> tuple[int, int]:
+        """Add records to a table; return the number of the first, and one past the last."""
+        record, used = _RECORDS[name], self._used[name]
         array: np.ndarray = getattr(self.plans, name)
-        end = used + len(rows)
-        if end * width > len(array):
-            longer = np.zeros(max(2 * len(array), end * width), np.int64)
-            longer[: used * width] = array[: used * width]
+        end = used + len(records)
+        if end > len(array):
+            longer = record.zeros(max(2 * len(array), end))
+            longer[:used] = array[:used]
             array = longer
             self.plans = self.plans._replace(**{name: array})  # type: ignore[arg-type]
-        if len(rows):
-            array[used * width : end * width] = np.array(rows, np.int64).reshape(-1)
+        if len(records):
+            array[used:end] = records if isinstance(records, np.ndarray) else record.array(records)
         self._used[name] = end
         return used, end
 
@@ -371,19 +368,20 @@ class PlanTables:
         needs = self._needs.get(query)
         steps = shape.steps.copy()
         if needs is not None and len(steps):
-            steps[:, tables.CONDITION] = [node for nodes in needs.steps for node in nodes]
-            steps[:, tables.PLAIN] &= steps[:, tables.CONDITION] == 0
+            steps["condition"] = [node for nodes in needs.steps for node in nodes]
+            steps["is_plain"] &= steps["condition"] == 0
         first_step, _ = self._append("step", steps)
-        fixed = self._append("fixed", [(slot, self._vertex(term, constants)) for slot, term in shape.fixed])
+        fixed = [tables.Fixed(slot, self._vertex(term, constants)) for slot, term in shape.fixed]
         seeds = shape.seeds.copy()
-        seeds[:, tables.QUERY] = query
-        seeds[:, tables.EXPLICIT] = int(explicit)
-        seeds[:, [tables.STEPS, tables.STEPS_END]] += first_step
-        seeds[:, [tables.FIXED, tables.FIXED_END]] = fixed
-        for place, term in zip(shape.constant_places, shape.constant_ranks, strict=True):
-            seeds.reshape(-1)[place] = self._vertex(term, constants)
+        seeds["query"] = query
+        seeds["is_explicit"] = explicit
+        seeds["steps"] += first_step
+        seeds["steps_end"] += first_step
+        seeds["fixed"], seeds["fixed_end"] = self._append("fixed", fixed)
+        for seed, field, rank in shape.constants:
+            seeds[field][seed] = self._vertex(rank, constants)
         if needs is not None:
-            seeds[:, [tables.NEEDS_SOURCE, tables.NEEDS_TARGET]] = needs.ends
+            seeds["needs_source"], seeds["needs_target"] = zip(*needs.ends, strict=True)
         first, _ = self._append("seed", seeds)
         self._seed_atoms[query] = {first + number: seed.atom for number, seed in enumerate(part.seeds)}
         if query in self._linked:
@@ -398,67 +396,64 @@ class PlanTables:
             return known
         slot = {term: number for number, term in enumerate(part.slots)}
         tree = self._trees.get(query)
-        seeds: list[list[int]] = []
-        all_steps: list[list[int]] = []
+        seeds: list[tables.Seed] = []
+        all_steps: list[tables.Step] = []
         for seed in part.seeds:
-            source, _, target = part.atoms[seed.atom]
+            source, relation, target = part.atoms[seed.atom]
             ends = [term for term in dict.fromkeys((source, target)) if isinstance(term, str)]
             steps = [self._step(part, slot, step, tree) for step in seed.steps]
-            row = [0] * tables.SEED_FIELDS
-            row[tables.FROM], row[tables.TO] = slot[source], slot[target]
-            row[tables.IS_FROM] = row[tables.IS_TO] = NONE
-            row[tables.SAME] = int(source == target)
-            row[tables.TESTS], row[tables.TESTS_END] = self._append("test", _tests(part, slot, seed.tests, seed.differ))
-            row[tables.STEPS], row[tables.STEPS_END] = len(all_steps), len(all_steps) + len(steps)
+            record = tables.Seed(
+                relation=relation,
+                source_slot=slot[source],
+                target_slot=slot[target],
+                source=NONE,
+                target=NONE,
+                is_loop=source == target,
+                steps=len(all_steps),
+                steps_end=len(all_steps) + len(steps),
+                columns=len(part.columns),
+                previous=NONE,
+                alike=NONE,
+                alike_before=NONE,
+            )
+            record.tests, record.tests_end = self._append("test", _tests(part, slot, seed.tests, seed.differ))
             looks = self._looks(slot, seed.looks, tree, ends, except_atom=seed.atom)
-            row[tables.LOOKS], row[tables.LOOKS_END] = self._append("look", looks)
-            row[tables.COLUMNS] = len(part.columns)
-            row[tables.SEED_RELATION] = part.atoms[seed.atom].relation
-            row[tables.PREVIOUS_SEED] = row[tables.ALIKE] = row[tables.ALIKE_BEFORE] = NONE
-            seeds.append(row)
+            record.looks, record.looks_end = self._append("look", looks)
+            seeds.append(record)
             all_steps += steps
         fixed = [(slot[term], term) for term in part.slots if not isinstance(term, str)]
-        shape = _Shape(
-            part,
-            np.array(seeds, np.int64),
-            np.array(all_steps, np.int64).reshape(-1, tables.STEP_FIELDS),
-            fixed,
-            *_places_of_constants(part),
-        )
+        shape = _Shape(part, tables.Seed.array(seeds), tables.Step.array(all_steps), fixed, _constants_of_seeds(part))
         if tree is None:
             self._shapes[id(part)] = shape
         return shape
 
-    def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> list[int]:
+    def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> tables.Step:
         # What a support list proposes is supported; what another list does is to be looked at.
         supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
         looks = self._looks(slot, step.looks, tree, [] if supported else [step.variable])
-        reaches = self._append("reach", [self._reach(part, slot, reach, tree) for reach in step.reaches])
-        differ = [(term, step.variable) for term in step.differs_from]
-        tests = self._append("test", _tests(part, slot, step.tests, differ))
-        row = [0] * tables.STEP_FIELDS
-        row[tables.BINDS] = slot[step.variable]
-        row[tables.REACH], row[tables.REACH_END] = reaches
+        record = tables.Step(binds=slot[step.variable])
+        reaches = [self._reach(part, slot, reach, tree) for reach in step.reaches]
+        record.reach, record.reach_end = self._append("reach", reaches)
         if looks:
-            row[tables.NEEDS_WORD], row[tables.NEEDS] = looks[0][tables.LOOK_WORD], looks[0][tables.LOOK_BITS]
-        row[tables.MORE], row[tables.MORE_END] = self._append("look", looks[1:])
-        row[tables.PROBES], row[tables.PROBES_END] = tests
+            record.needs_word, record.needs = looks[0].word, looks[0].bits
+        record.more, record.more_end = self._append("look", looks[1:])
+        tests = _tests(part, slot, step.tests, [(term, step.variable) for term in step.differs_from])
+        record.probes, record.probes_end = self._append("test", tests)
         alone = len(step.reaches) == 1 and not step.reaches[0].excludes_change
-        bare = tests[0] == tests[1] and len(looks) <= 1
-        row[tables.PLAIN] = int(alone and bare)
-        return row
+        record.is_plain = alone and not tests and len(looks) <= 1
+        return record
 
-    def _reach(self, part: Part, slot: dict[Term, int], reach: Reach, tree: Tree | None) -> list[int]:
+    def _reach(self, part: Part, slot: dict[Term, int], reach: Reach, tree: Tree | None) -> tables.Reach:
         relation = part.atoms[reach.atom].relation
         side = OUT if reach.forward else IN
-        row = [0] * tables.REACH_FIELDS
-        row[tables.REACH_RELATION] = relation
-        row[tables.REACH_SLOT] = slot[reach.bound]
-        row[tables.REACH_SIDE] = side
         support = None if tree is None else tree.header(reach.atom, side)
-        row[tables.REACH_CELL] = self.store.header(relation, side)[0] if support is None else support.cell
-        row[tables.BEFORE_CHANGE] = int(reach.excludes_change)
-        return row
+        return tables.Reach(
+            relation=relation,
+            slot=slot[reach.bound],
+            side=side,
+            cell=self.store.header(relation, side)[0] if support is None else support.cell,
+            before_change=reach.excludes_change,
+        )
 
     def _looks(
         self,
@@ -467,8 +462,8 @@ class PlanTables:
         tree: Tree | None,
         supported: Iterable[str],
         except_atom: int | None = None,
-    ) -> list[tuple[int, int, int]]:
-        """Return (slot, word, bits) for the bits that are required in each word.
+    ) -> list[tables.Look]:
+        """Return the bits that are required in each word.
 
         With a tree, its atoms require their support lists: all those at the `supported` variables, except those of the atom
         `except_atom`.
@@ -486,26 +481,25 @@ class PlanTables:
             for variable in supported:
                 for word, asked in tree.bits(variable, except_atom=except_atom).items():
                     ask(variable, word, asked)
-        return [(*place, asked) for place, asked in bits.items()]
+        return [tables.Look(slot, word, asked) for (slot, word), asked in bits.items()]
 
 
-def _places_of_constants(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return where in the seeds of a part vertices of constants are required, and of which constants."""
-    found = [
-        (number * tables.SEED_FIELDS + field, term)
+def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
+    """Return (seed, field, rank) for each field of a part's seeds that requires the vertex of the constant of a rank."""
+    return [
+        (number, field, term)
         for number, seed in enumerate(part.seeds)
-        for field, term in zip((tables.IS_FROM, tables.IS_TO), part.atoms[seed.atom][::2], strict=True)
+        for field, term in zip(("source", "target"), part.atoms[seed.atom][::2], strict=True)
         if not isinstance(term, str)
     ]
-    return tuple([place for place, _ in found]), tuple([rank for _, rank in found])
 
 
 def _tests(
     part: Part, slot: dict[Term, int], tests: Iterable[Test], differ: Iterable[tuple[Term, Term]]
-) -> list[tuple[int, int, int, int]]:
+) -> list[tables.Test]:
     """Return the atoms to be probed and the pairs of slots that must differ; the pairs are first, since they cost less."""
-    rows = [(NONE, slot[one], slot[other], 0) for one, other in differ]
+    rows = [tables.Test(NONE, slot[one], slot[other], 0) for one, other in differ]
     for test in tests:
         source, relation, target = part.atoms[test.atom]
-        rows.append((relation, slot[source], slot[target], int(test.excludes_change)))
+        rows.append(tables.Test(relation, slot[source], slot[target], test.excludes_change))
     return rows

@@ -17,213 +17,156 @@ from __future__ import annotations
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns.joins.conditions import find, nodes_in_first, put
-from rpq.patterns.tables import (
-    ALIKE,
-    ALIKE_BEFORE,
-    AT_CANDIDATE,
-    BLOCK,
-    CANDIDATES,
-    ENTRIES,
-    ENTRY,
-    ENTRY_COUNT,
-    ENTRY_GROUP,
-    ENTRY_KEYS,
-    ENTRY_MASK,
-    ENTRY_NODE,
-    ENTRY_SEED,
-    FIRST_BLOCK,
-    FIRST_ENTRY,
-    FIRST_GROUP,
-    FIRST_NODE,
-    FREE_ENTRY,
-    FREE_GROUP,
-    GROUP,
-    GROUP_COUNT,
-    GROUP_RELATION,
-    GROUP_TARGET,
-    GROUPS_READ,
-    HELD_THERE,
-    MARK,
-    MARKED,
-    NEEDS_SOURCE,
-    NEEDS_TARGET,
-    NEXT_BLOCK,
-    NEXT_ENTRY,
-    NEXT_GROUP,
-    NEXT_SEED,
-    NODE,
-    NODES_A_BLOCK,
-    NONE,
-    ON,
-    PREVIOUS_SEED,
-    RELATION_FIELDS,
-    SEED,
-    SEED_ENTRY,
-    SEED_FIELDS,
-    SEED_RELATION,
-    VERTEX,
-)
+from rpq.patterns.joins.conditions import find, first_place, next_place, put
+from rpq.patterns.tables import NONE, group_bit
 
 
 @njit(cache=True, nogil=True)
 def link_seeds(relations, plans, first, end):
     """Link seeds, so that they are found, in reverse order: chains are extended at their heads."""
-    seeds = plans.seed
     for i in range(end - first):
-        seed = end - 1 - i
-        base = seed * SEED_FIELDS
-        chain = seeds[base + SEED_RELATION] * RELATION_FIELDS + SEED
-        after = relations.relation[chain]
-        seeds[base + NEXT_SEED] = after
-        seeds[base + PREVIOUS_SEED] = NONE
-        if after != NONE:
-            seeds[after * SEED_FIELDS + PREVIOUS_SEED] = seed
-        relations.relation[chain] = seed
-        if plans.conditions.state[ON]:
-            _enter(plans, seed)
+        number = end - 1 - i
+        seed = plans.seed[number]
+        relation = relations.relation[seed.relation]
+        seed.next = relation.first_seed
+        seed.previous = NONE
+        if seed.next != NONE:
+            plans.seed[seed.next].previous = number
+        relation.first_seed = number
+        if plans.conditions.state.is_on:
+            _enter(plans, number)
 
 
 @njit(cache=True, nogil=True)
 def unlink_seeds(relations, plans, first, end):
     """Unlink seeds. O(1) for each; where a group is left with fewer entries, O(these)."""
-    seeds = plans.seed
-    for seed in range(first, end):
-        base = seed * SEED_FIELDS
-        before, after = seeds[base + PREVIOUS_SEED], seeds[base + NEXT_SEED]
-        if before != NONE:
-            seeds[before * SEED_FIELDS + NEXT_SEED] = after
+    for number in range(first, end):
+        seed = plans.seed[number]
+        if seed.previous != NONE:
+            plans.seed[seed.previous].next = seed.next
         else:
-            relations.relation[seeds[base + SEED_RELATION] * RELATION_FIELDS + SEED] = after
-        if after != NONE:
-            seeds[after * SEED_FIELDS + PREVIOUS_SEED] = before
-        if plans.conditions.state[ON]:
+            relations.relation[seed.relation].first_seed = seed.next
+        if seed.next != NONE:
+            plans.seed[seed.next].previous = seed.previous
+        if plans.conditions.state.is_on:
             _leave(plans, seed)
 
 
 @njit(cache=True, nogil=True)
-def _enter(plans, seed):
-    conditions, base = plans.conditions, seed * SEED_FIELDS
-    group = _group_of(conditions, plans.seed[base + SEED_RELATION], plans.seed[base + NEEDS_TARGET])
-    entry = _entry_of(conditions, group, plans.seed[base + NEEDS_SOURCE])
-    after = np.int64(conditions.entry[entry * ENTRY + ENTRY_SEED])
-    plans.seed[base + ALIKE] = after
-    plans.seed[base + ALIKE_BEFORE] = NONE
-    plans.seed[base + SEED_ENTRY] = entry
-    if after != NONE:
-        plans.seed[after * SEED_FIELDS + ALIKE_BEFORE] = seed
-    conditions.entry[entry * ENTRY + ENTRY_SEED] = seed
+def _enter(plans, number):
+    conditions, seed = plans.conditions, plans.seed[number]
+    group = _group_of(conditions, seed.relation, seed.needs_target)
+    seed.entry = _entry_of(conditions, group, seed.needs_source)
+    entry = conditions.entry[seed.entry]
+    seed.alike = entry.seed
+    seed.alike_before = NONE
+    if entry.seed != NONE:
+        plans.seed[entry.seed].alike_before = number
+    entry.seed = number
 
 
 @njit(cache=True, nogil=True)
 def _group_of(conditions, relation, target):
     """Return the group of a relation and a node at its targets; create it if missing."""
-    head = target * NODE + FIRST_GROUP
-    group = np.int64(conditions.node[head]) if target != 0 else np.int64(conditions.open_group[relation])
-    while group != 0 and conditions.group[group * GROUP + GROUP_RELATION] != relation:
-        group = np.int64(conditions.group[group * GROUP + NEXT_GROUP])
-    if group != 0:
-        return group
-    state = conditions.state
-    group = state[FREE_GROUP]
-    if group != 0:
-        state[FREE_GROUP] = np.int64(conditions.group[group * GROUP + NEXT_GROUP])
+    state, node = conditions.state, conditions.node[target]
+    number = node.first_group if target != 0 else np.int64(conditions.open_group[relation])
+    while number != 0 and conditions.group[number].relation != relation:
+        number = conditions.group[number].next
+    if number != 0:
+        return number
+    number = state.free_group
+    if number != 0:
+        state.free_group = conditions.group[number].next
     else:
-        group = state[GROUP_COUNT]
-        state[GROUP_COUNT] += 1
-    base = group * GROUP
-    conditions.group[base + GROUP_RELATION] = relation
-    conditions.group[base + GROUP_TARGET] = target
-    conditions.group[base + FIRST_ENTRY] = 0
-    conditions.group[base + ENTRIES] = 0
+        number = state.groups
+        state.groups += 1
+    group = conditions.group[number]
+    group.relation = relation
+    group.target = target
+    group.first_entry = 0
+    group.entries = 0
     if target != 0:
-        conditions.group[base + NEXT_GROUP] = conditions.node[head]
-        conditions.node[head] = group
-        conditions.node[target * NODE + GROUPS_READ] |= np.int64(1) << relation % 31
+        group.next = node.first_group
+        node.first_group = number
+        node.groups_read |= group_bit(relation)
     else:
-        conditions.group[base + NEXT_GROUP] = 0
-        conditions.open_group[relation] = group
-    return group
+        group.next = 0
+        conditions.open_group[relation] = number
+    return number
 
 
 @njit(cache=True, nogil=True)
 def _entry_of(conditions, group, source):
     """Return the entry of a group and a node at its sources; create it if missing."""
     state, key = conditions.state, group << 32 | (source + 1)
-    place = find(conditions.entries, state[ENTRY_MASK], key)
+    place = find(conditions.entries, state.entry_mask, key)
     if place >= 0 and conditions.entries[place] != 0:
         return conditions.entries[place]
-    entry = state[FREE_ENTRY]
-    if entry != 0:
-        state[FREE_ENTRY] = np.int64(conditions.entry[entry * ENTRY + NEXT_ENTRY])
+    number = state.free_entry
+    if number != 0:
+        state.free_entry = conditions.entry[number].next
     else:
-        entry = state[ENTRY_COUNT]
-        state[ENTRY_COUNT] += 1
-    base, head = entry * ENTRY, group * GROUP
-    conditions.entry[base + ENTRY_NODE] = source
-    conditions.entry[base + ENTRY_SEED] = NONE
-    conditions.entry[base + NEXT_ENTRY] = conditions.group[head + FIRST_ENTRY]
-    conditions.entry[base + ENTRY_GROUP] = group
-    conditions.group[head + FIRST_ENTRY] = entry
-    conditions.group[head + ENTRIES] += 1
-    if put(conditions.entries, state[ENTRY_MASK], key, entry):
-        state[ENTRY_KEYS] += 1
-    return entry
+        number = state.entries
+        state.entries += 1
+    entry, head = conditions.entry[number], conditions.group[group]
+    entry.node = source
+    entry.seed = NONE
+    entry.next = head.first_entry
+    entry.group = group
+    head.first_entry = number
+    head.entries += 1
+    if put(conditions.entries, state.entry_mask, key, number):
+        state.entry_keys += 1
+    return number
 
 
 @njit(cache=True, nogil=True)
 def _leave(plans, seed):
-    conditions, base = plans.conditions, seed * SEED_FIELDS
-    before, after = plans.seed[base + ALIKE_BEFORE], plans.seed[base + ALIKE]
-    if after != NONE:
-        plans.seed[after * SEED_FIELDS + ALIKE_BEFORE] = before
-    if before != NONE:
-        plans.seed[before * SEED_FIELDS + ALIKE] = after
+    if seed.alike != NONE:
+        plans.seed[seed.alike].alike_before = seed.alike_before
+    if seed.alike_before != NONE:
+        plans.seed[seed.alike_before].alike = seed.alike
         return
-    entry = plans.seed[base + SEED_ENTRY]
-    conditions.entry[entry * ENTRY + ENTRY_SEED] = after
-    if after == NONE:
-        _drop_entry(conditions, entry)
+    plans.conditions.entry[seed.entry].seed = seed.alike
+    if seed.alike == NONE:
+        _drop_entry(plans.conditions, seed.entry)
 
 
 @njit(cache=True, nogil=True)
-def _drop_entry(conditions, entry):
-    group = np.int64(conditions.entry[entry * ENTRY + ENTRY_GROUP])
-    source = np.int64(conditions.entry[entry * ENTRY + ENTRY_NODE])
-    put(conditions.entries, conditions.state[ENTRY_MASK], group << 32 | (source + 1), np.int64(0))
-    _take_out(conditions.group, group * GROUP + FIRST_ENTRY, conditions.entry, ENTRY, NEXT_ENTRY, entry)
-    conditions.entry[entry * ENTRY + NEXT_ENTRY] = conditions.state[FREE_ENTRY]
-    conditions.state[FREE_ENTRY] = entry
-    conditions.group[group * GROUP + ENTRIES] -= 1
-    if conditions.group[group * GROUP + ENTRIES] == 0:
-        _drop_group(conditions, group)
+def _drop_entry(conditions, number):
+    entry = conditions.entry[number]
+    group = conditions.group[entry.group]
+    put(conditions.entries, conditions.state.entry_mask, entry.group << 32 | (entry.node + 1), np.int64(0))
+    group.first_entry = _without(conditions.entry, group.first_entry, number)
+    entry.next = conditions.state.free_entry
+    conditions.state.free_entry = number
+    group.entries -= 1
+    if group.entries == 0:
+        _drop_group(conditions, entry.group)
 
 
 @njit(cache=True, nogil=True)
-def _drop_group(conditions, group):
-    target = np.int64(conditions.group[group * GROUP + GROUP_TARGET])
-    if target == 0:
-        conditions.open_group[conditions.group[group * GROUP + GROUP_RELATION]] = 0
+def _drop_group(conditions, number):
+    group = conditions.group[number]
+    if group.target == 0:
+        conditions.open_group[group.relation] = 0
     else:
-        _take_out(conditions.node, target * NODE + FIRST_GROUP, conditions.group, GROUP, NEXT_GROUP, group)
-    conditions.group[group * GROUP + NEXT_GROUP] = conditions.state[FREE_GROUP]
-    conditions.state[FREE_GROUP] = group
+        node = conditions.node[group.target]
+        node.first_group = _without(conditions.group, node.first_group, number)
+    group.next = conditions.state.free_group
+    conditions.state.free_group = number
 
 
 @njit(cache=True, nogil=True)
-def _take_out(heads, head, links, width, step, one):
-    """Remove the record `one` from a linked list.
-
-    The list begins at `heads[head]`; its records in `links` are `width` long, with the next record at `step`.
-    """
-    after = links[one * width + step]
-    held = np.int64(heads[head])
-    if held == one:
-        heads[head] = after
-        return
-    while links[held * width + step] != one:
-        held = np.int64(links[held * width + step])
-    links[held * width + step] = after
+def _without(records, first, number):
+    """Remove a record from the chain of records that begins with `first`; return the first one of the others."""
+    if first == number:
+        return records[number].next
+    before = records[first]
+    while before.next != number:
+        before = records[before.next]
+    before.next = records[number].next
+    return first
 
 
 WALKED = 8
@@ -234,17 +177,17 @@ _LAST_MARK = (1 << 31) - 1
 @njit(cache=True, nogil=True, forceinline=True)
 def _choose_entry(plans, entry):
     conditions = plans.conditions
-    seed = np.int64(conditions.entry[entry * ENTRY + ENTRY_SEED])
+    seed = conditions.entry[entry].seed
     while seed >= 0:
-        conditions.candidate[conditions.state[CANDIDATES]] = seed
-        conditions.state[CANDIDATES] += 1
-        seed = plans.seed[seed * SEED_FIELDS + ALIKE]
+        conditions.candidate[conditions.state.candidates] = seed
+        conditions.state.candidates += 1
+        seed = plans.seed[seed].alike
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _choose_by_key(plans, group, node):
     conditions = plans.conditions
-    place = find(conditions.entries, conditions.state[ENTRY_MASK], group << 32 | (node + 1))
+    place = find(conditions.entries, conditions.state.entry_mask, group << 32 | (node + 1))
     if place >= 0 and conditions.entries[place] != 0:
         _choose_entry(plans, conditions.entries[place])
 
@@ -255,17 +198,13 @@ def _mark_nodes(conditions, vertex):
 
     After the marks wrap around, a node may bear an old mark; then seeds are begun that have no solution.
     """
-    mark = conditions.state[MARKED] % _LAST_MARK + 1
-    conditions.state[MARKED] = mark
-    block = np.int64(conditions.vertex[vertex * VERTEX + FIRST_BLOCK])
-    count = nodes_in_first(np.int64(conditions.vertex[vertex * VERTEX + HELD_THERE]))
-    while block != 0:
-        first = block * BLOCK + FIRST_NODE
-        for place in range(first, first + count):
-            conditions.node[np.int64(conditions.block[place]) * NODE + MARK] = mark
-        block = np.int64(conditions.block[block * BLOCK + NEXT_BLOCK])
-        count = np.int64(NODES_A_BLOCK)
-    conditions.node[MARK] = mark  # node 0 holds everywhere
+    mark = conditions.state.marked % _LAST_MARK + 1
+    conditions.state.marked = mark
+    place = first_place(conditions, vertex)
+    while place != 0:
+        conditions.node[conditions.block[place]].mark = mark
+        place = next_place(conditions, place)
+    conditions.node[0].mark = mark  # node 0 holds everywhere
     return mark
 
 
@@ -274,63 +213,53 @@ def _look_up_all(plans, group, vertex):
     """Choose the entries of a group by the nodes that hold at a vertex."""
     conditions = plans.conditions
     _choose_by_key(plans, group, np.int64(0))
-    block = np.int64(conditions.vertex[vertex * VERTEX + FIRST_BLOCK])
-    count = nodes_in_first(np.int64(conditions.vertex[vertex * VERTEX + HELD_THERE]))
-    while block != 0:
-        first = block * BLOCK + FIRST_NODE
-        for place in range(first, first + count):
-            _choose_by_key(plans, group, np.int64(conditions.block[place]))
-        block = np.int64(conditions.block[block * BLOCK + NEXT_BLOCK])
-        count = np.int64(NODES_A_BLOCK)
+    place = first_place(conditions, vertex)
+    while place != 0:
+        _choose_by_key(plans, group, np.int64(conditions.block[place]))
+        place = next_place(conditions, place)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _choose_of_group(plans, group, source, mark):
     """Choose the seeds of a group whose condition at the source holds."""
     conditions = plans.conditions
-    if conditions.group[group * GROUP + ENTRIES] > WALKED * (conditions.vertex[source * VERTEX + HELD_THERE] + 1):
+    if conditions.group[group].entries > WALKED * (conditions.vertex[source].count + 1):
         _look_up_all(plans, group, source)
         return
-    entry = np.int64(conditions.group[group * GROUP + FIRST_ENTRY])
-    while entry != 0:
-        if conditions.node[np.int64(conditions.entry[entry * ENTRY + ENTRY_NODE]) * NODE + MARK] == mark:
-            _choose_entry(plans, entry)
-        entry = np.int64(conditions.entry[entry * ENTRY + NEXT_ENTRY])
+    number = conditions.group[group].first_entry
+    while number != 0:
+        entry = conditions.entry[number]
+        if conditions.node[entry.node].mark == mark:
+            _choose_entry(plans, number)
+        number = entry.next
 
 
 @njit(cache=True, nogil=True)
 def choose_seeds(plans, relation, source, target):
     """Choose as candidates the seeds for which an edge of a relation may have solutions."""
     conditions = plans.conditions
-    nodes, groups = conditions.node, conditions.group
-    conditions.state[CANDIDATES] = conditions.state[AT_CANDIDATE] = 0
+    conditions.state.candidates = conditions.state.next_candidate = 0
     mark = _mark_nodes(conditions, source)
     group = np.int64(conditions.open_group[relation])
     if group != 0:
         _choose_of_group(plans, group, source, mark)
-    bit = np.int64(1) << relation % 31
-    block = np.int64(conditions.vertex[target * VERTEX + FIRST_BLOCK])
-    count = nodes_in_first(np.int64(conditions.vertex[target * VERTEX + HELD_THERE]))
-    while block != 0:
-        first = block * BLOCK + FIRST_NODE
-        for place in range(first, first + count):
-            node = np.int64(conditions.block[place]) * NODE
-            if nodes[node + GROUPS_READ] & bit == 0:
-                continue
-            group = np.int64(nodes[node + FIRST_GROUP])
-            while group != 0:
-                if groups[group * GROUP + GROUP_RELATION] == relation:
-                    _choose_of_group(plans, group, source, mark)
-                group = np.int64(groups[group * GROUP + NEXT_GROUP])
-        block = np.int64(conditions.block[block * BLOCK + NEXT_BLOCK])
-        count = np.int64(NODES_A_BLOCK)
+    bit = group_bit(relation)
+    place = first_place(conditions, target)
+    while place != 0:
+        node = conditions.node[conditions.block[place]]
+        group = node.first_group if node.groups_read & bit != 0 else np.int64(0)
+        while group != 0:
+            if conditions.group[group].relation == relation:
+                _choose_of_group(plans, group, source, mark)
+            group = conditions.group[group].next
+        place = next_place(conditions, place)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def next_candidate(conditions):
     """Return the next candidate, or -1 if there is none."""
     state = conditions.state
-    if state[AT_CANDIDATE] >= state[CANDIDATES]:
+    if state.next_candidate >= state.candidates:
         return np.int64(-1)
-    state[AT_CANDIDATE] += 1
-    return np.int64(conditions.candidate[state[AT_CANDIDATE] - 1])
+    state.next_candidate += 1
+    return np.int64(conditions.candidate[state.next_candidate - 1])

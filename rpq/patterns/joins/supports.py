@@ -25,51 +25,11 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.patterns import tables
 from rpq.patterns.joins.plan import Part, spanning_tree
-from rpq.patterns.relations.adjacency import add_at, remove_at, reserve_at, span
+from rpq.patterns.relations.adjacency import add_at, place_of, remove_at, reserve_at, span
 from rpq.patterns.relations.relation import RelationStore
-from rpq.patterns.tables import (
-    ARENA,
-    BITS,
-    CELL,
-    DONE,
-    EDGE,
-    EDGES,
-    IN,
-    LINK,
-    LINK_END,
-    LOW,
-    NEED_ARENA,
-    NONE,
-    OUT,
-    PLACES,
-    RELATION,
-    RELATION_FIELDS,
-    SOURCE,
-    STRIDE,
-    SUPPORT,
-    SUPPORT_AT,
-    SUPPORT_AWAY,
-    SUPPORT_BIT,
-    SUPPORT_CELL,
-    SUPPORT_DEPTH,
-    SUPPORT_FIELDS,
-    SUPPORT_FRAME,
-    SUPPORT_LINK,
-    SUPPORT_LINK_END,
-    SUPPORT_NEXT,
-    SUPPORT_PLACE,
-    SUPPORT_RELATION,
-    SUPPORT_STAGE,
-    SUPPORT_WORD,
-    SUPPORT_WORK,
-    TARGET,
-    WALK_END,
-    WALK_OWN,
-    WALK_POSITION,
-    WALK_VERTEX,
-)
+from rpq.patterns.tables import BITS, DONE, IN, LOW, NEED_ARENA, NONE, OUT
 
-# The progress on an atom, in SUPPORT_STAGE.
+# The progress on an atom, in `support_stage`.
 _NOTHING = 0
 _ASKED = 4  # + 1: the source is supported away from the atom, + 2: the target
 
@@ -77,9 +37,15 @@ _ASKED = 4  # + 1: the source is supported away from the atom, + 2: the target
 @njit(cache=True, nogil=True, forceinline=True)
 def _is_supported(relations, atom, end, vertex, own):
     """Return whether all lists at an end's variable but the atom's own are non-empty; the bit `own` counts as set."""
-    away = relations.support[atom * SUPPORT_FIELDS + SUPPORT_AWAY + end]
-    word = vertex * relations.state[STRIDE] + relations.support[atom * SUPPORT_FIELDS + SUPPORT_WORD]
-    return (relations.lists[word] | own) & away == away
+    support = relations.support[atom]
+    bits = relations.lists[place_of(relations, vertex, support.word)] | own
+    return bits & support.away[end] == support.away[end]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _place_in_list(relations, support, end, edge):
+    """Return where `support_place` has the place of an edge in an atom's lists at one end."""
+    return edge * relations.state.places + support.place[end]
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -88,50 +54,45 @@ def _change_list(relations, atom, end, vertex, neighbour, edge, comes):
 
     Returns 1 if the list was or became empty, 0 if not, -1 without room.
     """
-    base = atom * SUPPORT_FIELDS
-    support, places = relations.support, relations.support_place
-    record = vertex * relations.state[STRIDE]
-    cell, word = record + support[base + SUPPORT_CELL + end], record + support[base + SUPPORT_WORD]
-    bit = support[base + SUPPORT_BIT + end]
-    column = support[base + SUPPORT_PLACE + end]
-    stride = relations.state[PLACES]
-    support[base + SUPPORT_WORK] += 1
+    support, places = relations.support[atom], relations.support_place
+    cell, word = place_of(relations, vertex, support.cell[end]), place_of(relations, vertex, support.word)
+    at = _place_in_list(relations, support, end, edge)
+    support.work += 1
     if comes:
         if not reserve_at(relations, cell):
             return np.int64(-1)
         first = relations.lists[cell] == 0
-        places[edge * stride + column] = add_at(relations, cell, word, bit, neighbour << 32 | edge)
+        places[at] = add_at(relations, cell, word, support.bit[end], neighbour << 32 | edge)
         return np.int64(1 if first else 0)
-    place = np.int64(places[edge * stride + column])
-    moved, left = remove_at(relations, cell, word, bit, place)
+    place = np.int64(places[at])
+    moved, left = remove_at(relations, cell, word, support.bit[end], place)
     if moved != 0:
-        places[(moved & LOW) * stride + column] = place
+        places[_place_in_list(relations, support, end, moved & LOW)] = place
     return np.int64(1 if left == 0 else 0)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _descend(relations, atom, end, vertex):
     """Push a frame for the lists that depend on one which became empty or ceased to be."""
-    stack, base = relations.support_stack, atom * SUPPORT_FIELDS
-    frame = relations.state[SUPPORT_DEPTH] * SUPPORT_FRAME
-    relations.state[SUPPORT_DEPTH] += 1
-    stack[frame + LINK] = relations.support[base + SUPPORT_LINK + end]
-    stack[frame + LINK_END] = relations.support[base + SUPPORT_LINK_END + end]
-    stack[frame + WALK_POSITION] = stack[frame + WALK_END] = 0
-    stack[frame + WALK_VERTEX] = vertex
-    stack[frame + WALK_OWN] = relations.support[base + SUPPORT_BIT + end]
+    support, frame = relations.support[atom], relations.support_stack[relations.state.support_depth]
+    relations.state.support_depth += 1
+    frame.link = support.link[end]
+    frame.link_end = support.link_end[end]
+    frame.position = frame.end = 0
+    frame.vertex = vertex
+    frame.own = support.bit[end]
 
 
 @njit(cache=True, nogil=True)
 def _spread(relations, current, edge, comes):
     """Change the lists that depend on those that changed, through the whole tree; return DONE or NEED_ARENA."""
-    stack, support, state = relations.support_stack, relations.support, relations.state
-    while state[SUPPORT_DEPTH] > 0:
-        frame = (state[SUPPORT_DEPTH] - 1) * SUPPORT_FRAME
-        vertex = stack[frame + WALK_VERTEX]
-        if stack[frame + WALK_POSITION] < stack[frame + WALK_END]:
-            entry = relations.lists[stack[frame + WALK_POSITION]]
-            link = relations.support_link[stack[frame + LINK] - 1]
+    state = relations.state
+    while state.support_depth > 0:
+        frame = relations.support_stack[state.support_depth - 1]
+        vertex = frame.vertex
+        if frame.position < frame.end:
+            entry = relations.lists[frame.position]
+            link = relations.support_link[frame.link - 1]
             atom, end = link >> 1, link & 1
             # The changing edge is in its relation: an atom whose turn has not come must not see it yet, and when it goes
             # one whose turn has come must not see it any more.
@@ -140,21 +101,20 @@ def _spread(relations, current, edge, comes):
                 if changed < 0:
                     return np.int64(NEED_ARENA)
                 if changed > 0:
-                    stack[frame + WALK_POSITION] += 1
+                    frame.position += 1
                     _descend(relations, atom, 1 - end, entry >> 32)
                     continue
-            stack[frame + WALK_POSITION] += 1
-        elif stack[frame + LINK] < stack[frame + LINK_END]:
-            link = relations.support_link[stack[frame + LINK]]
-            stack[frame + LINK] += 1
+            frame.position += 1
+        elif frame.link < frame.link_end:
+            link = relations.support_link[frame.link]
+            frame.link += 1
             atom, end = link >> 1, link & 1
-            own = np.int64(0) if comes else stack[frame + WALK_OWN]
+            own = np.int64(0) if comes else frame.own
             if _is_supported(relations, atom, end, vertex, own):
-                relation = support[atom * SUPPORT_FIELDS + SUPPORT_RELATION]
-                cell = vertex * state[STRIDE] + relations.relation[relation * RELATION_FIELDS + CELL + end]
-                stack[frame + WALK_POSITION], stack[frame + WALK_END] = span(relations.lists, state[ARENA], cell)
+                relation = relations.relation[relations.support[atom].relation]
+                frame.position, frame.end = span(relations, vertex, relation.cell[end])
         else:
-            state[SUPPORT_DEPTH] -= 1
+            state.support_depth -= 1
     return np.int64(DONE)
 
 
@@ -164,32 +124,30 @@ def change_supports(relations, edge, comes):
 
     Returns DONE, or NEED_ARENA, which happens only if the edge enters.
     """
-    state, support = relations.state, relations.support
-    source = np.int64(relations.edge[edge * EDGE + SOURCE])
-    target = np.int64(relations.edge[edge * EDGE + TARGET])
-    if state[SUPPORT_AT] < 0:
-        relation = np.int64(relations.edge[edge * EDGE + RELATION])
-        state[SUPPORT_AT] = relations.relation[relation * RELATION_FIELDS + SUPPORT]
-        state[SUPPORT_STAGE] = _NOTHING
-        state[SUPPORT_DEPTH] = 0
-    while state[SUPPORT_AT] >= 0:
-        atom = state[SUPPORT_AT]
+    state, changing = relations.state, relations.edge[edge]
+    source, target = changing.source, changing.target
+    if state.support_atom < 0:
+        state.support_atom = relations.relation[changing.relation].first_support
+        state.support_stage = _NOTHING
+        state.support_depth = 0
+    while state.support_atom >= 0:
+        atom = state.support_atom
         code = _spread(relations, atom, edge, comes)
         if code != DONE:
             return code
-        if state[SUPPORT_STAGE] == _NOTHING:
+        if state.support_stage == _NOTHING:
             asked = np.int64(_ASKED)
             if _is_supported(relations, atom, 0, source, np.int64(0)):
                 asked += 1
             if _is_supported(relations, atom, 1, target, np.int64(0)):
                 asked += 2
-            state[SUPPORT_STAGE] = asked
-        asked = state[SUPPORT_STAGE]
+            state.support_stage = asked
+        asked = state.support_stage
         if asked & 1:
             changed = _change_list(relations, atom, 1, target, source, edge, comes)
             if changed < 0:
                 return np.int64(NEED_ARENA)
-            state[SUPPORT_STAGE] = asked & ~1
+            state.support_stage = asked & ~1
             if changed > 0:
                 _descend(relations, atom, 1, target)
             continue
@@ -197,12 +155,12 @@ def change_supports(relations, edge, comes):
             changed = _change_list(relations, atom, 0, source, target, edge, comes)
             if changed < 0:
                 return np.int64(NEED_ARENA)
-            state[SUPPORT_STAGE] = asked & ~2
+            state.support_stage = asked & ~2
             if changed > 0:
                 _descend(relations, atom, 0, source)
             continue
-        state[SUPPORT_AT] = support[atom * SUPPORT_FIELDS + SUPPORT_NEXT]
-        state[SUPPORT_STAGE] = _NOTHING
+        state.support_atom = relations.support[atom].next
+        state.support_stage = _NOTHING
     return np.int64(DONE)
 
 
@@ -212,13 +170,15 @@ def fill_support(relations, atom, end):
 
     Returns False without room; the lists are to be cleared then.
     """
-    edges = relations.edge
-    relation = relations.support[atom * SUPPORT_FIELDS + SUPPORT_RELATION]
-    for edge in range(1, relations.state[EDGES]):
-        if edges[edge * EDGE + RELATION] == relation:
-            near, far = np.int64(edges[edge * EDGE + SOURCE + end]), np.int64(edges[edge * EDGE + TARGET - end])
+    relation = relations.support[atom].relation
+    for number in range(1, relations.state.edges):
+        edge = relations.edge[number]
+        if edge.relation == relation:
+            near, far = edge.source, edge.target
+            if end == IN:
+                near, far = far, near
             supported = _is_supported(relations, atom, 1 - end, far, np.int64(0))
-            if supported and _change_list(relations, atom, end, near, far, edge, True) < 0:
+            if supported and _change_list(relations, atom, end, near, far, number, True) < 0:
                 return False
     return True
 
@@ -277,7 +237,7 @@ class SupportTables:
             old = self._free[len(atoms)].pop()
             tree = old._replace(part=part, atoms=atoms)
         else:
-            first = len(self.store.relations.support) // SUPPORT_FIELDS
+            first = len(self.store.relations.support)
             headers = [Header(*header) for header in self.store.take_headers(2 * len(atoms))]
             pairs = tuple(zip(headers[::2], headers[1::2], strict=True))
             tree = Tree(part, atoms, first, pairs)
@@ -289,9 +249,9 @@ class SupportTables:
 
     def take_work(self, tree: Tree) -> int:
         """Return how often the lists of a tree have changed since this was last called."""
-        rows = self.store.relations.support[tree.first * SUPPORT_FIELDS :][: len(tree.atoms) * SUPPORT_FIELDS]
-        work = int(rows[tables.SUPPORT_WORK :: SUPPORT_FIELDS].sum())
-        rows[tables.SUPPORT_WORK :: SUPPORT_FIELDS] = 0
+        counts = self.store.relations.support["work"][tree.first : tree.first + len(tree.atoms)]
+        work = int(counts.sum())
+        counts[:] = 0
         return work
 
     def remove(self, tree: Tree) -> None:
@@ -303,32 +263,30 @@ class SupportTables:
 
     def _write(self) -> None:
         """Write all trees into the tables."""
-        relation_fields = self.store.relations.relation
-        relation_fields[tables.SUPPORT :: tables.RELATION_FIELDS] = NONE
-        support = self.store.relations.support
+        first_support = self.store.relations.relation["first_support"]
+        first_support[:] = NONE
         links: list[int] = []
         for tree in self._trees:
             part = tree.part
             # An edge is added to the atoms of its relation in ascending order: chains are extended at their heads.
             for number, atom in reversed(list(enumerate(tree.atoms))):
                 source, relation, target = part.atoms[atom]
-                row = support[(tree.first + number) * SUPPORT_FIELDS :][:SUPPORT_FIELDS]
-                chain = relation * tables.RELATION_FIELDS + tables.SUPPORT
-                row[tables.SUPPORT_NEXT] = relation_fields[chain]
-                relation_fields[chain] = tree.first + number
-                row[tables.SUPPORT_RELATION] = relation
+                support = self.store.relations.support[tree.first + number]
+                support["next"] = first_support[relation]
+                first_support[relation] = tree.first + number
+                support["relation"] = relation
                 for end, variable in enumerate((source, target)):
                     assert isinstance(variable, str)
                     header = tree.headers[number][end]
-                    row[tables.SUPPORT_CELL + end], row[tables.SUPPORT_WORD], row[tables.SUPPORT_BIT + end] = header
-                    row[tables.SUPPORT_AWAY + end] = sum(tree.bits(variable, except_atom=atom).values())
-                    row[tables.SUPPORT_PLACE + end] = 2 * (tree.first + number) + end
-                    row[tables.SUPPORT_LINK + end] = len(links)
+                    support["cell"][end], support["word"], support["bit"][end] = header
+                    support["away"][end] = sum(tree.bits(variable, except_atom=atom).values())
+                    support["place"][end] = 2 * (tree.first + number) + end
+                    support["link"][end] = len(links)
                     for other, held in enumerate(tree.atoms):
                         ends = part.atoms[held].source, part.atoms[held].target
                         if held != atom and variable in ends:
                             links.append(2 * (tree.first + other) + ends.index(variable))
-                    row[tables.SUPPORT_LINK_END + end] = len(links)
+                    support["link_end"][end] = len(links)
         self.store.relations = self.store.relations._replace(support_link=np.array(links or [0], np.int64))
 
     def _fill(self, tree: Tree) -> None:

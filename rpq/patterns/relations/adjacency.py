@@ -5,34 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns.tables import (
-    ARENA,
-    ARENA_ROOM,
-    ARENA_TOP,
-    BIT,
-    CELL,
-    CLASS,
-    CLASS_SHIFT,
-    CLASSES,
-    EDGE,
-    LENGTH,
-    LOW,
-    PLACE,
-    RELATION_FIELDS,
-    STRIDE,
-    VERTICES,
-    WORD,
-)
+from rpq.patterns.tables import CLASS, CLASS_SHIFT, CLASSES, LENGTH, LOW
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def span(lists, arena, cell):
-    """Return the first place and the end of the list whose header is at `cell`."""
-    header = lists[cell]
+def place_of(relations, vertex, offset):
+    """Return the place in `lists` of an offset in a vertex's record."""
+    return vertex * relations.state.stride + offset
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def span(relations, vertex, offset):
+    """Return the first place and the end of a vertex's list, whose header is at an offset in the vertex's record."""
+    cell = place_of(relations, vertex, offset)
+    header = relations.lists[cell]
     if header >= 0:
         return cell, cell + (1 if header > 0 else 0)
     held = ~header
-    start = arena + ((held >> 32) << 1)
+    start = relations.state.arena + ((held >> 32) << 1)
     return start, start + (held & LENGTH)
 
 
@@ -44,7 +34,7 @@ def list_length(header):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _release_region(relations, start, size_class):
-    relations.lists[relations.state[ARENA] + start] = relations.free[size_class]
+    relations.lists[relations.state.arena + start] = relations.free[size_class]
     relations.free[size_class] = start
 
 
@@ -52,7 +42,7 @@ def _release_region(relations, start, size_class):
 def _enlarge(relations, cell, header):
     """Move a full list to a region twice as large; return False, with nothing changed, without room."""
     lists, state = relations.lists, relations.state
-    arena = state[ARENA]
+    arena = state.arena
     held = ~header
     size_class = np.int64(1) if header > 0 else ((held >> CLASS_SHIFT) & CLASS) + 1
     if size_class >= CLASSES:
@@ -61,10 +51,10 @@ def _enlarge(relations, cell, header):
     if start >= 0:
         relations.free[size_class] = lists[arena + start]
     else:
-        start = state[ARENA_TOP]
-        if start + (1 << size_class) > state[ARENA_ROOM]:
+        start = state.arena_top
+        if start + (1 << size_class) > state.arena_room:
             return False
-        state[ARENA_TOP] = start + (1 << size_class)
+        state.arena_top = start + (1 << size_class)
     length = np.int64(1)
     if header > 0:
         lists[arena + start] = header
@@ -102,7 +92,7 @@ def add_at(relations, cell, word, bit, entry):
         return np.int64(0)
     held = ~header
     place = held & LENGTH
-    lists[relations.state[ARENA] + ((held >> 32) << 1) + place] = entry
+    lists[relations.state.arena + ((held >> 32) << 1) + place] = entry
     lists[cell] = header - 1
     return place
 
@@ -117,7 +107,7 @@ def remove_at(relations, cell, word, bit, place):
         held = ~header
         left = (held & LENGTH) - 1
         region = (held >> 32) << 1
-        start = relations.state[ARENA] + region
+        start = relations.state.arena + region
         if place != left:
             moved = lists[start + left]
             lists[start + place] = moved
@@ -135,44 +125,38 @@ def remove_at(relations, cell, word, bit, place):
 @njit(cache=True, nogil=True, forceinline=True)
 def reserve(relations, relation, side, vertex):
     """Make room for one more entry in the list of a relation's side; return False without room in the arena."""
-    offset = relations.relation[relation * RELATION_FIELDS + CELL + side]
-    return offset < 0 or reserve_at(relations, vertex * relations.state[STRIDE] + offset)
+    offset = relations.relation[relation].cell[side]
+    return offset < 0 or reserve_at(relations, place_of(relations, vertex, offset))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def add(relations, relation, side, vertex, neighbour, edge):
     """Add an edge to the list of a relation's side, in which room was reserved."""
-    fields = relation * RELATION_FIELDS + side
-    offset = relations.relation[fields + CELL]
-    if offset >= 0:
-        record = vertex * relations.state[STRIDE]
-        word, bit = record + relations.relation[fields + WORD], relations.relation[fields + BIT]
-        place = add_at(relations, record + offset, word, bit, neighbour << 32 | edge)
-        relations.edge[edge * EDGE + PLACE + side] = place
+    lists = relations.relation[relation]
+    if lists.cell[side] >= 0:
+        cell, word = place_of(relations, vertex, lists.cell[side]), place_of(relations, vertex, lists.word[side])
+        relations.edge[edge].place[side] = add_at(relations, cell, word, lists.bit[side], neighbour << 32 | edge)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def remove(relations, relation, side, vertex, edge):
     """Take an edge out of the list of a relation's side."""
-    edges = relations.edge
-    fields = relation * RELATION_FIELDS + side
-    offset = relations.relation[fields + CELL]
-    if offset >= 0:
-        record = vertex * relations.state[STRIDE]
-        word, bit = record + relations.relation[fields + WORD], relations.relation[fields + BIT]
-        place = np.int64(edges[edge * EDGE + PLACE + side])
-        moved, _ = remove_at(relations, record + offset, word, bit, place)
+    lists = relations.relation[relation]
+    if lists.cell[side] >= 0:
+        cell, word = place_of(relations, vertex, lists.cell[side]), place_of(relations, vertex, lists.word[side])
+        place = np.int64(relations.edge[edge].place[side])
+        moved, _ = remove_at(relations, cell, word, lists.bit[side], place)
         if moved != 0:
-            edges[(moved & LOW) * EDGE + PLACE + side] = place
+            relations.edge[moved & LOW].place[side] = place
 
 
 @njit(cache=True, nogil=True)
 def clear_header(relations, offset):
     """Empty the lists of all vertices under a header; their bits stay."""
     lists = relations.lists
-    stride = relations.state[STRIDE]
-    for vertex in range(relations.state[VERTICES]):
-        header = lists[vertex * stride + offset]
+    for vertex in range(relations.state.vertices):
+        place = place_of(relations, vertex, offset)
+        header = lists[place]
         if header < 0:
             _release_region(relations, (~header >> 32) << 1, (~header >> CLASS_SHIFT) & CLASS)
-        lists[vertex * stride + offset] = 0
+        lists[place] = 0

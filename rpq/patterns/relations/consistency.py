@@ -31,30 +31,30 @@ def pairs_of(store: RelationStore, relation: int) -> set[tuple[int, int]]:
 def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
     """Return a mapping from edge to (relation, source, target); assert that all other edges are free."""
     state = held.state
-    records = held.edge.reshape(-1, tables.EDGE)
-    assert len(records) == state[tables.EDGE_ROOM], "the kernels have another edge capacity than the array"
-    free, at = set(), int(state[tables.FREE_EDGE])
+    records = held.edge
+    assert len(records) == state.edge_room, "the kernels have another edge capacity than the array"
+    free, at = set(), state.free_edge
     while at:
         assert at not in free, f"edge {at} is free twice"
         free.add(at)
-        at = int(records[at, tables.NEXT])
+        at = int(records["next"][at])
     found = {}
-    for edge in range(1, int(state[tables.EDGES])):
-        relation = int(records[edge, tables.RELATION])
+    for edge in range(1, state.edges):
+        relation = int(records["relation"][edge])
         assert (relation == NONE) == (edge in free), f"edge {edge} of relation {relation} is free or not"
         if relation != NONE:
-            found[edge] = relation, int(records[edge, tables.SOURCE]), int(records[edge, tables.TARGET])
+            found[edge] = relation, int(records["source"][edge]), int(records["target"][edge])
     assert len(set(found.values())) == len(found), "an edge is there twice"
-    assert state[tables.LIVE] == len(found), f"{len(found)} edges, {state[tables.LIVE]} counted"
-    for number, fields in enumerate(held.relation.reshape(-1, tables.RELATION_FIELDS)):
+    assert state.live == len(found), f"{len(found)} edges, {state.live} counted"
+    for number, fields in enumerate(held.relation):
         count = sum(relation == number for relation, _, _ in found.values())
-        counted = int(fields[tables.EDGES_HELD])
+        counted = int(fields["edges"])
         assert counted == count, f"relation {number} has {count} edges, {counted} counted"
-        expires = held.long.reshape(-1, tables.EDGE_LONG)[:, tables.EXPIRES]
+        expires = records["expires"]
         mine = [edge for edge, (relation, _, _) in found.items() if relation == number]
         alone = [edge for edge in mine if expires[edge] == tables.ABSENT_FROM_WINDOW]
-        assert all(records[edge, tables.STATIC] for edge in alone), "an edge that is not static is in no window"
-        assert fields[tables.STATIC_ALONE] == len(alone), f"relation {number}: {len(alone)} edges are static alone"
+        assert all(records["is_static"][edge] for edge in alone), "an edge that is not static is in no window"
+        assert fields["static_alone"] == len(alone), f"relation {number}: {len(alone)} edges are static alone"
     return found
 
 
@@ -70,47 +70,46 @@ def _check_table(held: Relations, edges: dict[int, tuple[int, int, int]]) -> Non
 
 def _check_lists(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
     """Assert that the lists of relations' sides and support lists are correct, and fill the arena without gaps."""
-    state, places = held.state, held.edge.reshape(-1, tables.EDGE)
-    assert state[tables.ARENA] == state[tables.STRIDE] * state[tables.VERTICES], "the arena is not behind the records"
+    state = held.state
+    assert state.arena == state.stride * state.vertices, "the arena is not behind the records"
     regions = []
     for size_class in range(tables.CLASSES):
         start = int(held.free[size_class])
         while start != NONE:
             regions.append((start, size_class, "nobody"))
-            start = int(held.lists[state[tables.ARENA] + start])
-    for number, fields in enumerate(held.relation.reshape(-1, tables.RELATION_FIELDS)):
+            start = int(held.lists[state.arena + start])
+    for number, fields in enumerate(held.relation):
         for side in (OUT, IN):
-            header = tuple(int(fields[field + side]) for field in (tables.CELL, tables.WORD, tables.BIT))
+            header = tuple(int(fields[name][side]) for name in ("cell", "word", "bit"))
             if header[0] != NONE:
                 wanted = _entries(edges, number, side, lambda vertex: True)
-                regions += _check_header(held, header, wanted, places[:, tables.PLACE + side])
-    support_place = held.support_place.reshape(len(places), -1)
+                regions += _check_header(held, header, wanted, held.edge["place"][:, side])
+    support_place = held.support_place.reshape(len(held.edge), -1)
     for atom in _supported_atoms(held):
-        fields = held.support[atom * tables.SUPPORT_FIELDS :]
+        fields = held.support[atom]
         for end in (0, 1):
-            places_of_header = tables.SUPPORT_CELL + end, tables.SUPPORT_WORD, tables.SUPPORT_BIT + end
-            header = tuple(int(fields[field]) for field in places_of_header)
-            away, word = int(fields[tables.SUPPORT_AWAY + 1 - end]), header[1]
+            header = int(fields["cell"][end]), int(fields["word"]), int(fields["bit"][end])
+            away, word = int(fields["away"][1 - end]), header[1]
 
             def is_supported(vertex: int, away: int = away, word: int = word) -> bool:
-                return int(held.lists[vertex * state[tables.STRIDE] + word]) & away == away
+                return int(held.lists[vertex * state.stride + word]) & away == away
 
-            wanted = _entries(edges, int(fields[tables.SUPPORT_RELATION]), end, is_supported)
-            regions += _check_header(held, header, wanted, support_place[:, fields[tables.SUPPORT_PLACE + end]])
+            wanted = _entries(edges, int(fields["relation"]), end, is_supported)
+            regions += _check_header(held, header, wanted, support_place[:, fields["place"][end]])
     at = 0
     for start, size_class, owner in sorted(regions):
         assert start == at, f"the region of {owner} begins at {start}, the one before it ends at {at}"
         at = start + (1 << size_class)
-    assert at == state[tables.ARENA_TOP], f"regions end at {at}, the arena was given out up to {state[tables.ARENA_TOP]}"
+    assert at == state.arena_top, f"regions end at {at}, the arena was given out up to {state.arena_top}"
 
 
 def _supported_atoms(held: Relations) -> list[int]:
     found = []
-    for fields in held.relation.reshape(-1, tables.RELATION_FIELDS):
-        atom = int(fields[tables.SUPPORT])
+    for fields in held.relation:
+        atom = int(fields["first_support"])
         while atom != NONE:
             found.append(atom)
-            atom = int(held.support[atom * tables.SUPPORT_FIELDS + tables.SUPPORT_NEXT])
+            atom = int(held.support["next"][atom])
     return found
 
 
@@ -133,9 +132,9 @@ def _check_header(
     cell, word, bit = header
     assert cell % (BITS + 1) == bit.bit_length(), f"header {cell} has bit {bit}"
     assert word == cell - cell % (BITS + 1), f"header {cell} has word {word}"
-    stride, arena = int(held.state[tables.STRIDE]), int(held.state[tables.ARENA])
+    stride, arena = held.state.stride, held.state.arena
     regions = []
-    for vertex in range(int(held.state[tables.VERTICES])):
+    for vertex in range(held.state.vertices):
         value = int(held.lists[vertex * stride + cell])
         listed = [value] if value > 0 else []
         if value < 0:
@@ -154,23 +153,22 @@ def _check_header(
 
 
 def _check_wheels(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
-    records, long = held.edge.reshape(-1, tables.EDGE), held.long.reshape(-1, tables.EDGE_LONG)
-    relation_fields = held.relation.reshape(-1, tables.RELATION_FIELDS)
-    waiting = {edge for edge in edges if long[edge, tables.EXPIRES] not in (NEVER, tables.ABSENT_FROM_WINDOW)}
-    for number, fields in enumerate(held.window.reshape(-1, tables.WINDOW_FIELDS)):
-        if fields[tables.KIND] == tables.UNBOUNDED:
+    records = held.edge
+    waiting = {edge for edge in edges if records["expires"][edge] not in (NEVER, tables.ABSENT_FROM_WINDOW)}
+    for number, fields in enumerate(held.window):
+        if fields["kind"] == tables.UNBOUNDED:
             continue
-        cursor, first = int(fields[tables.CURSOR]), int(fields[tables.FIRST_SLOT])
+        cursor, first = int(fields["cursor"]), int(fields["first_slot"])
         for slot in range(first, first + SLOTS_A_WINDOW):
             before, edge = -1 - slot, int(held.slots[slot])
             while edge:
-                expires = int(long[edge, tables.EXPIRES])
+                expires = int(records["expires"][edge])
                 level = next(n for n in range(LEVELS) if n == LEVELS - 1 or expires >> 8 * (n + 1) == cursor >> 8 * (n + 1))
                 place = (expires >> 8 * level) + (128 if level == LEVELS - 1 else 0)
                 assert slot - first == level * SLOTS_A_LEVEL + place % SLOTS_A_LEVEL, f"edge {edge} waits in slot {slot}"
-                assert expires >= max(cursor, int(fields[tables.EARLIEST])), f"edge {edge} should have left at {expires}"
-                assert relation_fields[edges[edge][0], tables.WINDOW] == number, f"edge {edge} is of another window"
-                assert records[edge, tables.PREVIOUS] == before, f"edge {edge} comes after {before}"
+                assert expires >= max(cursor, int(fields["earliest"])), f"edge {edge} should have left at {expires}"
+                assert held.relation["window"][edges[edge][0]] == number, f"edge {edge} is of another window"
+                assert records["previous"][edge] == before, f"edge {edge} comes after {before}"
                 waiting.remove(edge)
-                before, edge = edge, int(records[edge, tables.NEXT])
+                before, edge = edge, int(records["next"][edge])
     assert not waiting, f"edges {waiting} never leave"

@@ -12,36 +12,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.patterns.relations.adjacency import add, remove, reserve
 from rpq.patterns.relations.wheel import link, unlink
-from rpq.patterns.tables import (
-    ABSENT_FROM_WINDOW,
-    DONE,
-    EDGE,
-    EDGE_LONG,
-    EDGE_ROOM,
-    EDGES,
-    EDGES_HELD,
-    EXPIRES,
-    FREE_EDGE,
-    IN,
-    LIVE,
-    LOOPLESS,
-    LOW,
-    MASK,
-    NEED_ARENA,
-    NEED_EDGES,
-    NEED_TABLE,
-    NEXT,
-    OUT,
-    PREVIOUS,
-    RELATION,
-    RELATION_FIELDS,
-    SOURCE,
-    STATIC,
-    STATIC_ALONE,
-    TARGET,
-    TIME,
-    WINDOW,
-)
+from rpq.patterns.tables import ABSENT_FROM_WINDOW, DONE, IN, LOW, NEED_ARENA, NEED_EDGES, NEED_TABLE, OUT
 
 HASH = (1 << 31) - 1
 
@@ -58,8 +29,7 @@ def hash_of(relation, source, target):
 @njit(cache=True, nogil=True, forceinline=True)
 def find(relations, relation, source, target):
     """Return the number of an edge, or 0 if the relation does not have it."""
-    table, edges = relations.table, relations.edge
-    mask = relations.state[MASK]
+    table, mask = relations.table, relations.state.mask
     wanted = hash_of(relation, source, target)
     place = wanted & mask
     while True:
@@ -67,11 +37,9 @@ def find(relations, relation, source, target):
         if held == 0:
             return np.int64(0)
         if held >> 32 == wanted:
-            edge = held & LOW
-            record = edge * EDGE
-            is_between = edges[record + SOURCE] == source and edges[record + TARGET] == target
-            if is_between and edges[record + RELATION] == relation:
-                return edge
+            edge = relations.edge[held & LOW]
+            if edge.source == source and edge.target == target and edge.relation == relation:
+                return held & LOW
         place = (place + 1) & mask
 
 
@@ -88,7 +56,7 @@ def enter(table, mask, hashed, edge):
 def leave(relations, relation, source, target, edge):
     """Remove an edge from the table, and close the gap."""
     table = relations.table
-    mask = relations.state[MASK]
+    mask = relations.state.mask
     hashed = hash_of(relation, source, target)
     wanted = hashed << 32 | edge
     gap = hashed & mask
@@ -117,113 +85,108 @@ def enter_all(old, table, mask):
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_edge(relations, relation, source, target):
     """Prefetch the place of an edge in the table."""
-    prefetch_at(relations.table, hash_of(relation, source, target) & relations.state[MASK])
+    prefetch_at(relations.table, hash_of(relation, source, target) & relations.state.mask)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_record(relations, relation, source, target):
     """Prefetch the record of the edge at that place, which most often is the edge that will be searched for."""
-    held = relations.table[hash_of(relation, source, target) & relations.state[MASK]]
+    held = relations.table[hash_of(relation, source, target) & relations.state.mask]
     if held != 0:
-        prefetch_at(relations.edge, (held & LOW) * EDGE)
+        prefetch_at(relations.edge, held & LOW)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def make_edge(relations, relation, source, target, time, expires):
     """Enter an edge that is not in the relation; return its number, or minus a `NEED_` code."""
-    state, edges = relations.state, relations.edge
-    if 2 * (state[LIVE] + 1) > state[MASK] + 1:
+    state, fields = relations.state, relations.relation[relation]
+    if 2 * (state.live + 1) > state.mask + 1:
         return np.int64(-NEED_TABLE)
     if not reserve(relations, relation, OUT, source) or not reserve(relations, relation, IN, target):
         return np.int64(-NEED_ARENA)
-    edge = state[FREE_EDGE]
+    edge = state.free_edge
     if edge != 0:
-        state[FREE_EDGE] = np.int64(edges[edge * EDGE + NEXT])
-    elif state[EDGES] < state[EDGE_ROOM]:
-        edge = state[EDGES]
-        state[EDGES] += 1
+        state.free_edge = relations.edge[edge].next
+    elif state.edges < state.edge_room:
+        edge = state.edges
+        state.edges += 1
     else:
         return np.int64(-NEED_EDGES)
-    state[LIVE] += 1
-    relations.relation[relation * RELATION_FIELDS + EDGES_HELD] += 1
-    record = edge * EDGE
-    edges[record + SOURCE] = source
-    edges[record + TARGET] = target
-    edges[record + RELATION] = relation
-    edges[record + STATIC] = 0
-    relations.long[edge * EDGE_LONG + TIME] = time
-    relations.long[edge * EDGE_LONG + EXPIRES] = expires
+    state.live += 1
+    fields.edges += 1
+    record = relations.edge[edge]
+    record.source = source
+    record.target = target
+    record.relation = relation
+    record.is_static = 0
+    record.time = time
+    record.expires = expires
     if expires != ABSENT_FROM_WINDOW:
-        link(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], edge)
+        link(relations, fields.window, edge)
     else:
-        edges[record + PREVIOUS] = 0
-        edges[record + NEXT] = 0
+        record.previous = 0
+        record.next = 0
     add(relations, relation, OUT, source, target, edge)
     add(relations, relation, IN, target, source, edge)
-    enter(relations.table, state[MASK], hash_of(relation, source, target), edge)
+    enter(relations.table, state.mask, hash_of(relation, source, target), edge)
     return edge
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def make_younger(relations, edge, time, expires):
     """Refresh an edge with a later slide and time; smaller ones change nothing."""
-    held = relations.long
-    held[edge * EDGE_LONG + TIME] = max(held[edge * EDGE_LONG + TIME], time)
-    if expires > held[edge * EDGE_LONG + EXPIRES]:
+    record = relations.edge[edge]
+    record.time = max(record.time, time)
+    if expires > record.expires:
         unlink(relations, edge)
-        held[edge * EDGE_LONG + EXPIRES] = expires
-        relation = np.int64(relations.edge[edge * EDGE + RELATION])
-        link(relations, relations.relation[relation * RELATION_FIELDS + WINDOW], edge)
+        record.expires = expires
+        link(relations, relations.relation[record.relation].window, edge)
 
 
 @njit(cache=True, nogil=True)
 def enter_window(relations, edge, time, expires):
     """Enter a static edge into the window, which does not hold it yet."""
-    relation = np.int64(relations.edge[edge * EDGE + RELATION])
     make_younger(relations, edge, time, expires)
-    relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] -= 1
+    relations.relation[relations.edge[edge].relation].static_alone -= 1
 
 
 @njit(cache=True, nogil=True)
 def leave_window(relations, edge):
     """Remove a static edge from the window."""
     unlink(relations, edge)
-    relations.edge[edge * EDGE + PREVIOUS] = 0
-    relations.edge[edge * EDGE + NEXT] = 0
-    relations.long[edge * EDGE_LONG + TIME] = ABSENT_FROM_WINDOW
-    relations.long[edge * EDGE_LONG + EXPIRES] = ABSENT_FROM_WINDOW
-    relation = np.int64(relations.edge[edge * EDGE + RELATION])
-    relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] += 1
+    record = relations.edge[edge]
+    record.previous = 0
+    record.next = 0
+    record.time = ABSENT_FROM_WINDOW
+    record.expires = ABSENT_FROM_WINDOW
+    relations.relation[record.relation].static_alone += 1
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def drop_edge(relations, edge):
     """Remove an edge from its relation."""
-    state, edges = relations.state, relations.edge
-    record = edge * EDGE
-    source, target = np.int64(edges[record + SOURCE]), np.int64(edges[record + TARGET])
-    relation = np.int64(edges[record + RELATION])
+    state, record = relations.state, relations.edge[edge]
+    source, target, relation = record.source, record.target, record.relation
     unlink(relations, edge)
     remove(relations, relation, OUT, source, edge)
     remove(relations, relation, IN, target, edge)
     leave(relations, relation, source, target, edge)
-    edges[record + RELATION] = -1
-    edges[record + NEXT] = state[FREE_EDGE]
-    state[FREE_EDGE] = edge
-    state[LIVE] -= 1
-    relations.relation[relation * RELATION_FIELDS + EDGES_HELD] -= 1
-    if relations.long[edge * EDGE_LONG + EXPIRES] == ABSENT_FROM_WINDOW:
-        relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] -= 1
+    record.relation = -1
+    record.next = state.free_edge
+    state.free_edge = edge
+    state.live -= 1
+    relations.relation[relation].edges -= 1
+    if record.expires == ABSENT_FROM_WINDOW:
+        relations.relation[relation].static_alone -= 1
 
 
 @njit(cache=True, nogil=True)
 def fill_side(relations, relation, side):
     """Enter the edges of a relation into the lists of a side that was not kept before; return False without room."""
-    edges = relations.edge
-    for edge in range(1, relations.state[EDGES]):
-        record = edge * EDGE
-        if edges[record + RELATION] == relation:
-            near, far = np.int64(edges[record + SOURCE]), np.int64(edges[record + TARGET])
+    for edge in range(1, relations.state.edges):
+        record = relations.edge[edge]
+        if record.relation == relation:
+            near, far = record.source, record.target
             if side == IN:
                 near, far = far, near
             if not reserve(relations, relation, side, near):
@@ -235,7 +198,7 @@ def fill_side(relations, relation, side):
 @njit(cache=True, nogil=True)
 def enter_edges(relations, relation, source, target, time, expires, at):
     """Enter edges from number `at[0]` on into a relation whose window has none of them; return DONE or a `NEED_` code."""
-    has_loops = relations.relation[relation * RELATION_FIELDS + LOOPLESS] == 0
+    has_loops = relations.relation[relation].is_loopless == 0
     while at[0] < len(source):
         i = at[0]
         if has_loops or source[i] != target[i]:
@@ -253,7 +216,7 @@ def enter_edges(relations, relation, source, target, time, expires, at):
 @njit(cache=True, nogil=True)
 def enter_static(relations, relation, source, target, at):
     """Make edges from number `at[0]` on static in a relation, whether it has them or not; return DONE or a `NEED_` code."""
-    has_loops = relations.relation[relation * RELATION_FIELDS + LOOPLESS] == 0
+    has_loops = relations.relation[relation].is_loopless == 0
     while at[0] < len(source):
         i = at[0]
         u, v = np.int64(source[i]), np.int64(target[i])
@@ -264,8 +227,8 @@ def enter_static(relations, relation, source, target, at):
                 edge = make_edge(relations, relation, u, v, never, never)
                 if edge < 0:
                     return -edge
-                relations.relation[relation * RELATION_FIELDS + STATIC_ALONE] += 1
-            relations.edge[edge * EDGE + STATIC] = 1
+                relations.relation[relation].static_alone += 1
+            relations.edge[edge].is_static = 1
         at[0] += 1
     return np.int64(DONE)
 
@@ -273,8 +236,8 @@ def enter_static(relations, relation, source, target, at):
 @njit(cache=True, nogil=True)
 def drop_all(relations, relation):
     """Remove all edges from a relation."""
-    for edge in range(1, relations.state[EDGES]):
-        if relations.edge[edge * EDGE + RELATION] == relation:
+    for edge in range(1, relations.state.edges):
+        if relations.edge[edge].relation == relation:
             drop_edge(relations, np.int64(edge))
 
 
@@ -290,4 +253,4 @@ def find_expiries(relations, relation, source, target, found, absent):
     """Write the slides at which edges expire, `absent` for those that the relation does not have."""
     for i in range(len(source)):
         edge = find(relations, relation, np.int64(source[i]), np.int64(target[i]))
-        found[i] = relations.long[edge * EDGE_LONG + EXPIRES] if edge != 0 else absent
+        found[i] = relations.edge[edge].expires if edge != 0 else absent

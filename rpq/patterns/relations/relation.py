@@ -16,7 +16,7 @@ from rpq.patterns import tables
 from rpq.patterns.relations.adjacency import clear_header
 from rpq.patterns.relations.edges import drop_all, enter_all, enter_edges, enter_static, fill_side, find_edges, find_expiries
 from rpq.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
-from rpq.patterns.tables import BITS, NONE, Relations
+from rpq.patterns.tables import BITS, NONE, Edge, Relation, Relations, RelationState, Support, SupportFrame, Window
 
 _MOST_FRAMES = 34
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
@@ -26,31 +26,26 @@ class RelationStore:
     """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`."""
 
     def __init__(self, *, capacity: int = 1024) -> None:
-        state = np.zeros(tables.RELATION_STATE, np.int64)
-        state[tables.EDGES] = 1
-        state[tables.NEXT_BOUNDARY] = NEVER
-        state[tables.SUPPORT_AT] = NONE
+        state = RelationState(edges=1, next_boundary=NEVER, support_atom=NONE)
         entries = 2
         while entries < 2 * capacity:
             entries *= 2
-        long = np.zeros(max(2, capacity) * tables.EDGE_LONG, np.int64)
         self.relations = Relations(
             lists=np.zeros(capacity, np.int64),
-            edge=long.view(np.int32),
-            long=long,
+            edge=Edge.zeros(max(2, capacity)),
             table=np.zeros(entries, np.int64),
             slots=np.zeros(0, np.int32),
             free=np.full(tables.CLASSES, NONE, np.int64),
-            relation=np.zeros(0, np.int64),
-            window=np.zeros(0, np.int64),
+            relation=Relation.zeros(0),
+            window=Window.zeros(0),
             reader_first=np.zeros(1, np.int32),
             reader=np.zeros(0, np.int32),
             numbered_first=np.zeros(1, np.int32),
             numbered=np.zeros(0, np.int32),
-            support=np.zeros(0, np.int64),
+            support=Support.zeros(0),
             support_link=np.zeros(1, np.int64),
             support_place=np.zeros(0, np.int32),
-            support_stack=np.zeros(_MOST_FRAMES * tables.SUPPORT_FRAME, np.int64),
+            support_stack=SupportFrame.zeros(_MOST_FRAMES),
             state=state,
         )
         self.fills = 0
@@ -60,21 +55,21 @@ class RelationStore:
     def _note_capacities(self) -> None:
         """Store the lengths of the arrays for the kernels, which see pointers only."""
         held, state = self.relations, self.relations.state
-        state[tables.ARENA] = state[tables.VERTICES] * state[tables.STRIDE]
-        state[tables.ARENA_ROOM] = len(held.lists) - state[tables.ARENA]
-        state[tables.EDGE_ROOM] = len(held.long) // tables.EDGE_LONG
-        state[tables.MASK] = len(held.table) - 1
-        state[tables.WINDOWS] = len(held.window) // tables.WINDOW_FIELDS
+        state.arena = state.vertices * state.stride
+        state.arena_room = len(held.lists) - state.arena
+        state.edge_room = len(held.edge)
+        state.mask = len(held.table) - 1
+        state.windows = len(held.window)
 
     @property
     def edge_count(self) -> int:
         """The number of edges in all relations."""
-        return int(self.relations.state[tables.LIVE])
+        return self.relations.state.live
 
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return sum(array.nbytes for array in self.relations) - self.relations.edge.nbytes
+        return sum(array.nbytes for array in self.relations)
 
     # --- windows, relations, labels --------------------------------------------------------------------------------
 
@@ -82,49 +77,47 @@ class RelationStore:
         """Add a window; return its number. `size` and `slide` are in units of the timestamps, or in inserts."""
         held = self.relations
         row = self._window(kind, size, slide)
-        row[tables.FIRST_SLOT] = len(held.slots)
+        row["first_slot"] = len(held.slots)
         self.relations = held._replace(
             window=np.concatenate([held.window, row]),
             slots=np.concatenate([held.slots, np.zeros(0 if kind == "unbounded" else SLOTS_A_WINDOW, np.int32)]),
         )
         self._note_capacities()
-        return len(held.window) // tables.WINDOW_FIELDS
+        return len(held.window)
 
     def reuse_window(self, window: int, kind: Literal["time", "count"], *, size: int, slide: int) -> None:
         """Turn a resting window of time or count into another window."""
-        fields = self.relations.window[window * tables.WINDOW_FIELDS :][: tables.WINDOW_FIELDS]
-        first = fields[tables.FIRST_SLOT]
-        fields[:] = self._window(kind, size, slide)
-        fields[tables.FIRST_SLOT] = first
+        first = self.relations.window["first_slot"][window]
+        self.relations.window[window : window + 1] = self._window(kind, size, slide)
+        self.relations.window["first_slot"][window] = first
 
     def rest_window(self, window: int) -> None:
         """Stop a window of time or count that has no edges, until it is reused."""
-        fields = self.relations.window[window * tables.WINDOW_FIELDS :]
-        self.relations.state[tables.COUNT_WINDOWS] -= fields[tables.KIND] == tables.COUNT_WINDOW
-        fields[tables.KIND] = tables.UNBOUNDED
+        self.relations.state.count_windows -= self._counts(window)
+        self.relations.window["kind"][window] = tables.UNBOUNDED
 
     def set_number(self, window: int, number: int) -> None:
         """Set how many inserts a count window has numbered; its edges must expire later than that."""
-        fields = self.relations.window[window * tables.WINDOW_FIELDS :]
-        fields[tables.NUMBER] = number
-        fields[tables.CURSOR] = number // int(fields[tables.SLIDE]) + 1
+        fields = self.relations.window[window]
+        fields["number"] = number
+        fields["cursor"] = number // int(fields["slide"]) + 1
 
     def number_of(self, window: int) -> int:
         """Return how many inserts a count window has numbered."""
-        return int(self.relations.window[window * tables.WINDOW_FIELDS + tables.NUMBER])
+        return int(self.relations.window["number"][window])
 
 
     def _window(self, kind: str, size: int, slide: int) -> np.ndarray:
-        held = self.relations
-        row = np.zeros(tables.WINDOW_FIELDS, np.int64)
-        row[[tables.KIND, tables.SIZE, tables.SLIDE]] = _KINDS[kind], size, slide
-        row[tables.EARLIEST] = NEVER
-        held.state[tables.COUNT_WINDOWS] += kind == "count"
-        row[tables.REACHES_FROM], row[tables.REACHES_TO], row[tables.REACHES] = 1, 0, np.iinfo(np.int64).min
-        if kind == "time" and held.state[tables.HAS_TIME]:
-            row[tables.CURSOR] = held.state[tables.STREAM_TIME] // slide + 1
-            boundary = int(row[tables.CURSOR]) * slide
-            held.state[tables.NEXT_BOUNDARY] = min(int(held.state[tables.NEXT_BOUNDARY]), boundary)
+        """Return a new window, as an array."""
+        state, row = self.relations.state, Window.zeros(1)
+        row["kind"], row["size"], row["slide"] = _KINDS[kind], size, slide
+        row["earliest"] = NEVER
+        state.count_windows += kind == "count"
+        row["reaches_from"], row["reaches_to"], row["reaches"] = 1, 0, np.iinfo(np.int64).min
+        if kind == "time" and state.has_time:
+            cursor = state.stream_time // slide + 1
+            row["cursor"] = cursor
+            state.next_boundary = min(state.next_boundary, cursor * slide)
         return row
 
     def add_relation(self, window: int, *, loopless: bool = False) -> int:
@@ -133,19 +126,19 @@ class RelationStore:
         With `loopless` it has no edges from a vertex to itself.
         """
         held = self.relations
-        row = np.zeros(tables.RELATION_FIELDS, np.int64)
-        row[tables.WINDOW] = window
-        row[[tables.CELL, tables.CELL + 1, tables.SEED, tables.SUPPORT]] = NONE
-        row[tables.LOOPLESS] = int(loopless)
+        row = Relation.zeros(1)
+        row["window"] = window
+        row["cell"] = row["first_seed"] = row["first_support"] = NONE
+        row["is_loopless"] = loopless
         self.relations = held._replace(relation=np.concatenate([held.relation, row]))
-        return len(held.relation) // tables.RELATION_FIELDS
+        return len(held.relation)
 
     def reuse_relation(self, relation: int, window: int, *, loopless: bool = False) -> None:
         """Turn a relation without readers and edges into another one; the sides that it keeps stay."""
-        fields = self.relations.relation[relation * tables.RELATION_FIELDS :][: tables.RELATION_FIELDS]
-        fields[tables.WINDOW] = window
-        fields[tables.LOOPLESS] = int(loopless)
-        fields[tables.COUNTED :] = 0
+        fields = self.relations.relation[relation]
+        fields["window"] = window
+        fields["is_loopless"] = loopless
+        fields["outcomes"] = 0
 
     def empty_relation(self, relation: int) -> None:
         """Remove all edges from a relation that no plan reads. O(edges of all relations)."""
@@ -182,7 +175,7 @@ class RelationStore:
 
     def time_of(self, relation: int, source: int, target: int) -> int | None:
         """Return the timestamp of an edge of a relation, or None for a static one that the window does not hold."""
-        time = int(self.relations.long[self._edge(relation, source, target) * tables.EDGE_LONG + tables.TIME])
+        time = int(self.relations.edge["time"][self._edge(relation, source, target)])
         return None if time == tables.ABSENT_FROM_WINDOW else time
 
     def _edge(self, relation: int, source: int, target: int) -> int:
@@ -192,12 +185,12 @@ class RelationStore:
 
     def edges_held(self, relation: int) -> int:
         """Return the number of edges that a relation's window holds."""
-        fields = self.relations.relation[relation * tables.RELATION_FIELDS :]
-        return int(fields[tables.EDGES_HELD] - fields[tables.STATIC_ALONE])
+        fields = self.relations.relation[relation]
+        return int(fields["edges"] - fields["static_alone"])
 
     def tuple_counts(self, relation: int) -> np.ndarray:
         """Return how many tuples with its label were inserted, refreshed, deleted, absent, late."""
-        return self.relations.relation[relation * tables.RELATION_FIELDS :][tables.COUNTED : tables.RELATION_FIELDS].copy()
+        return self.relations.relation["outcomes"][relation].copy()
 
     def read_labels(self, readers: Sequence[Sequence[int]], numbering: Sequence[Sequence[int]] | None = None) -> None:
         """Make the edges of label i belong to the relations `readers[i]`, at most one a window.
@@ -213,23 +206,23 @@ class RelationStore:
         )
 
     def _window_of(self, relation: int) -> int:
-        return int(self.relations.relation[relation * tables.RELATION_FIELDS + tables.WINDOW])
+        return int(self.relations.relation["window"][relation])
 
     def _counts(self, window: int) -> bool:
-        return bool(self.relations.window[window * tables.WINDOW_FIELDS + tables.KIND] == tables.COUNT_WINDOW)
+        return bool(self.relations.window["kind"][window] == tables.COUNT_WINDOW)
 
     def header(self, relation: int, side: int) -> tuple[int, int, int]:
         """Return the place of a side's header in a vertex record: its offset, that of its word of bits, and its bit."""
-        fields = self.relations.relation[relation * tables.RELATION_FIELDS + side :]
-        return int(fields[tables.CELL]), int(fields[tables.WORD]), int(fields[tables.BIT])
+        fields = self.relations.relation[relation]
+        return int(fields["cell"][side]), int(fields["word"][side]), int(fields["bit"][side])
 
     def keep_side(self, relation: int, side: int) -> None:
         """Keep lists of the neighbours on one side of a relation. O(vertices + edges) where they were not kept."""
-        fields = self.relations.relation[relation * tables.RELATION_FIELDS + side :]
-        if fields[tables.CELL] != NONE:
+        fields = self.relations.relation[relation]
+        if fields["cell"][side] != NONE:
             return
-        fields[tables.CELL], fields[tables.WORD], fields[tables.BIT] = self.take_headers(1)[0]
-        held = int(self.relations.relation[relation * tables.RELATION_FIELDS + tables.EDGES_HELD])
+        fields["cell"][side], fields["word"][side], fields["bit"][side] = self.take_headers(1)[0]
+        held = int(fields["edges"])
         # A list of n edges passes through regions of fewer than 4 n entries in all.
         self._reshape(room=4 * held)
         if held and not fill_side(view(self.relations), relation, side):
@@ -241,10 +234,10 @@ class RelationStore:
         Returns (offset, offset of the word, bit) of each. O(vertices).
         """
         state = self.relations.state
-        first = int(state[tables.SIDES_KEPT])
+        first = state.sides_kept
         if first % BITS + count > BITS:
             first += BITS - first % BITS
-        state[tables.SIDES_KEPT] = first + count
+        state.sides_kept = first + count
         words = [number // BITS * (BITS + 1) for number in range(first, first + count)]
         headers = [(word + 1 + (first + i) % BITS, word, 1 << (first + i) % BITS) for i, word in enumerate(words)]
         self._reshape(stride=headers[-1][0] + 1)
@@ -252,8 +245,7 @@ class RelationStore:
 
     def clear_headers(self, headers: Sequence[tuple[int, int, int]]) -> None:
         """Empty the lists under headers. O(vertices × headers)."""
-        stride = int(self.relations.state[tables.STRIDE])
-        records = self.relations.lists[: self.relations.state[tables.ARENA]].reshape(-1, stride)
+        records = self.relations.lists[: self.relations.state.arena].reshape(-1, self.relations.state.stride)
         for cell, word, bit in headers:
             clear_header(view(self.relations), cell)
             records[:, word] &= ~np.int64(bit)
@@ -261,35 +253,35 @@ class RelationStore:
     def make_room_for_supports(self, count: int) -> None:
         """Make room for the support lists of atoms 0 … count − 1."""
         held, state = self.relations, self.relations.state
-        edges, old = int(state[tables.EDGE_ROOM]), int(state[tables.PLACES])
+        edges, old = state.edge_room, state.places
         places = np.zeros((edges, 2 * count), np.int32)
         places[:, :old] = held.support_place.reshape(edges, old)
-        support = np.zeros(count * tables.SUPPORT_FIELDS, np.int64)
+        support = Support.zeros(count)
         support[: len(held.support)] = held.support
-        state[tables.PLACES] = 2 * count
+        state.places = 2 * count
         self.relations = held._replace(support=support, support_place=places.reshape(-1))
 
     # --- growth ------------------------------------------------------------------------------------------------------
 
     def make_room_for_vertices(self, count: int) -> None:
         """Make room for the records of vertices 0 … count − 1. Amortised O(1) a vertex."""
-        held = int(self.relations.state[tables.VERTICES])
+        held = self.relations.state.vertices
         if count > held:
             self._reshape(vertices=max(count, held + held // 2))
 
     def _reshape(self, *, vertices: int | None = None, stride: int | None = None, room: int = 0) -> None:
         """Make vertex records longer or more numerous, or make room for `room` more entries in the arena."""
         held, state = self.relations, self.relations.state
-        old_vertices, old_stride, old_arena = (int(state[i]) for i in (tables.VERTICES, tables.STRIDE, tables.ARENA))
+        old_vertices, old_stride, old_arena = state.vertices, state.stride, state.arena
         vertices = old_vertices if vertices is None else vertices
         stride = old_stride if stride is None else stride
-        top = int(state[tables.ARENA_TOP])
-        room = max(int(state[tables.ARENA_ROOM]), top + room)
+        top = state.arena_top
+        room = max(state.arena_room, top + room)
         lists = np.zeros(vertices * stride + room, np.int64)
         records = lists[: old_vertices * stride].reshape(old_vertices, stride)
         records[:, :old_stride] = held.lists[:old_arena].reshape(old_vertices, old_stride)
         lists[vertices * stride : vertices * stride + top] = held.lists[old_arena : old_arena + top]
-        state[tables.VERTICES], state[tables.STRIDE] = vertices, stride
+        state.vertices, state.stride = vertices, stride
         self.relations = held._replace(lists=lists)
         self._note_capacities()
 
@@ -297,20 +289,20 @@ class RelationStore:
         """Make longer what a kernel needs longer: a `NEED_` code that is not about the output."""
         held, state = self.relations, self.relations.state
         if code == tables.NEED_ARENA:
-            top = int(state[tables.ARENA_TOP])
+            top = state.arena_top
             most = tables.LENGTH
-            if state[tables.ARENA_ROOM] - top > most:
+            if state.arena_room - top > most:
                 raise RpqError(f"a vertex has more than {most:,} edges of one relation, which is the most there can be")
             # The region that is needed is no larger than what is there, or it is the first one. Records are copied as well,
             # so where the arena is small beside them it grows by more.
-            self._reshape(room=max(top + 8, int(state[tables.ARENA]) // 4))
+            self._reshape(room=max(top + 8, state.arena // 4))
         elif code == tables.NEED_EDGES:
-            count = int(state[tables.EDGE_ROOM])
-            long = np.zeros((count + max(count, 8)) * tables.EDGE_LONG, np.int64)
-            long[: len(held.long)] = held.long
-            places = np.zeros(len(long) // tables.EDGE_LONG * int(state[tables.PLACES]), np.int32)
+            count = state.edge_room
+            edges = Edge.zeros(count + max(count, 8))
+            edges[:count] = held.edge
+            places = np.zeros(len(edges) * state.places, np.int32)
             places[: len(held.support_place)] = held.support_place
-            self.relations = held._replace(long=long, edge=long.view(np.int32), support_place=places)
+            self.relations = held._replace(edge=edges, support_place=places)
         elif code == tables.NEED_TABLE:
             table = np.zeros(2 * len(held.table), np.int64)
             enter_all(held.table, table, len(table) - 1)
@@ -332,7 +324,7 @@ def neighbours(store: RelationStore, relation: int, vertices: Sequence[int] | No
 
     Without `vertices`, those of all edges. O(edges of all relations).
     """
-    edges = store.relations.edge.reshape(-1, tables.EDGE)[1 : store.relations.state[tables.EDGES]]
-    near, far = (tables.SOURCE, tables.TARGET) if inward else (tables.TARGET, tables.SOURCE)
-    mine = edges[edges[:, tables.RELATION] == relation]
-    return np.unique(mine[:, far] if vertices is None else mine[np.isin(mine[:, near], vertices), far])
+    edges = store.relations.edge[1 : store.relations.state.edges]
+    mine = edges[edges["relation"] == relation]
+    near, far = (mine["source"], mine["target"]) if inward else (mine["target"], mine["source"])
+    return np.unique(far if vertices is None else far[np.isin(near, vertices)])

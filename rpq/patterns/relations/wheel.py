@@ -13,24 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns.tables import (
-    CURSOR,
-    EARLIEST,
-    EDGE,
-    EDGE_LONG,
-    EXPIRES,
-    FIRST_SLOT,
-    KIND,
-    NEXT,
-    PREVIOUS,
-    REACHES,
-    REACHES_FROM,
-    REACHES_TO,
-    SIZE,
-    SLIDE,
-    UNBOUNDED,
-    WINDOW_FIELDS,
-)
+from rpq.patterns.tables import UNBOUNDED
 
 LEVELS = 8
 SLOTS_A_LEVEL = 256
@@ -47,76 +30,71 @@ def _slot_at(level, slide):
 @njit(cache=True, nogil=True, forceinline=True)
 def slide_after(relations, window, time):
     """Return the slide at which an edge with a timestamp (or number) leaves a window."""
-    fields = relations.window
-    base = window * WINDOW_FIELDS
-    if fields[base + REACHES_FROM] <= time <= fields[base + REACHES_TO]:
-        return fields[base + REACHES]
-    if fields[base + KIND] == UNBOUNDED:
+    fields = relations.window[window]
+    if fields.reaches_from <= time <= fields.reaches_to:
+        return fields.reaches
+    if fields.kind == UNBOUNDED:
         return np.int64(NEVER)
-    size, slide = fields[base + SIZE], fields[base + SLIDE]
+    size, slide = fields.size, fields.slide
     expires = (time + size - 1) // slide + 1
     # Nearly all edges are of the youngest slide: the division is done once for it.
-    if expires > fields[base + REACHES] or fields[base + REACHES_TO] < fields[base + REACHES_FROM]:
-        fields[base + REACHES] = expires
-        fields[base + REACHES_FROM] = (expires - 1) * slide - size + 1
-        fields[base + REACHES_TO] = expires * slide - size
+    if expires > fields.reaches or fields.reaches_to < fields.reaches_from:
+        fields.reaches = expires
+        fields.reaches_from = (expires - 1) * slide - size + 1
+        fields.reaches_to = expires * slide - size
     return expires
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def link(relations, window, edge):
     """Put an edge into the slot of its slide."""
-    edges, slots = relations.edge, relations.slots
-    base = window * WINDOW_FIELDS
-    expires = relations.long[edge * EDGE_LONG + EXPIRES]
+    slots, fields, record = relations.slots, relations.window[window], relations.edge[edge]
+    expires = record.expires
     if expires == NEVER:
-        edges[edge * EDGE + PREVIOUS] = 0
-        edges[edge * EDGE + NEXT] = 0
+        record.previous = 0
+        record.next = 0
         return
-    cursor = relations.window[base + CURSOR]
     level = np.int64(0)
-    differing = (expires ^ cursor) >> 8
+    differing = (expires ^ fields.cursor) >> 8
     while differing != 0 and level < LEVELS - 1:  # a shift keeps the sign of a negative number
         level += 1
         differing >>= 8
-    slot = relations.window[base + FIRST_SLOT] + _slot_at(level, expires)
+    slot = fields.first_slot + _slot_at(level, expires)
     first = np.int64(slots[slot])
-    edges[edge * EDGE + PREVIOUS] = -1 - slot
-    edges[edge * EDGE + NEXT] = first
+    record.previous = -1 - slot
+    record.next = first
     if first != 0:
-        edges[first * EDGE + PREVIOUS] = edge
+        relations.edge[first].previous = edge
     slots[slot] = edge
-    relations.window[base + EARLIEST] = min(relations.window[base + EARLIEST], expires)
+    fields.earliest = min(fields.earliest, expires)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def unlink(relations, edge):
     """Remove an edge from its slot."""
-    edges = relations.edge
-    previous = np.int64(edges[edge * EDGE + PREVIOUS])
-    following = np.int64(edges[edge * EDGE + NEXT])
+    previous, following = relations.edge[edge].previous, relations.edge[edge].next
     if previous < 0:
         relations.slots[-1 - previous] = following
     elif previous > 0:
-        edges[previous * EDGE + NEXT] = following
+        relations.edge[previous].next = following
     if following != 0:
-        edges[following * EDGE + PREVIOUS] = previous
+        relations.edge[following].previous = previous
 
 
 @njit(cache=True, nogil=True)
 def _move(relations, window, slide):
     """Move the cursor to a slide before which nothing is left to expire."""
-    base = window * WINDOW_FIELDS
-    old = relations.window[base + CURSOR]
-    relations.window[base + CURSOR] = slide
+    fields = relations.window[window]
+    old = fields.cursor
+    fields.cursor = slide
     for above in range(LEVELS - 1):
         level = np.int64(LEVELS - 1 - above)
         if slide >> (level << 3) != old >> (level << 3):
-            slot = relations.window[base + FIRST_SLOT] + _slot_at(level, slide)
+            slot = fields.first_slot + _slot_at(level, slide)
             edge = np.int64(relations.slots[slot])
             relations.slots[slot] = 0
             while edge != 0:
-                following = np.int64(relations.edge[edge * EDGE + NEXT])
+                following = relations.edge[edge].next
                 link(relations, window, edge)
                 edge = following
 
@@ -124,8 +102,8 @@ def _move(relations, window, slide):
 @njit(cache=True, nogil=True)
 def _candidate(relations, window):
     """Return the first slide from the cursor on at which an edge may expire, and the level at which it was found."""
-    base = window * WINDOW_FIELDS
-    cursor, first = relations.window[base + CURSOR], relations.window[base + FIRST_SLOT]
+    fields = relations.window[window]
+    cursor, first = fields.cursor, fields.first_slot
     for level in range(LEVELS):
         shift = np.int64(level) << 3
         at = _slot_at(np.int64(level), cursor)
@@ -142,18 +120,17 @@ def next_slide(relations, window, limit):
 
     Returns NEVER if there is none, with the cursor past the limit.
     """
-    base = window * WINDOW_FIELDS
-    fields = relations.window
-    while fields[base + CURSOR] <= limit:
-        if fields[base + EARLIEST] > limit:
+    fields = relations.window[window]
+    while fields.cursor <= limit:
+        if fields.earliest > limit:
             _move(relations, window, limit + 1)
             break
         slide, level = _candidate(relations, window)
-        fields[base + EARLIEST] = slide
+        fields.earliest = slide
         if slide > limit:
             continue
         if level == 0:
-            fields[base + CURSOR] = slide
+            fields.cursor = slide
             return slide
         _move(relations, window, slide)
     return np.int64(NEVER)
@@ -162,6 +139,6 @@ def next_slide(relations, window, limit):
 @njit(cache=True, nogil=True, forceinline=True)
 def first_edge(relations, window):
     """Return an edge that expires at the cursor's slide, or 0."""
-    base = window * WINDOW_FIELDS
-    slot = _slot_at(np.int64(0), relations.window[base + CURSOR])
-    return np.int64(relations.slots[relations.window[base + FIRST_SLOT] + slot])
+    fields = relations.window[window]
+    slot = _slot_at(np.int64(0), fields.cursor)
+    return np.int64(relations.slots[fields.first_slot + slot])

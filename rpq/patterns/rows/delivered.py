@@ -13,8 +13,7 @@ import numpy as np
 
 from rpq.arrays import reserve
 from rpq.compiled.kernel_cache import njit
-from rpq.patterns import tables
-from rpq.patterns.tables import RUN, RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, RUN_TIME, RUN_VALUES, Output
+from rpq.patterns.tables import RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, RUN_TIME, RUN_VALUES, Output, run_table
 from rpq.results.delta import Delta, ids_of_columns
 
 
@@ -48,12 +47,12 @@ class DeliveredRows:
 
     def take(self, output: Output, *, parts: Collection[int] | None = None) -> None:
         """Copy the rows of the output; if `parts` is given, only the rows of these parts, and counts of the others."""
-        runs = output.runs[: output.state[tables.RUNS] * RUN].reshape(-1, RUN).copy()
+        runs = run_table(output.runs[: output.state.runs]).copy()
         if runs[-1, RUN_ROWS] == 0:  # the last run may have no rows
             runs = runs[:-1]
         if not len(runs):
             return
-        values = output.values[: output.state[tables.VALUES]]
+        values = output.values[: output.state.values]
         if parts is not None:
             values = _of_parts(runs, values, parts)
         end = self._count + len(values)
