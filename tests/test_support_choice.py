@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from rpq.patterns import tables
 from rpq.patterns.joins.live_patterns import ENTRY, SHORTEST, SupportChoice
 from rpq.patterns.joins.plan_tables import Work
+from rpq.stream.outcomes import INSERTED
 
 
 class Measured:
@@ -40,7 +41,7 @@ class Measured:
     def live(self, *, looks: int, entries: int, periods: int = 1) -> None:
         self.looks, self.entries = looks, entries
         for _ in range(periods):
-            self.plans.state.outcomes[tables.INSERTED] += SHORTEST
+            self.plans.state.outcomes[INSERTED] += SHORTEST
             self.choice.review()
 
 

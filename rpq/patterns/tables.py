@@ -61,9 +61,6 @@ CLASSES = 28
 OUT, IN = 0, 1
 NONE = -1
 
-ABSENT_FROM_WINDOW = np.iinfo(np.int64).min
-"""The value of `expires` and `time` of a static edge that its window does not hold."""
-
 
 class Edge(Record):
     """An edge of a relation."""
@@ -77,7 +74,7 @@ class Edge(Record):
         ("next", int32),
         ("is_static", int32),  # 1: it stays when it leaves its window
         ("time", int64),
-        ("expires", int64),  # the slide
+        ("expires", int64),  # the slide; NOT_HELD, as is `time`, if its window does not hold the static edge
     )
 
 
@@ -94,12 +91,10 @@ class Relation(Record):
         ("edges", int64),  # number of its edges
         ("first_support", int64),  # first atom with support lists that reads it, chained through `Support.next`; -1 none
         ("static_alone", int64),  # number of its edges that are static and outside its window
-        ("outcomes", int64 * 5),  # number of tuples with its label: inserted, refreshed, deleted, absent, late
+        ("outcomes", int64 * 5),  # number of tuples with its label, by `Outcome`
     )
 
 
-# What became of a tuple: places in `outcomes`.
-INSERTED, REFRESHED, DELETED, ABSENT, LATE = range(5)
 # Values of `Window.kind`.
 TIME_WINDOW, COUNT_WINDOW, UNBOUNDED = range(3)
 
@@ -289,7 +284,7 @@ class PlanState(Record):
         ("order", int64),  # 2 * tuple + 1, or 2 * tuple for a boundary before it
         ("event_time", int64),
         ("sign", int64),
-        ("outcomes", int64 * 5),  # number of tuples inserted, refreshed, deleted, absent, late
+        ("outcomes", int64 * 5),  # number of tuples, by `Outcome`
         ("expired", int64),
         ("stage", int64),  # progress of an insert in a count window
         ("entering", int64),  # what is still to change for an edge that entered, + 1: support lists, + 2: conditions

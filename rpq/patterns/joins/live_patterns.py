@@ -24,6 +24,7 @@ from rpq.patterns.joins.plan_tables import PlanTables
 from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.relations.wheel import NEVER
 from rpq.patterns.tables import DONE, NEED_CONDITIONS, NEED_OUTPUT, NO_CHANGES, Changes, Output, OutputState, Tuples
+from rpq.stream.outcomes import DELETED, INSERTED
 
 LOOKS_A_CHANGE = 40
 """A query that looks at fewer values for each change of an edge gains nothing from support lists."""
@@ -82,7 +83,7 @@ class SupportChoice:
         """Return how many changes of edges there have been so far."""
         state = self.tables.plans.state
         outcomes = state.outcomes
-        return outcomes[tables.INSERTED] + outcomes[tables.DELETED] + state.expired
+        return outcomes[INSERTED] + outcomes[DELETED] + state.expired
 
     def why(self, query: int) -> str:
         """Return whether a query has support lists, and why, in words."""

@@ -32,23 +32,18 @@ from rpq.patterns.relations.edges import (
 )
 from rpq.patterns.relations.wheel import NEVER, first_edge, next_slide, slide_after
 from rpq.patterns.tables import (
-    ABSENT,
-    ABSENT_FROM_WINDOW,
     CHANGING,
     COUNT_WINDOW,
     CROSSING,
-    DELETED,
     DONE,
     EVICTING,
-    INSERTED,
-    LATE,
     LEAVING,
     LOW,
     NUMBERED,
-    REFRESHED,
     TIME_WINDOW,
     UNNUMBERED,
 )
+from rpq.stream.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of
 
 AHEAD = 12
 """The number of tuples that are prefetched ahead."""
@@ -296,23 +291,23 @@ def _insert(relations, plans, output, relation, source, target, time, number):
         window = relations.relation[relation].window
         expires = slide_after(relations, window, number)
         if expires < relations.window[window].cursor:
-            _count(relations, plans, relation, LATE)
+            _count(relations, plans, relation, outcome_of(False, False, True))
             return np.int64(DONE)
         if source == target and relations.relation[relation].is_loopless != 0:
             return np.int64(DONE)
         edge = find(relations, relation, source, target)
         if edge != 0:
-            if relations.edge[edge].expires == ABSENT_FROM_WINDOW:
-                enter_window(relations, edge, time, expires)
-                _count(relations, plans, relation, INSERTED)
-            else:
+            is_held = relations.edge[edge].expires != NOT_HELD
+            if is_held:
                 make_younger(relations, edge, time, expires)
-                _count(relations, plans, relation, REFRESHED)
+            else:
+                enter_window(relations, edge, time, expires)
+            _count(relations, plans, relation, outcome_of(False, is_held, False))
             return np.int64(DONE)
         edge = make_edge(relations, relation, source, target, time, expires)
         if edge < 0:
             return -edge
-        _count(relations, plans, relation, INSERTED)
+        _count(relations, plans, relation, outcome_of(False, False, False))
         _begin(relations, plans, edge, 1)
         state.entering = _entering(relations, plans, edge)
     return _go_on_entering(relations, plans, output)
@@ -340,7 +335,7 @@ def _evict(relations, plans, output, tuples, i):
             fields = relations.window[window]
             if fields.kind == COUNT_WINDOW:
                 edge = find(relations, relation, source, target)
-                if edge != 0 and relations.edge[edge].expires != ABSENT_FROM_WINDOW:
+                if edge != 0 and relations.edge[edge].expires != NOT_HELD:
                     expires = slide_after(relations, window, fields.number)
                     make_younger(relations, edge, tuples.timestamp[i], expires)
         state.stage = NUMBERED
@@ -362,10 +357,10 @@ def _delete(relations, plans, output, relation, source, target):
     state = plans.state
     if state.edge == 0:
         edge = find(relations, relation, source, target)
-        if edge == 0 or relations.edge[edge].expires == ABSENT_FROM_WINDOW:
-            _count(relations, plans, relation, ABSENT)
+        is_held = edge != 0 and relations.edge[edge].expires != NOT_HELD
+        _count(relations, plans, relation, outcome_of(True, is_held, False))
+        if not is_held:
             return np.int64(DONE)
-        _count(relations, plans, relation, DELETED)
         if relations.edge[edge].is_static != 0:
             leave_window(relations, edge)
             return np.int64(DONE)

@@ -12,6 +12,7 @@ from rpq.patterns.relations.edges import find, hash_of
 from rpq.patterns.relations.relation import RelationStore
 from rpq.patterns.relations.wheel import LEVELS, NEVER, SLOTS_A_LEVEL, SLOTS_A_WINDOW
 from rpq.patterns.tables import BITS, IN, NONE, OUT, Relations
+from rpq.stream.outcomes import NOT_HELD
 
 
 def check(store: RelationStore) -> None:
@@ -52,7 +53,7 @@ def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
         assert counted == count, f"relation {number} has {count} edges, {counted} counted"
         expires = records["expires"]
         mine = [edge for edge, (relation, _, _) in found.items() if relation == number]
-        alone = [edge for edge in mine if expires[edge] == tables.ABSENT_FROM_WINDOW]
+        alone = [edge for edge in mine if expires[edge] == NOT_HELD]
         assert all(records["is_static"][edge] for edge in alone), "an edge that is not static is in no window"
         assert fields["static_alone"] == len(alone), f"relation {number}: {len(alone)} edges are static alone"
     return found
@@ -154,7 +155,7 @@ def _check_header(
 
 def _check_wheels(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
     records = held.edge
-    waiting = {edge for edge in edges if records["expires"][edge] not in (NEVER, tables.ABSENT_FROM_WINDOW)}
+    waiting = {edge for edge in edges if records["expires"][edge] not in (NEVER, NOT_HELD)}
     for number, fields in enumerate(held.window):
         if fields["kind"] == tables.UNBOUNDED:
             continue

@@ -12,7 +12,8 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.patterns.relations.adjacency import add, remove, reserve
 from rpq.patterns.relations.wheel import link, unlink
-from rpq.patterns.tables import ABSENT_FROM_WINDOW, DONE, IN, LOW, NEED_ARENA, NEED_EDGES, NEED_TABLE, OUT
+from rpq.patterns.tables import DONE, IN, LOW, NEED_ARENA, NEED_EDGES, NEED_TABLE, OUT
+from rpq.stream.outcomes import NOT_HELD
 
 HASH = (1 << 31) - 1
 
@@ -121,7 +122,7 @@ def make_edge(relations, relation, source, target, time, expires):
     record.is_static = 0
     record.time = time
     record.expires = expires
-    if expires != ABSENT_FROM_WINDOW:
+    if expires != NOT_HELD:
         link(relations, fields.window, edge)
     else:
         record.previous = 0
@@ -157,8 +158,8 @@ def leave_window(relations, edge):
     record = relations.edge[edge]
     record.previous = 0
     record.next = 0
-    record.time = ABSENT_FROM_WINDOW
-    record.expires = ABSENT_FROM_WINDOW
+    record.time = NOT_HELD
+    record.expires = NOT_HELD
     relations.relation[record.relation].static_alone += 1
 
 
@@ -176,7 +177,7 @@ def drop_edge(relations, edge):
     state.free_edge = edge
     state.live -= 1
     relations.relation[relation].edges -= 1
-    if record.expires == ABSENT_FROM_WINDOW:
+    if record.expires == NOT_HELD:
         relations.relation[relation].static_alone -= 1
 
 
@@ -223,7 +224,7 @@ def enter_static(relations, relation, source, target, at):
         if has_loops or u != v:
             edge = find(relations, relation, u, v)
             if edge == 0:
-                never = np.int64(ABSENT_FROM_WINDOW)
+                never = np.int64(NOT_HELD)
                 edge = make_edge(relations, relation, u, v, never, never)
                 if edge < 0:
                     return -edge

@@ -17,6 +17,7 @@ from rpq.patterns.relations.adjacency import clear_header
 from rpq.patterns.relations.edges import drop_all, enter_all, enter_edges, enter_static, fill_side, find_edges, find_expiries
 from rpq.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
 from rpq.patterns.tables import BITS, NONE, Edge, Relation, Relations, RelationState, Support, SupportFrame, Window
+from rpq.stream.outcomes import NOT_HELD
 
 _MOST_FRAMES = 34
 _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
@@ -163,7 +164,7 @@ class RelationStore:
     def expiries(self, relation: int, source: np.ndarray, target: np.ndarray, absent: int) -> np.ndarray:
         """Return the slides at which edges expire from a relation's window, or `absent` for edges that it does not have.
 
-        Edges that are only static have `tables.ABSENT_FROM_WINDOW`.
+        Edges that are only static have `NOT_HELD`.
         """
         found = np.empty(len(source), np.int64)
         find_expiries(view(self.relations), relation, source, target, found, absent)
@@ -176,7 +177,7 @@ class RelationStore:
     def time_of(self, relation: int, source: int, target: int) -> int | None:
         """Return the timestamp of an edge of a relation, or None for a static one that the window does not hold."""
         time = int(self.relations.edge["time"][self._edge(relation, source, target)])
-        return None if time == tables.ABSENT_FROM_WINDOW else time
+        return None if time == NOT_HELD else time
 
     def _edge(self, relation: int, source: int, target: int) -> int:
         found = np.zeros(1, np.int64)
