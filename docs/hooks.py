@@ -7,7 +7,7 @@ Markers in pages, each on a line of its own:
 - `<!-- code: PATH -->`: a file of the repository as a block of code
 - `<!-- help -->`: every command with the output of its `--help`
 
-Pages of `docs/` may also link to files of the repository, such as `../rpq/engine.py`.
+Pages of `docs/` may also link to files of the repository, such as `../rpq/engine/engine.py`.
 """
 
 from __future__ import annotations

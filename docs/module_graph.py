@@ -60,8 +60,8 @@ class Graph:
 def floor_of(name: str) -> str:
     """Return the floor of a module: the first folder or module below the package.
 
-    >>> floor_of("rpq.paths.index.rows"), floor_of("rpq")
-    ('rpq.paths', 'rpq')
+    >>> floor_of("rpq.operators.paths.index.rows"), floor_of("rpq")
+    ('rpq.operators.paths', 'rpq')
     """
     return ".".join(name.split(".")[:2])
 

@@ -29,16 +29,16 @@ from rpq.errors import (
 from rpq.stream.window import CountWindow, UnboundedWindow, Window
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
-    from rpq.paths.path import Path
-    from rpq.patterns.explanation import Explanation, explain
-    from rpq.patterns.witness import AtomWitness, Step, Witness
-    from rpq.queries.query import Query
-    from rpq.queries.query_file import read_queries
-    from rpq.results.answers import Answers
-    from rpq.results.changes import Change, Changes, SetAside
-    from rpq.running.statistics import Statistics
-    from rpq.warmup import warm_up
+    from rpq.engine.engine import Engine
+    from rpq.engine.running.statistics import Statistics
+    from rpq.engine.warmup import warm_up
+    from rpq.language.query import Query
+    from rpq.language.query_file import read_queries
+    from rpq.operators.paths.path import Path
+    from rpq.operators.patterns.explanation import Explanation, explain
+    from rpq.operators.patterns.witness import AtomWitness, Step, Witness
+    from rpq.rows.answers import Answers
+    from rpq.rows.changes import Change, Changes, SetAside
 
 __version__ = "0.1.0"
 
@@ -73,21 +73,21 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Answers": "rpq.results.answers",
-    "AtomWitness": "rpq.patterns.witness",
-    "Change": "rpq.results.changes",
-    "Changes": "rpq.results.changes",
-    "Engine": "rpq.engine",
-    "Explanation": "rpq.patterns.explanation",
-    "Path": "rpq.paths.path",
-    "Query": "rpq.queries.query",
-    "SetAside": "rpq.results.changes",
-    "Statistics": "rpq.running.statistics",
-    "Step": "rpq.patterns.witness",
-    "Witness": "rpq.patterns.witness",
-    "explain": "rpq.patterns.explanation",
-    "read_queries": "rpq.queries.query_file",
-    "warm_up": "rpq.warmup",
+    "Answers": "rpq.rows.answers",
+    "AtomWitness": "rpq.operators.patterns.witness",
+    "Change": "rpq.rows.changes",
+    "Changes": "rpq.rows.changes",
+    "Engine": "rpq.engine.engine",
+    "Explanation": "rpq.operators.patterns.explanation",
+    "Path": "rpq.operators.paths.path",
+    "Query": "rpq.language.query",
+    "SetAside": "rpq.rows.changes",
+    "Statistics": "rpq.engine.running.statistics",
+    "Step": "rpq.operators.patterns.witness",
+    "Witness": "rpq.operators.patterns.witness",
+    "explain": "rpq.operators.patterns.explanation",
+    "read_queries": "rpq.language.query_file",
+    "warm_up": "rpq.engine.warmup",
 }
 
 

@@ -18,13 +18,13 @@ from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
 from rpq.cli.request import QueryOptions, convert_windows
 from rpq.kafka.topic_names import is_topic
-from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS
+from rpq.language.notation import PATH_OPTIONS, PATTERN_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     import rpq
-    from rpq.queries.query_file import QueryEntry
+    from rpq.language.query_file import QueryEntry
     from rpq.spark.stream.topics import TopicEdges
 
 _QUERY_OPTION_NAMES = ("language", "window", "slide", "paths", "semantics", *PATH_OPTIONS, *PATTERN_OPTIONS)
@@ -68,7 +68,7 @@ def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -
 
 
 def _entries(options: dict[str, Any]) -> list[QueryEntry]:
-    from rpq.queries.query_file import QueryFileError, read_query_file
+    from rpq.language.query_file import QueryFileError, read_query_file
 
     shared_options = _shared_options(options)
     names = ("window", "slide", "paths", "semantics", "language")

@@ -21,11 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.engine import Engine
-from rpq.queries.protocol import Division
-from rpq.queries.query import PatternQuery
-from rpq.running.limits import default_limit
-from rpq.sparql.query import SparqlQuery
+from rpq.engine.engine import Engine
+from rpq.engine.running.limits import default_limit
+from rpq.language.protocol import Division
+from rpq.language.query import PatternQuery
+from rpq.language.sparql.query import SparqlQuery
 from rpq.stream.vertices import VertexDictionary
 
 _SEED = 42

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import rpq
 from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_sources import digest
-from rpq.queries.kinds import kernels_of, one_query_of_each_kind
+from rpq.language.kinds import kernels_of, one_query_of_each_kind
 from rpq.spark import worker_probe
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm.session import check_classic, task_slots, task_threads
@@ -68,7 +68,7 @@ def check_workers(session: SparkSession, *queries: rpq.Query, integers: bool = F
             raise PipelineError(f"{where} cannot run queries: {report['problem']}; {_REMEDY}")
         if report["rpq"] != rpq.__version__:
             raise PipelineError(f"{where} has streaming-rpq {report['rpq']}, the driver {rpq.__version__}; {_REMEDY}")
-        if report["sources"] != digest("rpq.engine"):
+        if report["sources"] != digest("rpq.engine.engine"):
             raise PipelineError(
                 f"{where} has a streaming-rpq {report['rpq']} in {report['place']} that differs from the driver's, though "
                 f"the version is the same; {_REMEDY}"
@@ -125,7 +125,7 @@ _LOCK = "compiling.lock"
 def warm_up_once(queries: Sequence[rpq.Query], vertices: str, threads: int) -> tuple[float, str | None]:
     """Compile or load the kernels of queries; return the seconds, and the reason for compiling or None."""
     before = kernel_cache.why_compiled()
-    needed = (digest("rpq.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
+    needed = (digest("rpq.engine.engine"), vertices, threads, sorted({str(kernels_of(query)) for query in queries}))
     with _one_at_a_time(f"ready-{sha256(repr(needed).encode()).hexdigest()[:20]}"):
         seconds = sum(rpq.warm_up(query, vertices=vertices, threads=threads) for query in queries)
     after = kernel_cache.why_compiled()

@@ -1,7 +1,7 @@
 """A second kind of query, which stands in the tests alone: the edges of one label, as the ends that are asked for.
 
 It proves that the evaluation, saved states, threads, shares and Spark know no kind of query but what
-`rpq.queries.protocol` says. It is plain Python, and as simple as a kind can be.
+`rpq.language.protocol` says. It is plain Python, and as simple as a kind can be.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
-from rpq.queries import kinds
-from rpq.queries.protocol import Division, Figures, Resources, RunningQuery
-from rpq.queries.readings import LabelSet
-from rpq.results.delta import Delta, IdRows
+from rpq.language import kinds
+from rpq.language.protocol import Division, Figures, Resources, RunningQuery
+from rpq.language.readings import LabelSet
+from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph

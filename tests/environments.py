@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist")
 ALL_LOADED = """
 from rpq.compiled.kernel_cache import why_compiled
-from rpq.warmup import VARIANTS, warm_up_variant
+from rpq.engine.warmup import VARIANTS, warm_up_variant
 for variant in VARIANTS:
     warm_up_variant(variant)
 print(why_compiled())

@@ -17,7 +17,7 @@ from rpq.automata.expressions import (
     NegatedSet,
     Repetition,
 )
-from rpq.sparql.algebra import (
+from rpq.language.sparql.algebra import (
     Conjunction,
     Distinct,
     Extend,
@@ -33,8 +33,8 @@ from rpq.sparql.algebra import (
     Values,
     name_of,
 )
-from rpq.sparql.values.aggregates import accumulator
-from rpq.sparql.values.formula_values import holds, judge, value_or_unbound
+from rpq.language.sparql.values.aggregates import accumulator
+from rpq.language.sparql.values.formula_values import holds, judge, value_or_unbound
 
 Triples = frozenset[tuple[str, str, str]]
 Solution = dict[str, str]

@@ -19,10 +19,19 @@ import pyoxigraph
 
 import rpq
 from rpq.automata.expressions import Label, NegatedSet
-from rpq.sparql.algebra import CountExtent, Operator, SparqlQuestion, TimeExtent, atoms_of, bodies_of, children, formulas_of
-from rpq.sparql.syntax.reading import read
-from rpq.sparql.syntax.source_text import SourceText
-from rpq.sparql.syntax.window_clauses import extract_clauses
+from rpq.language.sparql.algebra import (
+    CountExtent,
+    Operator,
+    SparqlQuestion,
+    TimeExtent,
+    atoms_of,
+    bodies_of,
+    children,
+    formulas_of,
+)
+from rpq.language.sparql.syntax.reading import read
+from rpq.language.sparql.syntax.source_text import SourceText
+from rpq.language.sparql.syntax.window_clauses import extract_clauses
 from rpq.stream.durations import NANOSECONDS, nanoseconds_of
 from rpq.workloads.generate.rdf.rdf_streams import RDF_KINDS, rdf_stream
 from rpq.workloads.sparql_queries import NamedSparql

@@ -41,7 +41,7 @@ def pointed(marked: str) -> tuple[str, str]:
 
 def is_of_sparql(text: str) -> bool:
     """Whether a text is taken for SPARQL without being told so."""
-    from rpq.queries.language import language_of
+    from rpq.language.notation import language_of
 
     return language_of(text) == "sparql"
 

@@ -12,7 +12,7 @@ import rpq
 from rpq.cli import main
 from rpq.compiled import kernel_cache
 from rpq.compiled.processors import NEEDS, common_names_here, difference, is_known
-from rpq.warmup import VARIANTS, Variant, warm_up_variant
+from rpq.engine.warmup import VARIANTS, Variant, warm_up_variant
 from tests.environments import ALL_LOADED, ROOT, run
 
 # What users ask, one for each thing that might need another kernel; whatever the window, the kernels are the same.
@@ -20,7 +20,7 @@ USES = """
 import json, sys, tempfile
 import rpq
 from numba.core.dispatcher import Dispatcher
-from rpq.warmup import Variant, warm_up_variant
+from rpq.engine.warmup import Variant, warm_up_variant
 
 slides, paths = int(sys.argv[1]), sys.argv[2]
 warm_up_variant(Variant(slides, paths))
@@ -123,8 +123,8 @@ def test_nothing_is_left_to_compile(paths):
 
 
 def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
-    from rpq.paths.index.delta_index import DeltaIndex
-    from rpq.paths.program import Compiled
+    from rpq.operators.paths.index.delta_index import DeltaIndex
+    from rpq.operators.paths.program import Compiled
 
     widths = {
         (DeltaIndex(Compiled(query.dfa).program, query.window).cell.itemsize, paths)
@@ -137,7 +137,7 @@ def test_the_variants_are_all_widths_of_cells_with_both_kinds_of_paths():
 def test_a_pattern_warms_the_kernels_of_patterns_up():
     script = """
 import rpq
-from rpq.patterns.joins import delta_join, updates
+from rpq.operators.patterns.joins import delta_join, updates
 rpq.warm_up(rpq.Query("?x a ?y . ?y b ?z", window=rpq.Window(size=10, slide=1)))
 print(bool(updates.apply_tuples.overloads and updates.advance_to.overloads and delta_join.enumerate_all.overloads))
 """
@@ -147,7 +147,7 @@ print(bool(updates.apply_tuples.overloads and updates.advance_to.overloads and d
 def test_a_query_for_simple_paths_warms_the_kernels_of_simple_paths_up():
     script = """
 import rpq
-from rpq.paths.simple import judge
+from rpq.operators.paths.simple import judge
 window = rpq.Window(size=10, slide=1)
 rpq.warm_up(rpq.Query("a/b*/c", window=window, paths="simple"))
 print(bool(judge.judge_insert.overloads and judge.replace_through.overloads and judge.replace_expired.overloads))

@@ -25,8 +25,8 @@ import pytest
 import rpq
 import rpq.readers
 import rpq.spark
-from rpq.results.weighted_rows import WeightedRows
-from rpq.sparql.network.nodes import LeafNode
+from rpq.operators.relational.nodes import LeafNode
+from rpq.rows.weighted_rows import WeightedRows
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -228,7 +228,7 @@ def test_every_link_into_the_repository_leads_somewhere(text: Path) -> None:
 
 
 def test_the_page_on_sparql_has_all_that_is_refused() -> None:
-    from rpq.sparql.syntax.source_text import REFUSED
+    from rpq.language.sparql.syntax.source_text import REFUSED
 
     table = read(DOCS / "sparql.md").split("| refused |")[1].split("\n\n")[0]
     rows = re.findall(r"^\| ([^|]*?) \|", table, re.MULTILINE)
@@ -237,7 +237,7 @@ def test_the_page_on_sparql_has_all_that_is_refused() -> None:
 
 
 FOR_DEVELOPERS = [
-    *(ROOT / name for name in ("CONTRIBUTING.md", "workloads/results/README.md", "rpq/paths/index/TUNING.md")),
+    *(ROOT / name for name in ("CONTRIBUTING.md", "workloads/results/README.md", "rpq/operators/paths/index/TUNING.md")),
     *(DOCS / name for name in ("architecture.md", "kernels.md", "glossary.md")),
 ]
 

@@ -23,9 +23,9 @@ import pytest
 
 import rpq
 from rpq import automata
+from rpq.engine.state.state_layout import STATE
 from rpq.errors import ThreadsWarning
 from rpq.files.sealed import HEADER_BYTES, seal
-from rpq.state.state_layout import STATE
 from tests.damaging import as_version_1
 from tests.reference import ReferenceEngine
 from tests.twins import reference_query, row

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.arrays.lanes import LANES, SATURATED
-from rpq.paths.index import kernels, layout
-from rpq.paths.index.delta_index import DeltaIndex
+from rpq.compiled.arrays.lanes import LANES, SATURATED
+from rpq.operators.paths.index import kernels, layout
+from rpq.operators.paths.index.delta_index import DeltaIndex
 from tests.real import SHARED
 from tests.reference import evaluate
 from tests.twins import Twins, search, tiny
@@ -425,7 +425,7 @@ STREAM = textwrap.dedent(
             engine.advance(turn * 50)
         engine.push_rows(rows)
     state = engine._evaluation.running.named("q").indexes[0].state
-    from rpq.paths.index import layout
+    from rpq.operators.paths.index import layout
     print(json.dumps({
         "vertices": engine._evaluation.vertices.count,
         "names": engine._evaluation.vertices.nbytes,

@@ -18,7 +18,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.running.evaluation import Evaluation
+from rpq.engine.running.evaluation import Evaluation
 from rpq.stream.event_grouping import at_one_time, first_of_events
 from tests import pattern_strategies
 from tests.pattern_twins import query_of, rows_of

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import rpq
-from rpq.results import changes as changes_module
-from rpq.results import column_kernels
-from rpq.results.column_kernels import Names, Region, repeated, signs, spread
+from rpq.rows import changes as changes_module
+from rpq.rows import column_kernels
+from rpq.rows.column_kernels import Names, Region, repeated, signs, spread
 
 W = rpq.Window(size=10, slide=1)
 TEXTS = ["", "x", "fifteen letters", "sixteen letters!", "ünïcödé", "a name that is longer than any slot", "z"]

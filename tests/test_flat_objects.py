@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rpq.arrays.flat_objects import Key, read_flat_objects
+from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.readers import ColumnNames
 from rpq.readers.fields import FieldError
 from rpq.readers.text.jsonlines import JsonLayout

@@ -5,7 +5,17 @@ import random
 import numpy as np
 import pytest
 
-from rpq.arrays.hashing import clear, first_candidate, id_at, ids_in, new_table, next_candidate, put, put_new, table_size
+from rpq.compiled.arrays.hashing import (
+    clear,
+    first_candidate,
+    id_at,
+    ids_in,
+    new_table,
+    next_candidate,
+    put,
+    put_new,
+    table_size,
+)
 from rpq.compiled.kernel_cache import njit
 
 

@@ -43,7 +43,8 @@ def test_imports_keep_the_contracts(monkeypatch):
         ("rpq/stream/values.py", "from rpq.engine import start", UP),
         ("rpq/stream/values.py", "def f():\n    from ..engine import start", UP),
         ("rpq/stream/values.py", "if TYPE_CHECKING:\n    import rpq.engine", UP),
-        ("rpq/paths/program.py", "import rpq.paths.index", "rpq.paths.program is not allowed to import rpq.paths.index"),
+        ("rpq/operators/paths/program.py", "import rpq.operators.paths.index", "program is not allowed to import"),
+        ("rpq/operators/bags/__init__.py", "import rpq.operators.paths", "bags is not allowed to import"),
         ("rpq/stream/window.py", "import rpq.stream.values", "No cycles are allowed in rpq.stream"),
         ("rpq/stray.py", "", "rpq.stray"),
     ],
@@ -51,7 +52,10 @@ def test_imports_keep_the_contracts(monkeypatch):
 def test_what_breaks_a_contract_is_named(monkeypatch, tmp_path, module, statement, broken):
     floors = contract("floors")["layers"]
     texts = {f"rpq/{floor}/__init__.py": "" for floor in floors} | {"rpq/__init__.py": ""}
-    texts |= {f"rpq/paths/{room}.py": "" for room in contract("paths")["layers"]}
+    for name, folder in (("engine", "rpq/engine"), ("operators", "rpq/operators"), ("paths", "rpq/operators/paths")):
+        texts |= {f"{folder}/{room}/__init__.py": "" for room in contract(name)["layers"]}
+    texts |= {"rpq/operators/paths/program.py": ""}
+    del texts["rpq/operators/paths/program/__init__.py"]
     texts |= {"rpq/stream/window.py": "", "rpq/stream/values.py": "import rpq.stream.window\n"}
     for name, text in texts.items():
         path = tmp_path / name

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.paths import path_trees
-from rpq.paths.index.judging import DoubtFigures, NoDoubt
+from rpq.operators.paths import path_trees
+from rpq.operators.paths.index.judging import DoubtFigures, NoDoubt
 
 PACKAGE = Path(rpq.__file__).parent
 WINDOW = rpq.Window(size=10, slide=1)

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 import rpq
+from rpq.engine.running.statistics import LatencyCounts
 from rpq.kafka.metrics import RunMetrics
 from rpq.kafka.partition_merge import Place
-from rpq.running.statistics import LatencyCounts
 from tests.kafka_broker import PASSWORD_OF_STORES, free_ports
 from tests.kafka_process import ROOT, ended, started
 from tests.kafka_topics import dealt, edges

@@ -307,7 +307,7 @@ def test_numba_is_what_it_was_for_others(python, tmp_path):
     script = """
 import numba.core.caching as caching, numba.core.dispatcher as dispatcher, numba
 before = [*caching.CacheImpl._locator_classes], caching.FunctionCache, dispatcher.FunctionCache, numba.njit
-import rpq.engine, theirs
+import rpq.engine.engine, theirs
 assert before == (caching.CacheImpl._locator_classes, caching.FunctionCache, dispatcher.FunctionCache, numba.njit)
 assert theirs.twice(2) == 4 and type(theirs.twice._cache) is caching.FunctionCache
 """
@@ -335,7 +335,7 @@ print(len(kernels), [name for name, kept in kernels.items() if not kept])
 
 
 def test_without_compiling_kernels_are_plain_functions():
-    script = "from rpq.arrays.lists import append; from rpq.compiled.kernel_cache import reason_to_compile as why; "
+    script = "from rpq.compiled.arrays.lists import append; from rpq.compiled.kernel_cache import reason_to_compile as why; "
     script += "print(type(append).__name__, why(append))"
     assert run(Path(sys.executable), "-c", script, cwd=ROOT, env={"NUMBA_DISABLE_JIT": "1"}).stdout == "function None\n"
 
@@ -344,13 +344,13 @@ def test_without_compiling_kernels_are_plain_functions():
 def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
     # Of the kernels that apply tuples: every other kernel module of the index, the constants, blocks and views.
     package = shutil.copytree(ROOT / "rpq", tmp_path / "rpq", ignore=shutil.ignore_patterns("__pycache__"))
-    script = "from rpq.compiled.kernel_sources import digest; print(digest('rpq.paths.index.kernels'))"
+    script = "from rpq.compiled.kernel_sources import digest; print(digest('rpq.operators.paths.index.kernels'))"
 
     def asked() -> str:
         return run(Path(sys.executable), "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {script}").stdout
 
     before = asked()
-    assert before == asked() == digest("rpq.paths.index.kernels") + "\n"
+    assert before == asked() == digest("rpq.operators.paths.index.kernels") + "\n"
     for name in (
         *(f"paths/index/{one}.py" for one in ("insert", "layout", "delete")),
         "arrays/lanes.py",

@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 KERNELS = [
     path
-    for folder in ("rpq/arrays", "rpq/paths", "rpq/stream")
+    for folder in ("rpq/compiled/arrays", "rpq/operators/paths", "rpq/stream")
     for path in sorted((ROOT / folder).rglob("*.py"))
     if "njit" in path.read_text()
 ]

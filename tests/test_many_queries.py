@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.cli.group import main
-from rpq.patterns.joins import plan_tables
+from rpq.operators.patterns.joins import plan_tables
 from tests.twins import examples, tiny
 
 WINDOW = rpq.Window(size=10, slide=3)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import rpq
-from rpq.queries.pattern import Pattern
-from rpq.queries.query import PatternQuery
+from rpq.language.pattern import Pattern
+from rpq.language.query import PatternQuery
 
 WINDOW = rpq.Window(size=100, slide=10)
 

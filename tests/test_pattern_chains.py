@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq import automata
-from rpq.patterns.chains import chains_to_evaluate, merge_chains_of_atoms
-from rpq.queries import pattern
-from rpq.queries.pattern import parse_pattern
+from rpq.language import pattern
+from rpq.language.pattern import parse_pattern
+from rpq.operators.patterns.chains import chains_to_evaluate, merge_chains_of_atoms
 from tests import reference_patterns as oracle
 from tests.pattern_strategies import PATH_EXPRESSIONS, graphs
 

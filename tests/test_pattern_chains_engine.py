@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.patterns.chains import chains_to_evaluate
+from rpq.operators.patterns.chains import chains_to_evaluate
 from tests.pattern_twins import PatternTwins, long_streams, streams
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.test_engine_properties import same_moments

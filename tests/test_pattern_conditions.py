@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpq.patterns.joins import condition_graph
-from rpq.patterns.joins.plan import Atom, plan_pattern
+from rpq.operators.patterns.joins import condition_graph
+from rpq.operators.patterns.joins.plan import Atom, plan_pattern
 from tests.test_pattern_kernels import LABELS, VERTICES, Runner, patterns, streams, windows
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from rpq.patterns.joins.live_patterns import LivePatterns
-from rpq.patterns.joins.plan import Atom, Part, Term, plan_pattern
-from rpq.patterns.joins.plan_tables import PlanTables
-from rpq.patterns.relations.consistency import check
-from rpq.patterns.relations.relation import RelationStore
-from rpq.patterns.tables import Tuples
+from rpq.operators.patterns.joins.live_patterns import LivePatterns
+from rpq.operators.patterns.joins.plan import Atom, Part, Term, plan_pattern
+from rpq.operators.patterns.joins.plan_tables import PlanTables
+from rpq.operators.patterns.relations.consistency import check
+from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.operators.patterns.tables import Tuples
 
 PHASES=[Phase.explicit,Phase.reuse,Phase.generate]
 LABELS = 3

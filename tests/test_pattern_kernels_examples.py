@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rpq.errors import QueryError
-from rpq.patterns import tables
-from rpq.patterns.joins.live_patterns import LivePatterns
-from rpq.patterns.joins.plan import Atom, plan_pattern
-from rpq.patterns.joins.plan_tables import PlanTables
-from rpq.patterns.relations.consistency import check
-from rpq.patterns.relations.relation import RelationStore
-from rpq.patterns.tables import Tuples
+from rpq.operators.patterns import tables
+from rpq.operators.patterns.joins.live_patterns import LivePatterns
+from rpq.operators.patterns.joins.plan import Atom, plan_pattern
+from rpq.operators.patterns.joins.plan_tables import PlanTables
+from rpq.operators.patterns.relations.consistency import check
+from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.operators.patterns.tables import Tuples
 
 a, b, c = range(3)
 
@@ -138,7 +138,7 @@ def test_rows_of_any_width_come_in_pieces(columns):
 
 
 def test_new_patterns_compile_nothing():
-    from rpq.patterns.joins import updates
+    from rpq.operators.patterns.joins import updates
 
     stream = Stream([Atom("?x", a, "?y")])
     stream.push((1, a, 2, 1))

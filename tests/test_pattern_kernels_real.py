@@ -8,12 +8,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rpq.patterns import tables
-from rpq.patterns.joins.live_patterns import LivePatterns
-from rpq.patterns.joins.plan import Atom, plan_pattern
-from rpq.patterns.joins.plan_tables import PlanTables
-from rpq.patterns.relations.relation import RelationStore
-from rpq.patterns.tables import Tuples
+from rpq.operators.patterns import tables
+from rpq.operators.patterns.joins.live_patterns import LivePatterns
+from rpq.operators.patterns.joins.plan import Atom, plan_pattern
+from rpq.operators.patterns.joins.plan_tables import PlanTables
+from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.operators.patterns.tables import Tuples
 from tests.real import DATA
 
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the real streams are not here")

@@ -10,9 +10,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from rpq.patterns.rows.solutions import Place, Solutions
-from rpq.results.delta import Delta, ids_of_columns
-from rpq.results.weighted_rows import weighted
+from rpq.operators.patterns.rows.solutions import Place, Solutions
+from rpq.rows.delta import Delta, ids_of_columns
+from rpq.rows.weighted_rows import weighted
 
 SHAPES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "one part": ([("?x", "?y", "?z")], ("?z", "?x")),

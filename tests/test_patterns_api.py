@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rpq
-from rpq.patterns import pattern_query
+from rpq.operators.patterns import pattern_query
 from tests.twins import tiny
 
 W = rpq.Window(size=10, slide=1)

@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.patterns.joins import live_patterns
+from rpq.operators.patterns.joins import live_patterns
 from tests.pattern_twins import PatternTwins, by_event, long_streams, query_of, questions, rows_of, streams, text_of
 from tests.test_engine_properties import cut
 from tests.twins import examples, tiny

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import rpq as library
-from rpq.patterns.joins import live_patterns
+from rpq.operators.patterns.joins import live_patterns
 from tests.twins import tiny
 
 W = library.Window(size=100, slide=1)

@@ -11,9 +11,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.paths.index import layout
-from rpq.patterns.meanings import Neighbours, direct_atoms
-from rpq.queries.pattern import parse_pattern
+from rpq.language.pattern import parse_pattern
+from rpq.operators.paths.index import layout
+from rpq.operators.patterns.meanings import Neighbours, direct_atoms
 from rpq.stream.outcomes import DELETED
 from tests import pattern_strategies
 from tests.pattern_twins import PatternTwins, by_event, long_streams, query_of, rows_of, streams

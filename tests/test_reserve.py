@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow as pa
 
-from rpq.arrays.reserve import SMALLEST, Reserve
+from rpq.compiled.arrays.reserve import SMALLEST, Reserve
 
 
 def place(region: np.ndarray) -> int:

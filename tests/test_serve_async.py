@@ -129,7 +129,7 @@ def test_what_no_engine_raises_ends_it_and_everybody_is_told(monkeypatch, error)
         engine = AsyncEngine(QUERY)
         follower = engine.follow()
         with monkeypatch.context() as patched:
-            patched.setattr("rpq.engine.Engine.push_rows", push)
+            patched.setattr("rpq.engine.engine.Engine.push_rows", push)
             with pytest.raises(rpq.RpqError, match="the engine failed in a call"):
                 await engine.push_rows([("x", "y", "a", 1)])
         for call in (lambda: engine.insert("x", "y", "a", 1), engine.answers, lambda: anext(follower)):
@@ -150,7 +150,7 @@ def test_what_a_call_raises_its_caller_gets_and_the_engine_goes_on(monkeypatch, 
     async def main():
         async with AsyncEngine(QUERY) as engine:
             with monkeypatch.context() as patched:
-                patched.setattr("rpq.engine.Engine.push_rows", push)
+                patched.setattr("rpq.engine.engine.Engine.push_rows", push)
                 with pytest.raises((RuntimeError, ZeroDivisionError), match="bang"):
                     await asyncio.wait_for(engine.push_rows([("x", "y", "a", 1)]), 60)
             assert (await engine.insert("x", "y", "a", 1)).added == 1

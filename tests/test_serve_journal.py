@@ -642,9 +642,9 @@ def bang(*given: object, **options: object) -> None:
 
 
 FAULTS = {
-    "in a push": lambda served: ("rpq.engine.Engine.push", bang),
-    "in a push, an exception": lambda served: ("rpq.engine.Engine.push", raising(ZeroDivisionError("bang"))),
-    "in a call": lambda served: ("rpq.engine.Engine.register", bang),
+    "in a push": lambda served: ("rpq.engine.engine.Engine.push", bang),
+    "in a push, an exception": lambda served: ("rpq.engine.engine.Engine.push", raising(ZeroDivisionError("bang"))),
+    "in a call": lambda served: ("rpq.engine.engine.Engine.register", bang),
     "in the journal": lambda served: ("rpq.serve.storage.TupleJournal.write_tuples", bang),
     "in the journal, an exception": lambda served: (
         "rpq.serve.storage.TupleJournal.write_tuples",
@@ -710,7 +710,7 @@ def test_a_thread_that_has_ended_is_told_and_refuses(monkeypatch):
     with Served(PATH) as served:
         served.client.timeout = 60
         monkeypatch.setattr("rpq.serve.service.Service._fail", bang)  # nothing can be done about it any more
-        monkeypatch.setattr("rpq.engine.Engine.push", bang)
+        monkeypatch.setattr("rpq.engine.engine.Engine.push", bang)
         monkeypatch.setattr("threading.excepthook", lambda arguments: None)
         assert served.post(*tuples(1)).status_code >= 500
         served.service._thread.join(60)
@@ -742,7 +742,7 @@ def test_whatever_a_call_raises_its_request_is_answered(monkeypatch, error):
     with Served(PATH) as served:
         served.client.timeout = 60
         with monkeypatch.context() as patched:
-            patched.setattr("rpq.engine.Engine.answers", raising(error))
+            patched.setattr("rpq.engine.engine.Engine.answers", raising(error))
             refused = served.of("a+", "answers")
             assert refused.status_code == 500 and refused.json()["error"]["type"] == "InternalError"
         assert served.of("a+", "answers").status_code == 200 and served.client.get("/readyz").status_code == 200

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rpq.queries import query_file
+from rpq.language import query_file
 from rpq.serve.application import OPERATIONS
 from rpq.serve.models import ServeLimits
 from tests.served import Served

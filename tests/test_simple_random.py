@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import rpq
-from rpq.paths.simple.aside_roots import holds_root
+from rpq.operators.paths.simple.aside_roots import holds_root
 from tests.reference import ReferenceEngine
 from tests.twins import Twins, examples, reference_query, tiny
 

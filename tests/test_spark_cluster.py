@@ -292,7 +292,7 @@ def test_kernels_of_a_shipped_wheel_are_found_wherever_it_lies(monkeypatch, tmp_
         archive.write_bytes(b"PK")
         monkeypatch.setattr(kernel_cache, "PACKAGE", archive / "rpq")
         kernel_cache.places.cache_clear()
-        place = kernel_cache.writable_place(f"{archive}/rpq/paths/index/kernels.py")
+        place = kernel_cache.writable_place(f"{archive}/rpq/operators/paths/index/kernels.py")
         found.append(place.directory)
     kernel_cache.places.cache_clear()
     assert found[0] == found[1] == tmp_path / "caches/streaming-rpq/shipped-streaming_rpq-1.0-py3-none-any/paths/index"

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 import rpq
-from rpq.running.limits import default_limit
+from rpq.engine.running.limits import default_limit
 from rpq.spark.division import engine_bytes, partition_keys, share_limit
 from rpq.spark.envelopes import pack
 from rpq.spark.errors import PipelineError

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rpq.queries.pattern import Variable
-from rpq.sparql.algebra import Aggregate
-from rpq.sparql.values.aggregates import Extremum, accumulator
-from rpq.sparql.values.operators import order_key
-from rpq.sparql.values.terms import XSD, literal_text
-from rpq.sparql.values.typed_values import NoValue, Number, value_of
+from rpq.language.pattern import Variable
+from rpq.language.sparql.algebra import Aggregate
+from rpq.language.sparql.values.aggregates import Extremum, accumulator
+from rpq.language.sparql.values.operators import order_key
+from rpq.language.sparql.values.terms import XSD, literal_text
+from rpq.language.sparql.values.typed_values import NoValue, Number, value_of
 
 TERMS = [
     "7", "007", "-3", "0.5", "1e100", "-1e100", "1e0", ".1", "bob", "alice", "http://e/a", "_:b", "9223372036854775807",

@@ -12,12 +12,12 @@ from random import Random
 import pytest
 
 from rpq.errors import SparqlError
-from rpq.sparql.algebra import Conjunction, Filter, Join, certain_variables, is_monotone, possible_variables
-from rpq.sparql.algebra_text import algebra_text, formula_text
-from rpq.sparql.rewriting import filtered_conjunction, rewrite
-from rpq.sparql.syntax.reading import read
-from rpq.sparql.values.terms import XSD
-from rpq.sparql.values.typed_values import integer_term
+from rpq.language.sparql.algebra import Conjunction, Filter, Join, certain_variables, is_monotone, possible_variables
+from rpq.language.sparql.algebra_text import algebra_text, formula_text
+from rpq.language.sparql.rewriting import filtered_conjunction, rewrite
+from rpq.language.sparql.syntax.reading import read
+from rpq.language.sparql.values.terms import XSD
+from rpq.language.sparql.values.typed_values import integer_term
 from tests.sparql_brute_force import rows, solutions
 
 pyoxigraph = pytest.importorskip("pyoxigraph")

@@ -22,12 +22,12 @@ from random import Random
 
 import pytest
 
-from rpq.sparql.algebra import Extend, children
-from rpq.sparql.syntax.reading import read
-from rpq.sparql.values.formula_values import judge, value_or_unbound
-from rpq.sparql.values.operators import is_equal
-from rpq.sparql.values.terms import XSD, is_literal, read_literal
-from rpq.sparql.values.typed_values import NoValue, Number, value_of
+from rpq.language.sparql.algebra import Extend, children
+from rpq.language.sparql.syntax.reading import read
+from rpq.language.sparql.values.formula_values import judge, value_or_unbound
+from rpq.language.sparql.values.operators import is_equal
+from rpq.language.sparql.values.terms import XSD, is_literal, read_literal
+from rpq.language.sparql.values.typed_values import NoValue, Number, value_of
 
 pyoxigraph = pytest.importorskip("pyoxigraph")
 rdflib = pytest.importorskip("rdflib")

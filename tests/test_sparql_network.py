@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from rpq import automata
 from rpq.errors import SparqlError
-from rpq.patterns.meanings import NamedVertex, PathRead
-from rpq.results.weighted_rows import WeightedRows, merge
-from rpq.sparql.network.evaluation import Network
-from rpq.sparql.network.planning import ConjunctionPart, plan_network
-from rpq.sparql.network.term_ids import TermIds
-from rpq.sparql.syntax.reading import read
+from rpq.language.sparql.syntax.reading import read
+from rpq.operators.patterns.meanings import NamedVertex, PathRead
+from rpq.operators.relational.evaluation import Network
+from rpq.operators.relational.planning import ConjunctionPart, plan_network
+from rpq.operators.relational.term_ids import TermIds
+from rpq.rows.weighted_rows import WeightedRows, merge
 from tests.reference import evaluate
 from tests.reference_sparql import Evaluation
 from tests.reference_sparql_parser import parse

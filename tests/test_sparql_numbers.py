@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.sparql.network.formula_columns import NO_SMALL_INTEGER, small_integers
-from rpq.sparql.network.quotient_ids import QuotientIds, quotient_text
-from rpq.sparql.values.operators import number_of
-from rpq.sparql.values.terms import XSD
-from rpq.sparql.values.typed_values import NoValue
+from rpq.language.sparql.values.operators import number_of
+from rpq.language.sparql.values.terms import XSD
+from rpq.language.sparql.values.typed_values import NoValue
+from rpq.operators.relational.formula_columns import NO_SMALL_INTEGER, small_integers
+from rpq.operators.relational.quotient_ids import QuotientIds, quotient_text
 from tests.twins import examples
 
 numbers = st.tuples(

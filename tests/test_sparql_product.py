@@ -8,8 +8,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.results.weighted_rows import WeightedRows
-from rpq.sparql.network.nodes import LeafNode, ProductNode
+from rpq.operators.relational.nodes import LeafNode, ProductNode
+from rpq.rows.weighted_rows import WeightedRows
 from tests.twins import examples
 
 WIDTHS = 2, 0, 1

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import rpq
-from rpq.sparql.values.terms import read_literal
+from rpq.language.sparql.values.terms import read_literal
 from rpq.workloads.sparql_queries import named_sparql, sparql_names
 from tests.sparql_snapshots import Asked
 

@@ -8,8 +8,8 @@ import threading
 import pytest
 
 import rpq
-from rpq.queries.pattern import Blank, Constant, Variable
-from rpq.sparql.algebra import (
+from rpq.language.pattern import Blank, Constant, Variable
+from rpq.language.sparql.algebra import (
     Aggregate,
     Call,
     Conjunction,
@@ -33,8 +33,8 @@ from rpq.sparql.algebra import (
     possible_variables,
     windows_read,
 )
-from rpq.sparql.syntax.reading import read
-from rpq.sparql.values.terms import RDF, XSD
+from rpq.language.sparql.syntax.reading import read
+from rpq.language.sparql.values.terms import RDF, XSD
 
 rdflib = pytest.importorskip("rdflib")
 
@@ -445,7 +445,8 @@ def test_a_time_window_in_the_unit_of_the_stream():
 def test_importing_the_package_loads_no_rdflib():
     import subprocess
 
-    modules = "rpq.sparql.algebra, rpq.sparql.values.aggregates, rpq.sparql.values.formula_values, rpq.sparql.syntax.reading"
+    names = ("algebra", "values.aggregates", "values.formula_values", "syntax.reading")
+    modules = ", ".join(f"rpq.language.sparql.{name}" for name in names)
     code = f"import sys, rpq, {modules}; print('rdflib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -6,8 +6,8 @@ import pytest
 
 import rpq
 from rpq.errors import SparqlError
-from rpq.sparql.syntax.reading import read
-from rpq.sparql.syntax.source_text import REFUSED
+from rpq.language.sparql.syntax.reading import read
+from rpq.language.sparql.syntax.source_text import REFUSED
 
 pytest.importorskip("rdflib")
 

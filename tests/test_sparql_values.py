@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from rpq.sparql.algebra import Project, children
-from rpq.sparql.syntax.reading import read
-from rpq.sparql.values.formula_values import judge, value_or_unbound
-from rpq.sparql.values.regular_expressions import UnsupportedPattern, compile_pattern, replace_matches
-from rpq.sparql.values.terms import XSD, literal_text, read_literal, resolve_iri
-from rpq.sparql.values.typed_values import NoValue
+from rpq.language.sparql.algebra import Project, children
+from rpq.language.sparql.syntax.reading import read
+from rpq.language.sparql.values.formula_values import judge, value_or_unbound
+from rpq.language.sparql.values.regular_expressions import UnsupportedPattern, compile_pattern, replace_matches
+from rpq.language.sparql.values.terms import XSD, literal_text, read_literal, resolve_iri
+from rpq.language.sparql.values.typed_values import NoValue
 
 pytest.importorskip("rdflib")
 
@@ -436,7 +436,8 @@ def test_that_a_pattern_is_none_is_remembered(monkeypatch):
     for _ in range(2):
         with pytest.raises(UnsupportedPattern, match="too large"):
             compile_pattern(refused, "")
-        monkeypatch.setattr("rpq.sparql.values.regular_expressions.require_engine", lambda: pytest.fail("compiled again"))
+        name = "rpq.language.sparql.values.regular_expressions.require_engine"
+        monkeypatch.setattr(name, lambda: pytest.fail("compiled again"))
 
 
 @pytest.mark.parametrize("expression", VERTICES)

@@ -113,7 +113,7 @@ def test_a_million_edges_are_saved_and_read_in_well_under_a_second(tmp_path: Pat
         timestamp=np.arange(count),
     )
     engine.save(tmp_path / "state")  # collects
-    from rpq.state.engine_state import read_state
+    from rpq.engine.state.engine_state import read_state
 
     seconds = []
     for _ in range(3):

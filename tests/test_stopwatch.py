@@ -15,8 +15,8 @@ import pytest
 from numba import njit
 
 import rpq
-from rpq.paths.index.delta_index import DeltaIndex
-from rpq.running.evaluation import Evaluation
+from rpq.engine.running.evaluation import Evaluation
+from rpq.operators.paths.index.delta_index import DeltaIndex
 
 ROOT = Path(__file__).parents[1]
 

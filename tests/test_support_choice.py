@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from rpq.patterns import tables
-from rpq.patterns.joins.live_patterns import ENTRY, SHORTEST, SupportChoice
-from rpq.patterns.joins.plan_tables import Work
+from rpq.operators.patterns import tables
+from rpq.operators.patterns.joins.live_patterns import ENTRY, SHORTEST, SupportChoice
+from rpq.operators.patterns.joins.plan_tables import Work
 from rpq.stream.outcomes import INSERTED
 
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.paths import path_query
-from rpq.paths.direction import Way, way_of
+from rpq.operators.paths import path_query
+from rpq.operators.paths.direction import Way, way_of
 from tests.test_engine_properties import SEEDS, cut, same_moments, stream
 from tests.twins import assert_path, examples, tiny
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpq.errors import SparqlError
-from rpq.sparql.syntax.reading import read
+from rpq.language.sparql.syntax.reading import read
 from tests.reference_sparql_values import CONTRACT, STANDARD
 from tests.w3c_sparql import LIST, Case, asked, cases, fault, kept_cases, left_out, listed, listing
 

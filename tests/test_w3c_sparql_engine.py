@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 import rpq
-from rpq.results.typed_columns import kinds_of
-from rpq.sparql.values.terms import read_literal
+from rpq.language.sparql.values.terms import read_literal
+from rpq.rows.typed_columns import kinds_of
 from tests.reference import Edge
 from tests.test_sparql_queries_engine import Summed
 from tests.w3c_sparql import Case, agree, asked, edges, expected, kept_cases, listed

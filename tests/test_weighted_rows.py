@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.results.weighted_rows import WeightedRows, net_delta, weighted
+from rpq.rows.weighted_rows import WeightedRows, net_delta, weighted
 from tests.twins import examples
 
 rows = st.tuples(st.integers(-1, 1), st.integers(0, 2))

@@ -17,7 +17,7 @@ from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 import rpq
-from rpq.queries.readings import LabelSet, Reading
+from rpq.language.readings import LabelSet, Reading
 from tests import pattern_strategies
 from tests.pattern_twins import by_event, query_of, rows_of, text_of, window_of
 from tests.pattern_twins import questions as patterns_of_one_window

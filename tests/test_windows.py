@@ -12,7 +12,7 @@ import pytest
 
 import rpq
 from rpq.files.json_values import Damage, JsonValue
-from rpq.queries import kinds
+from rpq.language import kinds
 
 TWO = rpq.CountWindow(size=2)
 EVERY = rpq.UnboundedWindow()
@@ -515,7 +515,7 @@ def test_static_edges_that_wait_for_the_first_tuple_are_saved(tmp_path):
 def test_states_of_the_version_before_are_read(tmp_path, monkeypatch):
     from dataclasses import replace
 
-    from rpq.state import state_layout
+    from rpq.engine.state import state_layout
 
     engine = rpq.Engine(rpq.Query("a+", window=TIME))
     push(engine, "x y a 1", "y z a 2")
@@ -532,8 +532,8 @@ def test_states_of_the_version_before_are_read(tmp_path, monkeypatch):
 
 
 def test_states_whose_count_windows_do_not_fit_are_refused(tmp_path):
-    from rpq.state.engine_state import read_state
-    from rpq.state.state_layout import read_file, write_file
+    from rpq.engine.state.engine_state import read_state
+    from rpq.engine.state.state_layout import read_file, write_file
 
     _busy().save(tmp_path / "state")
     assert read_state(str(tmp_path / "state")).content.queries[0].numbers

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from rpq.patterns.joins import live_patterns
+from rpq.operators.patterns.joins import live_patterns
 from tests import pattern_strategies
 from tests.pattern_strategies import LABELS, VERTICES
 from tests.pattern_twins import PatternTwins, long_streams, query_of, questions, streams

@@ -26,7 +26,7 @@ from rdflib.collection import Collection
 from rdflib.compare import isomorphic
 
 from rpq.errors import SparqlError
-from rpq.sparql.syntax.reading import read
+from rpq.language.sparql.syntax.reading import read
 from tests.environments import pip
 from tests.reference import Edge, Rejected
 from tests.reference_sparql import Evaluation, columns

@@ -1,7 +1,8 @@
 """A kind of query that stands in the tests alone: a connected pattern whose atoms read several windows and named streams.
 
-It is what `rpq.patterns.read_relations` and the host give, and nothing more: its rows are those of one part, netted for each
-event in plain Python. It proves what lies below SPARQL: several windows, streams, lateness, registering, saving, events.
+It is what `rpq.operators.patterns.read_relations` and the host give, and nothing more: its rows are those of one part,
+netted for each event in plain Python. It proves what lies below SPARQL: several windows, streams, lateness, registering,
+saving, events.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.files.json_values import JsonValue
-from rpq.patterns.joins.plan import Atom, plan_pattern
-from rpq.patterns.meanings import DirectedAtom, direct_atoms
-from rpq.patterns.pattern_host import PatternHost
-from rpq.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
-from rpq.patterns.rows.solutions import Place
-from rpq.queries import kinds
-from rpq.queries.pattern import parse_pattern
-from rpq.queries.protocol import Figures, Resources, RunningQuery
-from rpq.queries.readings import LabelSet, Reading
-from rpq.results.delta import Delta, IdRows
+from rpq.language import kinds
+from rpq.language.pattern import parse_pattern
+from rpq.language.protocol import Figures, Resources, RunningQuery
+from rpq.language.readings import LabelSet, Reading
+from rpq.operators.patterns.joins.plan import Atom, plan_pattern
+from rpq.operators.patterns.meanings import DirectedAtom, direct_atoms
+from rpq.operators.patterns.pattern_host import PatternHost
+from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
+from rpq.operators.patterns.rows.solutions import Place
+from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
 from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import SnapshotGraph

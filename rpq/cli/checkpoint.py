@@ -16,14 +16,14 @@ from rpq.cli.options import NamedInput, output_key
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.files.json_values import JsonValue
 from rpq.kafka.topic_names import is_topic, topics_in
-from rpq.queries.language import PATTERN_OPTIONS
-from rpq.queries.query import PatternQuery
+from rpq.language.notation import PATTERN_OPTIONS
+from rpq.language.query import PatternQuery
 from rpq.run.checkpoint import Position, PositionFormat
 from rpq.stream.durations import length_text
 from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
-    from rpq.queries.query import Query
+    from rpq.language.query import Query
 
 MAX_DIFFERENCES = 10
 """The number of differences between queries that are listed one by one."""

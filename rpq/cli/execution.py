@@ -45,6 +45,7 @@ from rpq.cli.reporting import (
 from rpq.cli.request import RunRequest, RunSettings, has_default_window, max_ahead_of, read_request
 from rpq.cli.run_outputs import FileOutputs, output_names, row_messages
 from rpq.cli.validation import check_request
+from rpq.engine.running.limits import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
@@ -52,11 +53,10 @@ from rpq.readers.deletions import Deletions
 from rpq.readers.where import WhereError
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
 from rpq.run.loop import Run
-from rpq.running.limits import peak_memory_bytes
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:
-    from rpq.queries.query import Query
+    from rpq.language.query import Query
 
 
 @dataclass(kw_only=True)

@@ -18,15 +18,15 @@ import click
 
 from rpq.cli.options import WrittenFile
 from rpq.errors import install_command
-from rpq.queries.language import PATTERN_OPTIONS
+from rpq.language.notation import PATTERN_OPTIONS
 from rpq.stream.window import kind_of_text
 
 if TYPE_CHECKING:
     from rpq import automata
-    from rpq.patterns.explanation import Explanation
-    from rpq.queries.language import Paths
-    from rpq.queries.query_file import QueryEntry
-    from rpq.sparql.explanation import SparqlExplanation
+    from rpq.language.notation import Paths
+    from rpq.language.query_file import QueryEntry
+    from rpq.operators.patterns.explanation import Explanation
+    from rpq.operators.relational.explanation import SparqlExplanation
 
 
 @click.command("explain", short_help="Show how a path expression or a graph pattern is understood.")
@@ -48,8 +48,8 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
     An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
     """
     from rpq import automata
-    from rpq.paths.explanation import explain_expression
-    from rpq.queries.language import language_of
+    from rpq.language.notation import language_of
+    from rpq.operators.paths.explanation import explain_expression
 
     if queries is not None:
         _explain_file(expression, queries, dot, [path for path in (svg, png) if path is not None])
@@ -117,8 +117,8 @@ def _explain_sparql(text: str, paths: Paths = "walk") -> SparqlExplanation:
     from dataclasses import replace
 
     from rpq.errors import QueryError
-    from rpq.sparql.explanation import explain_query
-    from rpq.sparql.query import SparqlQuery
+    from rpq.language.sparql.query import SparqlQuery
+    from rpq.operators.relational.explanation import explain_query
     from rpq.stream.window import Window
 
     try:
@@ -132,8 +132,8 @@ def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | Non
     """Print the explanation of a graph pattern, and write the drawings that options name."""
     from rpq import automata
     from rpq.errors import QueryError
-    from rpq.patterns.explanation import explain_pattern
-    from rpq.queries.pattern import Pattern
+    from rpq.language.pattern import Pattern
+    from rpq.operators.patterns.explanation import explain_pattern
 
     try:
         explanation = explain_pattern(Pattern.read(text, None), text)
@@ -157,7 +157,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
     from rpq.cli.options import check_files
     from rpq.cli.reporting import printable
     from rpq.cli.request import read_query_entries
-    from rpq.paths.explanation import explain_expression
+    from rpq.operators.paths.explanation import explain_expression
 
     if expression is not None:
         raise click.UsageError("EXPRESSION and --queries are two things to explain; give one")
@@ -201,8 +201,8 @@ def _explain_entry(entry: QueryEntry) -> Explanation | SparqlExplanation:
     """Explain a pattern of a file, or a query in SPARQL."""
     if entry.language == "sparql":
         return _explain_sparql(entry.expression, entry.paths)
-    from rpq.patterns.explanation import explain
-    from rpq.queries.query import PatternQuery
+    from rpq.language.query import PatternQuery
+    from rpq.operators.patterns.explanation import explain
     from rpq.stream.window import Window
 
     options = {name: value for name in PATTERN_OPTIONS if (value := getattr(entry, name)) is not None}
@@ -357,7 +357,7 @@ def _fill_pattern(figure: Any, explanation: Explanation) -> None:
 
     Terms are in the order of the text.  Several arrows between the same two terms bend away from each other.
     """
-    from rpq.patterns.explanation import node_positions
+    from rpq.operators.patterns.explanation import node_positions
 
     places = node_positions(explanation.nodes)
     reach = max(max(map(abs, place)) for place in places.values()) + 0.9

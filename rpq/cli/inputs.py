@@ -27,7 +27,7 @@ from rpq.kafka.client import ClientSettings, client, read_settings
 from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
 from rpq.kafka.topic_reader import TopicInput
-from rpq.queries.query import Query
+from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
 from rpq.readers.column_names import did_you_mean
@@ -38,7 +38,7 @@ from rpq.run.loop import Source
 from rpq.stream.event_grouping import end_of_event, first_of_events
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
+    from rpq.engine.engine import Engine
 
 Item = TypeVar("Item")
 

@@ -20,7 +20,7 @@ import click
 from rpq.errors import RpqError
 from rpq.files.destinations import STANDARD_OUTPUT, STANDARD_STREAM, WriteError, check_distinct, check_writable
 from rpq.kafka.topic_names import is_topic, topics_in
-from rpq.queries.language import CHOICES
+from rpq.language.notation import CHOICES
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

@@ -23,12 +23,12 @@ from rpq.cli.request import RunRequest, RunSettings, has_default_window
 from rpq.errors import RpqError
 from rpq.files.destinations import replacing
 from rpq.kafka.client import LOG, JsonEventLines, TextLines
-from rpq.queries.query import PatternQuery, Query
+from rpq.language.query import PatternQuery, Query
 from rpq.stream.durations import length_text
 from rpq.stream.window import size_and_slide
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
+    from rpq.engine.engine import Engine
 
 REFRESH_SECONDS = 0.5
 """The least time in seconds between two updates of the progress line."""
@@ -129,7 +129,7 @@ def compile_kernels(
 ) -> float:
     """Compile or load the kernels of queries over integers or texts as vertices, and return the seconds taken."""
     with notice_after(1.0, compiling_notice, shown=not quiet):
-        from rpq.queries.kinds import one_query_of_each_kind
+        from rpq.language.kinds import one_query_of_each_kind
 
         return sum(
             rpq.warm_up(query, vertices="int64" if integers else "string", threads=threads, witness=witness, state=state)
@@ -326,7 +326,7 @@ def log_to_stderr(settings: RunSettings) -> Iterator[None]:
 
 def query_warnings(queries: Sequence[Query], settings: RunSettings) -> list[str]:
     """Return the warnings of queries, and one about queries that threads cannot divide."""
-    from rpq.queries.kinds import single_thread_warning
+    from rpq.language.kinds import single_thread_warning
 
     names = (f"query {query.name!r}: " if settings.queries_file else "" for query in queries)
     by_query = zip(names, (getattr(query, "warnings", ()) for query in queries), strict=True)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from rpq.kafka.topic_names import is_topic
-from rpq.queries.language import PATH_OPTIONS, PATTERN_OPTIONS, language_of
+from rpq.language.notation import PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
 
 if TYPE_CHECKING:
-    from rpq.queries.language import Language, Matching, OnBudget, Paths, Report, Semantics
-    from rpq.queries.query import Query
-    from rpq.queries.query_file import QueryEntry
+    from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
+    from rpq.language.query import Query
+    from rpq.language.query_file import QueryEntry
     from rpq.stream.window import AnyWindow, WindowTextError
 
 OPTION_OF = {"sources": "--source", "targets": "--target", **{name: f"--{name}" for name in PATTERN_OPTIONS}}
@@ -61,8 +61,8 @@ class QueryOptions:
         from rpq.stream.window import kind_of_text
 
         if text is not None and self.window is None and self.slide is None and is_sparql(text, self.language):
-            from rpq.sparql.algebra import reads_default
-            from rpq.sparql.syntax.reading import read
+            from rpq.language.sparql.algebra import reads_default
+            from rpq.language.sparql.syntax.reading import read
 
             if has_static or not reads_default(read(text, paths=self.paths).body):
                 return
@@ -102,7 +102,7 @@ class QueryOptions:
     def queries(self, expressions: Iterable[str], *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries of expressions, for a stream with this time unit and with integers or texts as vertices."""
         from rpq.errors import QueryError
-        from rpq.queries.query import query_in
+        from rpq.language.query import query_in
 
         texts = list(expressions)
         if self.window is None and self.slide is None and all(is_sparql(text, self.language) for text in texts):
@@ -136,9 +136,9 @@ class QueryOptions:
         """Raise a usage error that points to a syntax error, or names an option that does not apply to the query."""
         from rpq import automata
         from rpq.errors import QueryError
-        from rpq.queries.language import language_of, unsuitable_option
-        from rpq.queries.pattern import Pattern
-        from rpq.sparql.syntax.reading import read
+        from rpq.language.notation import language_of, unsuitable_option
+        from rpq.language.pattern import Pattern
+        from rpq.language.sparql.syntax.reading import read
 
         language = self.language or language_of(text)
         try:
@@ -164,7 +164,7 @@ class QueryOptions:
 def convert_windows(query: Query, unit: str | None) -> Query:
     """Convert windows that a query's text declares as durations to the stream's unit.  Raises `QueryError`."""
     from rpq.errors import QueryError
-    from rpq.sparql.query import SparqlQuery
+    from rpq.language.sparql.query import SparqlQuery
 
     if not isinstance(query, SparqlQuery) or not query.declares_durations:
         return query
@@ -183,7 +183,7 @@ def has_default_window(query: Query) -> bool:
 
 def is_sparql(text: str, language: Language | None) -> bool:
     """Whether a text is in SPARQL; with `language` None this is detected from the text."""
-    from rpq.queries.language import language_of
+    from rpq.language.notation import language_of
 
     return (language or language_of(text)) == "sparql"
 
@@ -282,7 +282,7 @@ class RunRequest:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the answers to the expression."""
-        from rpq.queries.query import columns_of_text
+        from rpq.language.query import columns_of_text
 
         text = str(self.settings.expression)
         language = self.settings.language or language_of(text)
@@ -291,7 +291,7 @@ class RunRequest:
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""
         from rpq.errors import QueryError
-        from rpq.queries.query_file import QueryFileError
+        from rpq.language.query_file import QueryFileError
 
         if not self.entries:
             return self.settings.queries([str(self.settings.expression)], unit=unit, integers=integers)
@@ -379,7 +379,7 @@ def read_request(settings: RunSettings) -> RunRequest:
 
 def read_query_entries(path: str, settings: RunSettings | None = None) -> list[QueryEntry]:
     """Read a file of queries, with the options as defaults.  Raises a usage error if the file is invalid."""
-    from rpq.queries.query_file import QueryFileError, read_query_file
+    from rpq.language.query_file import QueryFileError, read_query_file
 
     try:
         entries = read_query_file(path, _defaults(settings) if settings else None, default_place="the options")

@@ -17,13 +17,13 @@ from rpq.cli.request import RunRequest
 from rpq.kafka.row_outputs import Destination, RowMessages
 from rpq.kafka.topic_names import is_topic, one_topic
 from rpq.kafka.topic_run import UPSERT_NEEDS_EXPLICIT
-from rpq.queries.query_file import QueryEntry
-from rpq.results.typed_columns import without_terms
+from rpq.language.query_file import QueryEntry
+from rpq.rows.typed_columns import without_terms
 from rpq.run.loop import Sink as RunSink
 
 if TYPE_CHECKING:
-    from rpq.queries.query import Query
-    from rpq.results.changes import Changes
+    from rpq.language.query import Query
+    from rpq.rows.changes import Changes
 
 
 class QueryOutputs:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from rpq.warmup import Variant
+    from rpq.engine.warmup import Variant
 
 
 @click.command("warm-up", short_help="Compile the kernels ahead of time.")
@@ -81,7 +81,7 @@ def _compile_all(jobs: int) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from rpq.warmup import VARIANTS
+    from rpq.engine.warmup import VARIANTS
 
     columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
@@ -115,7 +115,7 @@ def _compile(variant: Variant) -> None:
     """Compile a variant in another process: numba compiles one kernel at a time, and the code may crash here."""
     from rpq.compiled.kernel_cache import PACKAGE
 
-    script = "import sys; from rpq.warmup import *; warm_up_variant(Variant(int(sys.argv[1]), sys.argv[2]))"
+    script = "import sys; from rpq.engine.warmup import *; warm_up_variant(Variant(int(sys.argv[1]), sys.argv[2]))"
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     done = subprocess.run(
         [sys.executable, "-P", "-c", script, str(variant.slides), variant.paths],

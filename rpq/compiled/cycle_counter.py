@@ -9,7 +9,7 @@ from rpq.compiled.intrinsics import cycles
 from rpq.compiled.kernel_cache import njit
 
 LATENCY_BUCKETS = 1024
-"""The number of buckets in a histogram of ticks per tuple, 16 per octave; see `rpq.running.statistics.latency_quantile`."""
+"""The number of buckets in a histogram of ticks per tuple, 16 per octave; see `latency_quantile`."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)

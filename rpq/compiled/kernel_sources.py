@@ -48,9 +48,10 @@ def digest(module: str) -> str | None:
 def imported(source: str) -> set[str]:
     """Return the modules of this package that a module imports at the top level, by their full names.
 
-    >>> source = "import numpy\\nfrom rpq.paths.index import apply, layout\\nfrom rpq.paths.index.layout import DONE\\n"
+    >>> source = "import numpy\\nfrom rpq.operators.paths.index import apply, layout\\nfrom rpq.operators.paths.index.layout
+    import DONE\\n"
     >>> sorted(imported(source))
-    ['rpq.paths.index.apply', 'rpq.paths.index.layout']
+    ['rpq.operators.paths.index.apply', 'rpq.operators.paths.index.layout']
     """
     found = set()
     for origin, names, plain in _IMPORT.findall(source):

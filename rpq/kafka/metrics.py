@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from rpq.engine.running.statistics import engine_families, latency_family
 from rpq.errors import install_command
 from rpq.kafka.client import KafkaError
-from rpq.running.statistics import engine_families, latency_family
 
 if TYPE_CHECKING:
     from rpq.kafka.topic_run import TopicRun

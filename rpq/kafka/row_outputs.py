@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from rpq.files.table_formats import array_pieces, json_cells, object_pieces
 from rpq.kafka.client import ClientSettings, KafkaError, client, log_event, log_warning
 from rpq.kafka.partition_merge import Place
-from rpq.results.column_kernels import joined_lines
+from rpq.rows.column_kernels import joined_lines
 from rpq.run.loop import Sink
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from rpq.kafka.message_reader import BadMessage
     from rpq.kafka.topic_source import TopicSource
-    from rpq.results.changes import Changes
+    from rpq.rows.changes import Changes
 
 
 @dataclass(frozen=True)

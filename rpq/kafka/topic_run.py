@@ -21,15 +21,15 @@ from rpq.kafka.row_outputs import Destination, RowMessages, TopicOutputs
 from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topic, topics_in
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_source import Journal, TopicPosition, TopicSource, rounds_between
-from rpq.queries.protocol import MOST_ROWS
+from rpq.language.protocol import MOST_ROWS
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.where import parse_where
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
 from rpq.run.loop import Rejected, Run
 
 if TYPE_CHECKING:
-    from rpq.queries.query import Query
-    from rpq.results.changes import SetAside
+    from rpq.language.query import Query
+    from rpq.rows.changes import SetAside
 
 CHECKPOINT_SECONDS = 30.0
 
@@ -210,7 +210,7 @@ def run_topics(
     Traceback (most recent call last):
     rpq.errors.InputError: edges.csv: is no topic; expected kafka://BROKER[:PORT]/TOPIC
     """
-    from rpq.engine import Engine
+    from rpq.engine.engine import Engine
 
     inputs = [input] if isinstance(input, str) else list(input)
     streams: dict[str, str | None] = {}

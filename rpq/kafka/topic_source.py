@@ -26,7 +26,7 @@ from rpq.kafka.topic_reader import TopicInput, TopicReader
 from rpq.run.loop import Source
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
+    from rpq.engine.engine import Engine
 
 FETCH = 20_000
 

@@ -1,10 +1,6 @@
-"""Operators over bags of rows of ids, which patterns and SPARQL share: changes of inputs go in, those of the output out.
+"""The operators that maintain answers: everything that changes incrementally with the stream.
 
-- `row_bags`: the bags of rows that operators store
-- `product`: `Product` of parts, and `Distinct`
-- `matching`: `MatchedRows`, the joins, left joins, EXISTS and NOT EXISTS by key
-
-An operator has `change`, which applies changes (`rpq.results.weighted_rows`) and returns those of the output; `clear`, which
-removes everything; `entries` and `nbytes`, which say how much it stores; `ids`, which returns the ids in stored rows; and
-`check`, which asserts its invariants. Its modules import `rpq.results`, `rpq.arrays` and `rpq.compiled`.
+`paths` maintains the pairs of path expressions, `patterns` the relations of a graph pattern and their joins, and
+`relational` the operators over bags of rows that SPARQL needs beyond joins: filters, unions, groups, OPTIONAL, MINUS. Each
+builds on those before it. Modules may import from language, rows, stream, compiled, files; no operator knows the engine.
 """

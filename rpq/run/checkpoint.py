@@ -21,7 +21,7 @@ from rpq.errors import RpqError
 from rpq.files.json_values import Damage, JsonValue
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
+    from rpq.engine.engine import Engine
 
 VERSION = 1
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from rpq.engine.running.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
 from rpq.readers.where import WhereError
 from rpq.run.checkpoint import Checkpoint, Position
-from rpq.running.statistics import LatencyCounts
 from rpq.stream.event_grouping import end_of_event, first_of_events
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
-    from rpq.results.changes import Changes, SetAside
+    from rpq.engine.engine import Engine
+    from rpq.rows.changes import Changes, SetAside
 
 FIRST_SLICE, LEAST_SLICE = 4096, 16
 """The number of tuples in the first slice and in the smallest."""

@@ -22,9 +22,11 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rpq.engine.warmup import warm_up
 from rpq.errors import RpqError
-from rpq.queries.kinds import kernels_of
-from rpq.queries.query import Query
+from rpq.language.kinds import kernels_of
+from rpq.language.query import Query
+from rpq.language.sparql.query import SparqlQuery
 from rpq.serve import models
 from rpq.serve.changes import FollowedChanges, Place, event_text, wait_for_disconnect
 from rpq.serve.feeds import Playback
@@ -47,8 +49,6 @@ from rpq.serve.requests import (
 )
 from rpq.serve.responses import FORMATS, AnswersRead, ServingFigures, vertex_of, witness_model
 from rpq.serve.service import Service
-from rpq.sparql.query import SparqlQuery
-from rpq.warmup import warm_up
 
 Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")

@@ -14,13 +14,13 @@ from rpq.errors import RpqError
 from rpq.serve.engine_thread import EngineClosed, EngineThread
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
-    from rpq.paths.path import Path
-    from rpq.patterns.witness import Witness
-    from rpq.queries.query import Query, Vertex
-    from rpq.results.answers import Answers
-    from rpq.results.changes import Changes
-    from rpq.running.statistics import Statistics
+    from rpq.engine.engine import Engine
+    from rpq.engine.running.statistics import Statistics
+    from rpq.language.query import Query, Vertex
+    from rpq.operators.paths.path import Path
+    from rpq.operators.patterns.witness import Witness
+    from rpq.rows.answers import Answers
+    from rpq.rows.changes import Changes
 
 Item = TypeVar("Item")
 
@@ -169,7 +169,7 @@ class AsyncEngine:
     """
 
     def __init__(self, *queries: Query, engine: Engine | None = None, **options: Any) -> None:
-        from rpq.engine import Engine
+        from rpq.engine.engine import Engine
 
         if engine is not None and (queries or options):
             raise RpqError("an AsyncEngine is given an engine, or what makes one, not both: register queries afterwards")

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from rpq.errors import RpqError
 from rpq.files.table_formats import json_arrays
-from rpq.results.changes import Changes
+from rpq.rows.changes import Changes
 from rpq.serve.async_engine import FollowerQueue, FollowerTooSlow
 from rpq.serve.models import EVENT_ID, json_text, json_value
 

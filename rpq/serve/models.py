@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rpq.errors import QueryError
-from rpq.queries.language import Language, Matching, OnBudget, Paths, Report, Semantics
+from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
 from rpq.readers.column_names import did_you_mean
 
 EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"

@@ -36,14 +36,14 @@ from msgspec import UNSET
 from rpq import automata
 from rpq.automata.dfa import edge_labels, state_positions
 from rpq.errors import RpqError
-from rpq.paths.explanation import explain_expression
-from rpq.queries.query import PatternQuery, Query
+from rpq.language.query import PatternQuery, Query
+from rpq.language.sparql.query import SparqlQuery
+from rpq.operators.paths.explanation import explain_expression
 from rpq.serve.models import Explained, ServeLimits, Understood
 from rpq.serve.requests import Problem, QueryDefaults, language_of, parse_query, problem_of
-from rpq.sparql.query import SparqlQuery
 
 if TYPE_CHECKING:
-    from rpq.patterns.explanation import Explanation
+    from rpq.operators.patterns.explanation import Explanation
 
 LOG = logging.getLogger("rpq.serve")
 
@@ -294,12 +294,12 @@ def explain_query(query: Query, running: object | None = None) -> Explained:
     """Return the explanation of a query; `running` is that of an engine, unless none runs it or it is a path query."""
     if isinstance(query, SparqlQuery):
         if running is None:
-            from rpq.sparql.explanation import explain_query as of_sparql
+            from rpq.operators.relational.explanation import explain_query as of_sparql
 
             running = of_sparql(query, "")
         return Explained(str(running), None)
     if isinstance(query, PatternQuery):
-        from rpq.patterns.explanation import explain
+        from rpq.operators.patterns.explanation import explain
 
         explanation = explain(query)
         return Explained(str(explanation if running is None else running), pattern_picture(explanation))
@@ -324,7 +324,7 @@ def pattern_picture(explanation: Explanation) -> str | None:
 
     Returns None if there are too many atoms.
     """
-    from rpq.patterns.explanation import node_positions
+    from rpq.operators.patterns.explanation import node_positions
 
     if len(explanation.atoms) > MOST_ARROWS:
         return None

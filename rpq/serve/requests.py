@@ -17,9 +17,10 @@ from starlette.responses import Response
 
 from rpq.automata.errors import ExpressionError
 from rpq.errors import InputError, LimitError, QueryError, RegistrationError, RpqError, SparqlError
-from rpq.queries.language import Language
-from rpq.queries.query import PatternQuery, Query
-from rpq.queries.query_file import Place, QueryEntry, query_entry
+from rpq.language.notation import Language
+from rpq.language.query import PatternQuery, Query
+from rpq.language.query_file import Place, QueryEntry, query_entry
+from rpq.language.sparql.query import SparqlQuery
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import read_tuples
@@ -27,7 +28,6 @@ from rpq.readers.fields import FieldError
 from rpq.readers.inputs import order_rows
 from rpq.serve import models
 from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, to_model
-from rpq.sparql.query import SparqlQuery
 from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.durations import DurationError, duration_text, parse_duration
 from rpq.stream.plain_columns import plain_column

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Raw
 
+from rpq.engine.running.limits import peak_memory_bytes
+from rpq.engine.running.statistics import engine_families, latency_family
 from rpq.files.table_formats import csv_lines, json_arrays
-from rpq.paths.path import Path
-from rpq.patterns.witness import Step, Witness
-from rpq.results.answers import Answers
-from rpq.running.limits import peak_memory_bytes
-from rpq.running.statistics import engine_families, latency_family
+from rpq.operators.paths.path import Path
+from rpq.operators.patterns.witness import Step, Witness
+from rpq.rows.answers import Answers
 from rpq.serve import models
 from rpq.serve.models import json_text, json_value
 from rpq.serve.requests import describe_query

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from rpq.engine.running.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
-from rpq.queries.kinds import single_thread_warning
+from rpq.language.kinds import single_thread_warning
 from rpq.readers.column_names import did_you_mean
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
-from rpq.running.statistics import LatencyCounts
 from rpq.serve.changes import ChangeHub, Published
 from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
 from rpq.serve.models import ServeLimits
@@ -41,9 +41,9 @@ from rpq.serve.requests import (
 from rpq.serve.storage import EngineOptions, Loaded, NoStorage, ServedState, Storage
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
-    from rpq.queries.query import Query
-    from rpq.results.changes import Changes
+    from rpq.engine.engine import Engine
+    from rpq.language.query import Query
+    from rpq.rows.changes import Changes
 
 LOG = logging.getLogger("rpq.serve")
 

@@ -29,9 +29,9 @@ from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
-from rpq.queries.kinds import single_thread_warning
-from rpq.queries.language import PATTERN_OPTIONS
-from rpq.queries.query_file import QueryEntry
+from rpq.language.kinds import single_thread_warning
+from rpq.language.notation import PATTERN_OPTIONS
+from rpq.language.query_file import QueryEntry
 from rpq.serve.application import Application, KernelCompiler
 from rpq.serve.connections import Connections, Repetitions, raise_file_limit
 from rpq.serve.feeds import Feed, FileFeed, Playback, TopicFeed

@@ -33,7 +33,7 @@ from rpq.run.checkpoint import CheckpointLock
 from rpq.serve.requests import QueryDefaults, parse_query
 
 if TYPE_CHECKING:
-    from rpq.engine import Engine
+    from rpq.engine.engine import Engine
 
 LOG = logging.getLogger("rpq.serve")
 

@@ -1,7 +1,7 @@
 """The memory layout of the snapshot graph, and the kernels over it.
 
-An edge is (source, label, target); a hash table (`rpq/arrays/hashing.py`) maps it to a dense id. Labels that are read
-over the same windows form a *group* with one horizon: an edge is there by its time if its timestamp is larger. It may
+An edge is (source, label, target); a hash table (`rpq/compiled/arrays/hashing.py`) maps it to a dense id. Labels that are
+read over the same windows form a *group* with one horizon: an edge is there by its time if its timestamp is larger. It may
 also be there because a count window holds it (`CountedWindows`), and an edge that is *static* keeps its place without being
 in any window.
 """
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rpq.arrays.hashing import clear, first_candidate, home_of, id_at, next_candidate, put, put_new
+from rpq.compiled.arrays.hashing import clear, first_candidate, home_of, id_at, next_candidate, put, put_new
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
@@ -62,7 +62,7 @@ class Edges(NamedTuple):
     label: np.ndarray  # int32 an edge
     timestamp: np.ndarray  # int64 an edge, the smallest int64 once deleted
     holders: np.ndarray  # int32 an edge: what holds it but its time, see `HOLDERS`
-    table: np.ndarray  # int32: from hashes to edges, see `rpq/arrays/hashing.py`
+    table: np.ndarray  # int32: from hashes to edges, see `rpq/compiled/arrays/hashing.py`
     free: np.ndarray  # int32, stack
     degree: np.ndarray  # int32 a vertex: edges that name it
     bearing: np.ndarray  # int32 a label: edges that bear it

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rpq.arrays.hashing import id_at, ids_in, new_table, table_size
+from rpq.compiled.arrays.hashing import id_at, ids_in, new_table, table_size
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk

@@ -55,7 +55,7 @@ _Query = TypeVar("_Query", bound=Windowed)
 
 
 def windows_of(query: Any) -> tuple[AnyWindow, ...]:
-    """Return the windows over which a query reads edges: one, or those of its `readings` (`rpq.queries.readings`)."""
+    """Return the windows over which a query reads edges: one, or those of its `readings` (`rpq.language.readings`)."""
     readings = getattr(query, "readings", None)
     return (query.window,) if readings is None else tuple(reading.window for reading in readings)
 

@@ -2,7 +2,7 @@
 
 Ids index every array of the engine, so they are dense and used again: a vertex without an edge in the window
 gives its id back (`release`). Names are 64-bit integers or text, one of the two for the life of a
-dictionary. Text lies as UTF-8 in one arena; a hash table (`rpq/arrays/hashing.py`) maps names to ids. Nothing is
+dictionary. Text lies as UTF-8 in one arena; a hash table (`rpq/compiled/arrays/hashing.py`) maps names to ids. Nothing is
 deleted from table or arena one by one: `release` builds the table anew and closes the gaps of the arena
 once half of it is garbage, which is amortised O(1) a name.
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rpq.arrays.hashing import (
+from rpq.compiled.arrays.hashing import (
     clear,
     first_candidate,
     home_of,
@@ -61,7 +61,7 @@ class Names(NamedTuple):
     start: np.ndarray  # int64 an id
     length: np.ndarray  # int32 an id; -1 for an id that is free
     arena: np.ndarray  # uint8
-    table: np.ndarray  # int32: from hashes to ids, see `rpq/arrays/hashing.py`
+    table: np.ndarray  # int32: from hashes to ids, see `rpq/compiled/arrays/hashing.py`
     free: np.ndarray  # int32, stack
     fields: np.ndarray  # int64[_FIELDS]
 

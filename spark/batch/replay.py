@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rpq
-from rpq.engine import Engine
+from rpq.engine.engine import Engine
 from rpq.errors import InputError
 from rpq.readers.column_names import DELETE
-from rpq.results.changes import Changes
+from rpq.rows.changes import Changes
 from rpq.spark.columns import UNITS, edge_columns, parse_column_names, queries_in_unit, row_schema, timestamps_as_times
 from rpq.spark.division import OwnEdges, partition_keys, share_limit
 from rpq.spark.envelopes import PLACED_SCHEMA, ROWS, LabelReader, PlacedPacker, engine_columns, pack_file, unpack

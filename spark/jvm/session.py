@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rpq.engine.running.limits import machine_memory
 from rpq.errors import install_command
-from rpq.running.limits import machine_memory
 from rpq.spark.errors import PipelineError
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import rpq
 from rpq.files.json_values import Damage, JsonValue
-from rpq.queries import kinds
+from rpq.language import kinds
 from rpq.spark.division import share_limit
 from rpq.spark.envelopes import ROWS, Tuples, engine_columns, pack_table, unpack
 from rpq.spark.errors import PipelineError

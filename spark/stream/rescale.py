@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rpq
 from rpq.files.json_values import Damage, JsonValue
-from rpq.queries import kinds
+from rpq.language import kinds
 from rpq.spark.columns import queries_in_unit, row_schema
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files

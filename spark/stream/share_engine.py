@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import rpq
-from rpq.engine import Engine  # this import also registers the kinds of queries
+from rpq.engine.engine import Engine  # this import also registers the kinds of queries
 from rpq.files.sealed import damaged
 from rpq.spark.division import OwnEdges, engine_bytes, set_memory_limit, share_limit
 from rpq.spark.envelopes import TUPLES

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import rpq
-import rpq.engine  # registers the kinds of queries
-from rpq.queries import kinds
-from rpq.queries.readings import readings_of
+import rpq.engine.engine  # registers the kinds of queries
+from rpq.language import kinds
+from rpq.language.readings import readings_of
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 

@@ -31,9 +31,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import rpq
-from rpq.engine import Engine
+from rpq.engine.engine import Engine
 from rpq.files.sealed import damaged
-from rpq.queries.query import Query
+from rpq.language.query import Query
 from rpq.spark.envelopes import TUPLES, pack_table, unpack_table
 from rpq.spark.shipping import Shipped
 from rpq.stream.stream_time import windows_of

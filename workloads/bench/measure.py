@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 import rpq
-from rpq.paths.index import layout
-from rpq.paths.path_query import PathQuery
+from rpq.operators.paths.index import layout
+from rpq.operators.paths.path_query import PathQuery
 from rpq.readers.deletions import Deletions
 from rpq.workloads.bench.streams import Stream
 

@@ -86,7 +86,7 @@ def _child(specification: dict[str, Any]) -> int:
 
 
 def _work(specification: dict[str, Any]) -> None:
-    import rpq.engine  # the imports of a run
+    import rpq.engine.engine  # the imports of a run
 
     if specification["step"] == "imports":
         return
@@ -109,7 +109,7 @@ def _peak_bytes() -> int:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
-    from rpq.running.limits import peak_memory_bytes
+    from rpq.engine.running.limits import peak_memory_bytes
 
     return peak_memory_bytes()
 

@@ -37,9 +37,9 @@ from rpq.errors import RpqError
 from rpq.files import destinations
 from rpq.files.compression import FRAMES
 from rpq.files.table_formats import CSV, JSON_LINES, LineFormat
+from rpq.language.sparql.values.terms import RDF, XSD, literal_text, read_literal
 from rpq.readers.rdf.canonical_lines import is_resource, rdf_term
-from rpq.results.typed_columns import holds_terms
-from rpq.sparql.values.terms import RDF, XSD, literal_text, read_literal
+from rpq.rows.typed_columns import holds_terms
 
 TRIPLE = ("subject", "predicate", "object")
 """The columns of rows that are edges."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
-from rpq.arrays.flat_objects import Key, read_flat_objects
+from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.readers.column_names import DELETE, EVENT, OP_AND_DELETE, STREAM, ColumnNames, did_you_mean
 from rpq.readers.fields import FieldError, check_time, quote_value, time_kind, times_of
 from rpq.readers.predicate import EXACT, texts_of

@@ -22,8 +22,8 @@ import pyarrow as pa
 
 import rpq
 from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.engine.running.statistics import latency_quantile
 from rpq.errors import QueryError
-from rpq.running.statistics import latency_quantile
 from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench import plots
 from rpq.workloads.bench.comparisons.path_speed import MEGABYTE, stream_of

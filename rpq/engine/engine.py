@@ -1,0 +1,892 @@
+"""The engine: tuples in, answer changes out."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Literal
+
+import numpy as np
+
+from rpq.compiled.stopwatch import Stopwatch
+from rpq.engine.running.evaluation import ChunkRows, Evaluation
+from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
+from rpq.engine.running.intake import EventClock, over_one_event
+from rpq.engine.running.limits import default_limit
+from rpq.engine.running.retention import keep_option, refuse_if_lost
+from rpq.engine.running.statistics import Statistics, statistics_of
+from rpq.engine.state.engine_state import read_state, write_state
+from rpq.engine.state.state_content import EventsState, KeepWindow
+from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
+from rpq.language import kinds
+from rpq.language.protocol import MOST_ROWS
+from rpq.language.query import Query, Vertex
+from rpq.operators.bags.relational import running_query
+from rpq.operators.paths import path_query
+from rpq.operators.paths.path import Path
+from rpq.operators.paths.path_query import PathExplanation
+from rpq.operators.patterns import pattern_query
+from rpq.operators.patterns.explanation import Explanation
+from rpq.operators.patterns.witness import Witness
+from rpq.operators.relational.explanation import SparqlExplanation
+from rpq.rows.answers import Answers, html_table
+from rpq.rows.blocks import columns_of_names
+from rpq.rows.changes import Changes
+from rpq.stream.columns import columns_of, is_plain, only_tuple, static_columns, table_of_rows, time_of, with_event
+from rpq.stream.event_grouping import whole_events
+from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, windows_of
+from rpq.stream.window import INT64_MAX, AnyWindow, Window
+
+kinds.register(path_query.KIND)
+kinds.register(pattern_query.KIND)
+kinds.register(running_query.KIND)
+
+_NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
+
+
+class Engine:
+    """An engine that evaluates persistent queries over one stream.
+
+    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` for edges without time
+    - Queries: `queries`, `register`, `unregister`; `on_change` for functions that are called with their rows
+    - What holds now: `time`, `answers`, `witness`, `statistics`
+    - To go on later: `save`, `restore`
+
+    `threads` divide the roots of each path query; a pattern or a query in SPARQL is evaluated by one thread, and a
+    `ThreadsWarning` says so. `memory_limit` (bytes, by default 70 % of the machine's memory) ends a push with a
+    `MemoryLimitError` before the engine grows past it; `max_rows` ends it with a `RowLimitError` where one event (a tuple,
+    a boundary) would bring more rows to one query, None being no limit. With `witness` every row that adds a pair carries a
+    path. With `share` (number, of how many) the engine answers only for a part of the roots: several engines over the same
+    tuples divide the work. Roots are the sources of pairs, or the targets where a query asks for few of these.
+
+    Timestamps and windows are plain numbers; or timestamps are dates or times, and windows are durations
+    (`Window(size="30d", slide="1d")`). Rows, `time` and all other times are of the type of the timestamps: numbers, dates,
+    or times with their zone. `time_unit` (s, ms, us or ns) is the unit of plain numbers, which then go with durations, and
+    the resolution of dates and times: finer ones are floored. Without it dates and times have a resolution of nanoseconds,
+    which limits them to the years 1677 to 2262, and windows of one kind over timestamps of the other are an error.
+
+    `max_ahead` is how far ahead of the stream time a tuple may be: a length in the stream's unit, a duration, or "1000x",
+    a thousand times the longest window of the queries that run (and of `keep`). A tuple that is further ahead is
+    an `InputError` and moves nothing; None, the default, is no limit.
+
+    `keep` is a window all edges of which are kept, so that any query over it or a smaller one can be registered at any time.
+    Without it an edge is kept while some query reads its label over a window that holds it.
+
+    One thread at a time may call an engine; a call while another thread is in one is refused with an `RpqError`.
+
+    >>> import rpq
+    >>> engine = rpq.Engine(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1)))
+    >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2)]).rows()
+    [Change(query='a/b*', source='x', target='y', timestamp=1, op='+'), \
+Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
+    >>> engine.witness("x", "z")
+    Path(vertices=('x', 'y', 'z'), labels=('a', 'b'))
+    """
+
+    def __init__(
+        self,
+        *queries: Query,
+        threads: int = 1,
+        memory_limit: int | None = None,
+        max_rows: int | None = MOST_ROWS,
+        witness: bool = False,
+        time_unit: Literal["s", "ms", "us", "ns"] | None = None,
+        share: tuple[int, int] = (0, 1),
+        events: Literal["window", "alone"] | None = None,
+        keep: Window | None = None,
+        max_ahead: int | str | timedelta | np.timedelta64 | None = None,
+        _capacity: int = 256,
+        _sharing: Literal["auto", "always", "never"] = "auto",
+    ) -> None:
+        if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
+            raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
+        if not 0 <= share[0] < share[1]:
+            raise QueryError(f"a share is (number, of how many) with 0 ≤ number < how many, not {share}")
+        if max_rows is not None and (isinstance(max_rows, bool) or not hasattr(max_rows, "__index__") or max_rows < 0):
+            raise QueryError(f"max_rows is a whole number of rows, or None for no limit, not {max_rows!r}")
+        if events not in (None, "window", "alone"):
+            raise QueryError(f"events are 'window' or 'alone', or None where each tuple is one, not {events!r}")
+        if events is not None and witness:
+            raise QueryError("an engine whose events have several tuples has no witnesses: leave out witness, or events")
+        self._turn = threading.Lock()
+        self._handlers = Handlers()
+        self._evaluation = Evaluation(
+            threads=int(threads),
+            memory_limit=default_limit() if memory_limit is None else memory_limit,
+            max_rows=max_rows,
+            witness=witness,
+            share=share,
+            capacity=_capacity,
+            events=events,
+            sharing=_sharing,
+        )
+        self._times = StreamTime(unit=time_unit)
+        self._max_ahead: MaxAhead | None = None
+        self._most_ahead: int | None = None
+        self._stopwatch = Stopwatch()
+        self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
+        self.extra: dict[str, str] = {}
+        for query in queries:
+            self._evaluation.running.refuse_if_unfit(query)
+        _refuse_same_names(queries)
+        if keep is not None and events == "alone":
+            raise QueryError("where each event is answered by itself nothing is kept: leave out keep, or events")
+        self._keep = None if keep is None else keep_option(keep)
+        self._events = events
+        self._clock = EventClock() if events == "alone" else None
+        # The queries as they were given: those that run have windows in integers.
+        self._asked: dict[str, Query] = {query.name: query for query in queries}
+        self._queries_by_window = self._registered_by_window()
+        self._users_of_windows = Counter(map(windows_of, queries))
+        self._times = self._times.with_queries(self._queries_by_window.values())
+        if self._keep is not None:
+            self._evaluation.keep(self._times.resolve(self._keep).window)
+        self._evaluation.add(*(self._resolved(query, self._times) for query in queries))
+        self.max_ahead = max_ahead
+        self._threads = int(threads)
+        self._warn_of_threads(queries)
+
+    @property
+    def threads(self) -> int:
+        """Return the number of threads that divide path queries.
+
+        >>> import rpq
+        >>> rpq.Engine(rpq.Query("a", window=rpq.Window(size=10, slide=1)), threads=2).threads
+        2
+        """
+        return self._threads
+
+    def _warn_of_threads(self, queries: Iterable[Query]) -> None:
+        """Warn the caller of the caller of queries that the threads do not divide."""
+        if message := kinds.single_thread_warning(queries, self._threads):
+            warnings.warn(message, ThreadsWarning, stacklevel=3)
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
+        queries = f"{len(self._asked)} {'query' if len(self._asked) == 1 else 'queries'}" + (f" ({names})" if names else "")
+        edges, vertices = self._evaluation.graph.edge_count, self._evaluation.vertices.live
+        return f"<Engine: {queries}, time {self.time}, {edges:,} edges of {vertices:,} vertices held>"
+
+    def _repr_html_(self) -> str:
+        shown = ["name", "expression", "window", "paths", "semantics"]
+        return html_table(repr(self)[1:-1], shown, [[getattr(query, name, "") for name in shown] for query in self.queries])
+
+    # --- tuples ----------------------------------------------------------------------------------------------
+
+    @one_thread_at_a_time
+    def push(
+        self, data: Any = None, *, collect: bool = True, stream: Any = None, event: Any = None, **columns: Any
+    ) -> Changes:
+        """Apply tuples in the order given, and return the answer changes.
+
+        `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may also be given by
+        keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream, text or null.
+        `stream` as one text says that all of these tuples are of that stream. Paths and patterns read the merged stream, in
+        which the names of streams play no part: an edge is there once, and a delete removes it, whichever stream brought it.
+        A query that reads one ON a stream sees only the tuples of that name, with their own deletes. With `collect=False`
+        changes are counted and not kept. Raises `InputError` at the first tuple that is not well-formed, `MemoryLimitError`
+        and `RowLimitError`; `changes` of the error has the changes of the tuples before it.
+
+        An engine with `events` also reads a column event: consecutive tuples with equal values in it are one event, tuples
+        without a value an event each. `event=True` says that all of these tuples are one event. An event ends with its push.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push(source=["x", "x"], target=["y", "z"], label=["a", "a"], timestamp=[1, 2])
+        <Changes: 2 added, 0 removed: ('a+', 'x', 'y', 1, '+'), ('a+', 'x', 'z', 2, '+')>
+        """
+        if data is None:
+            if stream is not None and not isinstance(stream, str):
+                columns["stream"], stream = stream, None
+            data = columns
+        elif columns:
+            raise InputError("tuples come as one table or as columns by keyword, not as both")
+        if event is not None:
+            if self._events is None:
+                raise InputError(
+                    'events of several tuples need an engine that knows of them: rpq.Engine(…, events="window"), or "alone"',
+                    column="event",
+                )
+            data = with_event(data, event)
+        tuple_ = only_tuple(data) if stream is None else None
+        if tuple_ is not None:
+            return self._push_one(data, *tuple_, collect=collect)
+        return self._push(data, collect=collect, stream=stream)
+
+    def _push(self, data: Any, *, collect: bool, stream: Any = None) -> Changes:
+        started = self._stopwatch.start()
+        self._usable()
+        has_rows = collect or bool(self._handlers)
+        try:
+            tuples = columns_of(
+                data,
+                times=self._times,
+                latest=self._evaluation.running.latest,
+                kind=self._evaluation.vertices.kind,
+                stream=stream,
+                events=self._events is not None,
+                ahead=self._ahead_limit(),
+            )
+        except InputError as error:
+            error.changes = self._changes([], np.zeros(2, np.int64))
+            raise
+        if len(tuples):
+            self._times = tuples.times
+        if self._clock is not None and len(tuples):
+            tuples = self._clock.number_events(tuples)
+            self._clock.note_applied(tuples)
+            self._evaluation.reported_time = int(tuples.reported_time[0])  # type: ignore[index]
+        applied = self._evaluation.push(tuples, collect=has_rows)
+        failure = applied.failure
+        if failure is None and self._clock is not None and len(tuples):
+            self._evaluation.reported_time = self._clock.time
+            self._evaluation.empty_windows(self._clock.number + 1)
+        changes = self._changes(applied.rows, applied.counts, applied.late_rows)
+        changes = changes if has_rows == collect else changes._without_rows()
+        self._stopwatch.stop(started)
+        if failure is not None:
+            failure.changes = changes
+            raise failure
+        if tuples.error is not None:
+            tuples.error.changes = changes
+            raise tuples.error
+        self._raise_overrun(changes)
+        return changes
+
+    @one_thread_at_a_time
+    def push_rows(self, rows: Iterable[tuple[Any, ...]], *, collect: bool = True) -> Changes:
+        """Apply tuples (source, target, label, timestamp) or, with an op, (source, target, label, timestamp, op).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("x", "y", "a", 2, "-")])
+        <Changes: 1 added, 1 removed: ('a+', 'x', 'y', 1, '+'), ('a+', 'x', 'y', 2, '-')>
+        """
+        table, error = table_of_rows(rows)
+        if error is None and (tuple_ := only_tuple(table)) is not None:
+            return self._push_one(table, *tuple_, collect=collect)
+        changes = self._push(table, collect=collect)
+        if error is not None:
+            error.changes = changes
+            raise error
+        return changes
+
+    @one_thread_at_a_time
+    def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
+        """Apply one insert.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1)
+        <Changes: 1 added, 0 removed: ('a+', 'x', 'y', 1, '+')>
+        """
+        return self._push_one(None, source, target, label, timestamp, "+", collect=True)
+
+    @one_thread_at_a_time
+    def delete(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
+        """Apply one delete.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> engine.delete("x", "y", "a", 2)
+        <Changes: 0 added, 1 removed: ('a+', 'x', 'y', 2, '-')>
+        """
+        return self._push_one(None, source, target, label, timestamp, "-", collect=True)
+
+    def _push_one(
+        self, data: Any, source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, collect: bool
+    ) -> Changes:
+        """Apply one tuple, which came as `data` if that is not None."""
+        started = self._stopwatch.start()
+        self._usable()
+        evaluation = self._evaluation
+        latest = evaluation.running.latest
+        if self._most_ahead is not None and (now := evaluation.graph.time) is not None:
+            latest = min(latest, now + self._most_ahead)  # one beyond goes the way on which it is refused
+        plain = self._times.is_of_numbers and not evaluation.awaits_first and self._clock is None and is_plain(
+            source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=latest
+        )
+        if not plain:
+            if data is None:
+                data = {"source": [source], "target": [target], "label": [label], "timestamp": [timestamp], "op": [op]}
+            return self._push(data, collect=collect)
+        has_rows = collect or bool(self._handlers)
+        applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=has_rows)
+        changes = self._changes([applied.rows], applied.counts, applied.late_rows)
+        changes = changes if has_rows == collect else changes._without_rows()
+        self._stopwatch.stop(started)
+        if applied.failure is not None:
+            applied.failure.changes = changes
+            raise applied.failure
+        if changes.set_aside:
+            self._raise_overrun(changes)
+        return changes
+
+    def run(self, reader: Iterable[Any], *, collect: bool = True) -> Iterator[Changes]:
+        """Push every batch of a reader (or any iterable of tables), and yield the changes of each.
+
+        Where the engine has `events`, Arrow tables are cut elsewhere if an event goes on in the next one.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> first = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}
+        >>> second = {"source": ["y"], "target": ["z"], "label": ["a"], "timestamp": [2]}
+        >>> [changes.added for changes in engine.run([first, second])]
+        [1, 2]
+        """
+        tables = (getattr(batch, "columns", batch) if hasattr(batch, "bytes_read") else batch for batch in reader)
+        for table in tables if self._events is None else whole_events(tables):
+            yield self.push(table, collect=collect)
+
+    @one_thread_at_a_time
+    def load_static(self, edges: Any) -> None:
+        """Add edges without time: they do not move the stream time, and never leave.
+
+        `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` takes them. Every query
+        reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. Answers
+        that static edges make by themselves come as an event before the first tuple, with its time. May be called several
+        times before the first tuple, not afterwards. Raises `InputError`, with nothing loaded. O(edges).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
+        >>> engine.load_static([("k", "moderator", "role")])
+        >>> engine.push_rows([("k", "y", "a", 1), ("j", "y", "a", 2)])
+        <Changes: 1 added, 0 removed: ('?x role moderator . ?x a ?y', 'k', 'y', 1, '+')>
+        """
+        self._usable()
+        if self._evaluation.graph.time is not None:
+            raise InputError(
+                f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
+                "with a timestamp, or begin with a new engine"
+            )
+        self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind))
+
+    @one_thread_at_a_time
+    def advance(self, time: Any) -> Changes:
+        """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
+
+        `max_ahead` plays no part here: the caller chose the time, it did not come from some input.
+
+        >>> import rpq
+        >>> window = rpq.Window(size=10, slide=1)
+        >>> engine = rpq.Engine(rpq.Query("a", window=window, semantics="explicit"))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> engine.advance(20)
+        <Changes: 0 added, 1 removed: ('a', 'x', 'y', 11, '-')>
+        """
+        started = self._stopwatch.start()
+        self._usable()
+        time, times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
+        if self._max_ahead is not None:
+            self._max_ahead.refuse_unfit(times)
+        self._times = times
+        if self._clock is not None:
+            self._clock.advance(time)
+            self._evaluation.reported_time = self._clock.time
+            time = self._clock.number + 1
+        counts = np.zeros(2, np.int64)
+        rows: list[ChunkRows] = []
+        try:
+            applied = [self._evaluation.begin(time, row=None)] if self._evaluation.awaits_first else []
+            for one in (*applied, self._evaluation.advance(time)):
+                rows.append(one.rows)
+                counts += one.counts
+        except LimitError as error:
+            error.changes = self._changes([], np.zeros(2, np.int64))
+            raise
+        self._stopwatch.stop(started)
+        changes = self._changes(rows, counts)
+        self._raise_overrun(changes)
+        return changes
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """The registered queries.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.queries
+        (Query('a+', window=Window(size=10, slide=1)),)
+        """
+        return tuple(self._asked.values())
+
+    @one_thread_at_a_time
+    def register(
+        self,
+        query: Query | Iterable[Query],
+        *,
+        start: Literal["window", "empty"] = "window",
+        handler: Handler | None = None,
+    ) -> Changes:
+        """Add a query, or several as one step, and return the answers over what windows hold, with the present time.
+
+        Several come all or not at all. Raises `RegistrationError` if an edge that a window would hold was not kept,
+        because no query needed it then; it names the time from which the query can be registered. `Engine(keep=…)` keeps
+        all edges of a window, for whatever is registered later. With start="empty" queries begin with empty windows.
+        A `handler` is called with their rows, as `on_change` says, the first ones included.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> engine.register(rpq.Query("a/a", window=rpq.Window(size=5, slide=1)))
+        <Changes: 1 added, 0 removed: ('a/a', 'x', 'z', 2, '+')>
+        >>> window = rpq.Window(size=5, slide=1)
+        >>> engine.register([rpq.Query("a", window=window), rpq.Query("?x a z", window=window)]).added
+        3
+        """
+        self._usable()
+        if start not in ("window", "empty"):
+            raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
+        asked = _as_list(query)
+        refuse_unless_callable(handler)
+        evaluation = self._evaluation
+        for one in asked:
+            evaluation.running.refuse_if_unfit(one)
+        _refuse_same_names(asked)
+        self._warn_of_threads(asked)
+        # Of the queries with one window one will do.
+        by_window = [*self._queries_by_window.values(), *_queries_by_window(asked).values()]
+        times = self._times.with_queries(by_window)
+        most_ahead = self._most_ahead_of(self._max_ahead, times, by_window)
+        queries = [self._resolved(one, times) for one in asked]
+        time = evaluation.graph.time
+        reach = max((window.reach for one in queries for window in windows_of(one)), default=0)
+        if time is not None and time > INT64_MAX - reach:
+            raise InputError(f"the stream time {self.time} and the size of the window, {reach}, exceed 64 bits")
+        if not evaluation.running.are_read(queries, evaluation.labels):
+            evaluation.collector.collect()  # which knows what was lost up to now
+        if start == "window":
+            for one in queries:
+                refuse_if_lost(one, evaluation.labels, evaluation.graph, to_timestamp=self._times.to_timestamp)
+        evaluation.midway = True
+        try:
+            added = evaluation.add(*queries, is_late=time is not None and start == "empty")
+        except QueryError:
+            evaluation.midway = False  # it was refused before anything was done
+            raise
+        rows: ChunkRows = []
+        if time is not None:
+            try:
+                rows = evaluation.load(added, time=time, empty=start == "empty")
+            except LimitError:
+                evaluation.remove(*(one.name for one in queries))
+                evaluation.midway = False
+                raise
+        evaluation.midway = False
+        self._times, self._most_ahead = times, most_ahead
+        self._asked |= {one.name: one for one in asked}
+        self._users_of_windows.update(map(windows_of, asked))
+        self._queries_by_window = _queries_by_window(asked) | self._queries_by_window
+        if handler is not None:
+            self._handlers.add(handler, [one.name for one in asked])
+        evaluation.note_overruns(None)
+        counts = sum(map(evaluation.running.rows_of, added), np.zeros(2, np.int64))
+        changes = self._changes([rows], counts)
+        self._raise_overrun(changes)
+        return changes
+
+    @one_thread_at_a_time
+    def unregister(self, name: str | Iterable[str]) -> None:
+        """Remove a query, or several as one step, with everything that only they needed.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.unregister("a+")
+        >>> engine.queries
+        ()
+        """
+        running = self._evaluation.running
+        names = [name] if isinstance(name, str) or not isinstance(name, Iterable) else list(dict.fromkeys(name))
+        queries = [running.named(one) for one in names]
+        self._left += sum(map(running.rows_of, queries), np.zeros(2, np.int64))
+        self._evaluation.remove(*names)
+        self._handlers.drop(names)
+        windows = Counter(windows_of(self._asked.pop(one)) for one in names)
+        self._users_of_windows -= windows
+        if any(window not in self._users_of_windows for window in windows):
+            self._queries_by_window = self._registered_by_window()
+            self._times = self._times.with_queries(self._queries_by_window.values())
+            self._most_ahead = self._most_ahead_of(self._max_ahead, self._times, self._queries_by_window.values())
+
+    def on_change(self, handler: Handler, *, query: str | Iterable[str] | None = None) -> None:
+        """Call a function with the rows of a query, of several, or of all queries that there are and will be.
+
+        After each call of the engine that brings rows, and before that call returns, `handler` is called with a list of them
+        (`Change`) in time order, once for each query that has any; with collect=False too. A handler may call the engine,
+        and register and unregister queries: it is called with the rows of these calls afterwards. An exception of a handler
+        is raised by the call of the engine after all handlers were called; the tuples are applied by then. Several handlers
+        are called one after the other. The handlers of a query are removed with it, and no handler is part of a saved state.
+        O(rows) a call. Raises `QueryError`.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.on_change(print, query="a+")
+        >>> changes = engine.insert("x", "y", "a", 1)
+        [Change(query='a+', source='x', target='y', timestamp=1, op='+')]
+        """
+        refuse_unless_callable(handler)
+        names = None if query is None else [query] if isinstance(query, str) else list(query)
+        for name in names or ():
+            self._evaluation.running.named(name)
+        self._handlers.add(handler, names)
+
+    def _registered_by_window(self) -> dict[tuple[AnyWindow, ...], Any]:
+        """Return a query for each window that there is; what is kept counts as one."""
+        kept = [] if self._keep is None else [self._keep]
+        return _queries_by_window([*kept, *self._asked.values()])
+
+    @one_thread_at_a_time
+    def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
+        """Restore a root that was set aside because its simple paths took more than the budget.
+
+        Its answers come as rows with the present stream time, for other patterns that read the same paths too.
+        If they take more than the budget again, it stays set aside, as the error or `set_aside` of the changes says. A root
+        that is not set aside changes nothing.
+
+        >>> import rpq
+        >>> window = rpq.Window(size=10, slide=1)
+        >>> engine = rpq.Engine(rpq.Query("a/b", window=window, paths="simple"))
+        >>> engine.restore_root("x")
+        <Changes: 0 added, 0 removed>
+        """
+        self._usable()
+        running = self._evaluation.running.named(query)
+        vertex = self._evaluation.vertices.id_of(root)
+        before = self._evaluation.running.rows()
+        self._evaluation.midway = True
+        rows = self._evaluation.restore_root(running, vertex) if vertex >= 0 else []
+        self._evaluation.midway = False
+        self._evaluation.note_overruns(None)
+        changes = self._changes([rows], self._evaluation.running.rows() - before)
+        self._raise_overrun(changes)
+        return changes
+
+    @one_thread_at_a_time
+    def set_aside(self, query: str | None = None) -> list[Vertex]:
+        """Return the roots that are set aside now, because their simple paths took more than the budget.
+
+        >>> import rpq
+        >>> window = rpq.Window(size=10, slide=1)
+        >>> engine = rpq.Engine(rpq.Query("a/b", window=window, paths="simple", on_budget="set_aside"))
+        >>> engine.set_aside()
+        []
+        """
+        evaluation = self._evaluation
+        return [evaluation.name_of(root) for root in evaluation.running.named(query).set_aside()]
+
+    # --- what holds now --------------------------------------------------------------------------------------
+
+    @property
+    def time(self) -> Any:
+        """The stream time: the largest timestamp seen, an integer, or a date or time; None before the first tuple.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "b", 7), ("x", "y", "a", 5)]).added
+        1
+        >>> engine.time
+        7
+        """
+        return self._times.to_timestamp(self._now)
+
+    @property
+    def max_ahead(self) -> Any:
+        """How far ahead of the stream time a tuple may be, as it was given; None for no limit. It can be set at any time.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)), max_ahead="1000x")
+        >>> engine.push_rows([("x", "y", "a", 5), ("y", "z", "a", 10_005)]).added
+        2
+        >>> engine.insert("x", "y", "a", 20_006)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        rpq.errors.InputError: row 0: column 'timestamp': 20006 is further ahead of the stream time, 10005, than ...
+        >>> engine.max_ahead = None
+        >>> engine.insert("x", "y", "a", 20_006).added
+        1
+        """
+        return None if self._max_ahead is None else self._max_ahead.given
+
+    @max_ahead.setter
+    def max_ahead(self, given: Any) -> None:
+        max_ahead = MaxAhead.of(given)
+        self._most_ahead = self._most_ahead_of(max_ahead, self._times, self._queries_by_window.values())
+        self._max_ahead = max_ahead
+
+    @one_thread_at_a_time
+    def answers(self, query: str | None = None) -> Answers:
+        """Return the answers at this moment, of the query with that name (or of the only one). O(size of the index).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> sorted(engine.answers())
+        [('x', 'y'), ('x', 'z'), ('y', 'z')]
+        """
+        self._usable()
+        running = self._evaluation.running.named(query)
+        rows, columns = running.answers(), running.question.columns
+        values = columns_of_names(rows, self._evaluation.vertices, columns=columns, texts=running.term_texts)
+        return Answers(columns, values, count=sum(len(some.values) for some in rows))
+
+    @one_thread_at_a_time
+    def witness(
+        self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
+    ) -> Path | Witness | None:
+        """Return one witness of an answer, which is given by the values of its columns; None if it is no answer.
+
+        Of a path query a `Path` from source to target, one that will last longest: the first call builds the index anew to
+        keep supports, if it does not yet; O(length × degree) in most cases. Of a pattern a `Witness`: a binding, and
+        what makes each atom hold; O(atoms), and O(edges) where the columns leave variables out.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)]).added
+        3
+        >>> engine.witness("x", "z")
+        Path(vertices=('x', 'y', 'z'), labels=('a', 'a'))
+        >>> changes = engine.register(rpq.Query("?u a ?v . ?v a ?w", window=rpq.Window(size=10, slide=1), name="pattern"))
+        >>> print(engine.witness("x", "y", "z", query="pattern"))
+        ?u = x, ?v = y, ?w = z
+        ?u a ?v: x -a-> y @1
+        ?v a ?w: y -a-> z @2
+        """
+        self._usable()
+        evaluation = self._evaluation
+        answer += tuple(end for end in (source, target) if end is not None)
+        running, answer = evaluation.running.named_by_answer(answer, query)
+        if not running.has_witnesses:
+            raise QueryError(
+                f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
+                "where nobody reads what is between them: an Engine(witness=True) does not"
+            )
+        ids = tuple(map(evaluation.vertices.id_of, answer))
+        if min(ids) < 0:
+            return None
+        evaluation.midway = True
+        found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts)
+        evaluation.midway = False
+        return found.with_times(self._times.to_timestamp) if isinstance(found, (Path, Witness)) else found
+
+    @one_thread_at_a_time
+    def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
+        """Return how a query that runs is evaluated, and what it shares with other queries.
+
+        Of a pattern also what each step took so far, of a query in SPARQL its algebra, and the operators that keep its
+        answer.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> engine.explain().meanings[0].parts[0].seeds[0].rows
+        1
+        """
+        self._usable()
+        running = self._evaluation.running.named(query)
+        explanation: Explanation | SparqlExplanation | PathExplanation | None = running.explain()
+        if explanation is None:
+            raise QueryError(f"query {running.question.name!r} is of a kind of which there is nothing to explain")
+        return explanation
+
+    @one_thread_at_a_time
+    def statistics(self, query: str | None = None) -> Statistics:
+        """Return counts and measures of the engine as a whole, or of one query. O(size of the index).
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.push_rows([("x", "y", "a", 1), ("x", "y", "b", 2)]).added
+        1
+        >>> figures = engine.statistics()
+        >>> figures.tuples, figures.inserted, figures.irrelevant, figures.answers_live
+        (2, 1, 1, 1)
+        """
+        return statistics_of(self._evaluation, query, rows_before=self._left, seconds=self._stopwatch.seconds)
+
+    # --- to go on later --------------------------------------------------------------------------------------
+
+    @one_thread_at_a_time
+    def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
+        """Write the state to a file that is there as a whole or not at all; a new one is for its owner alone (0600).
+
+        `extra` texts come back as `engine.extra` of the restored engine. Raises `InputError` for others, and `OSError`.
+
+        >>> import os, rpq, tempfile
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     engine.save(os.path.join(folder, "engine.state"), extra={"offset": "1"})
+        ...     os.listdir(folder)
+        ['engine.state']
+        """
+        self._usable()
+        texts = dict(extra or {})
+        for key, text in texts.items():
+            if not isinstance(key, str) or not isinstance(text, str):
+                raise InputError(f"extra: {key!r}: {text!r}: names and values are text; a value of another type can be JSON")
+        about = {
+            "time_unit": self._times.inner_unit,
+            "times": self._times.to_json(self._asked.values()),
+            "events": None if self._events is None else EventsState(self._events, self._clock.time if self._clock else None),
+            "seconds": self._stopwatch.seconds,
+            "left": self._left.tolist(),
+            "keep": None if self._keep is None else KeepWindow(
+                window=self._times.resolve(self._keep).window, original=self._keep.window
+            ),
+            "extra": texts,
+        }
+        write_state(os.fspath(path), self._evaluation, about)
+
+    @classmethod
+    def restore(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        threads: int = 1,
+        memory_limit: int | None = None,
+        max_rows: int | None = MOST_ROWS,
+        witness: bool = False,
+        max_ahead: int | str | timedelta | np.timedelta64 | None = None,
+    ) -> Engine:
+        """Return an engine that goes on as the one saved to `path` would have.
+
+        The index is built anew from the window; threads and limits may be others than those of the engine that was saved.
+        Raises `StateFormatError`, whose `reason` tells a file that is no state from one that is truncated, damaged, or of
+        another version; `OSError` where there is no file that can be read.
+
+        >>> import os, rpq, tempfile
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> engine.insert("x", "y", "a", 1).added
+        1
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     engine.save(os.path.join(folder, "engine.state"), extra={"offset": "1"})
+        ...     engine = rpq.Engine.restore(os.path.join(folder, "engine.state"), threads=2)
+        >>> engine.extra["offset"], engine.insert("y", "z", "a", 2).added
+        ('1', 2)
+        """
+        saved = read_state(os.fspath(path))
+        events = saved.content.events
+        engine = cls(
+            threads=threads,
+            memory_limit=memory_limit,
+            max_rows=max_rows,
+            witness=witness,
+            share=saved.content.share,
+            events=None if events is None else events.mode,
+        )
+        saved.fill(engine._evaluation)
+        engine._times, engine._asked = saved.times()
+        if engine._clock is not None and events is not None and events.time is not None:
+            engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
+            engine._evaluation.reported_time = events.time
+        engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.original)
+        engine._queries_by_window = engine._registered_by_window()
+        engine._users_of_windows = Counter(map(windows_of, engine._asked.values()))
+        engine.extra = saved.content.extra
+        engine._stopwatch.seconds = saved.content.seconds
+        engine._left[:] = saved.content.left
+        engine.max_ahead = max_ahead
+        engine._warn_of_threads(engine._asked.values())
+        return engine
+
+    def __copy__(self) -> Engine:
+        raise RpqError(_NO_COPY)
+
+    def __deepcopy__(self, memo: object) -> Engine:
+        raise RpqError(_NO_COPY)
+
+    def __reduce__(self) -> str:
+        raise RpqError(_NO_COPY)
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _usable(self) -> None:
+        if self._evaluation.midway:
+            raise RpqError(
+                "this engine failed in the middle of a tuple (it met its memory limit or that on rows, was interrupted, or "
+                "met an error) and takes no more of them; go on from a saved state with Engine.restore"
+            )
+
+    @property
+    def _now(self) -> int | None:
+        """The stream time in the integers of the stream."""
+        return self._evaluation.graph.time if self._clock is None else self._clock.time
+
+    def _most_ahead_of(self, max_ahead: MaxAhead | None, times: StreamTime, asked: Iterable[Any]) -> int | None:
+        """Return a limit in the integers of the stream, over the windows of these queries; None for no limit."""
+        if max_ahead is None:
+            return None
+        return max_ahead.limit(times, (window for query in asked for window in windows_of(times.resolve(query))))
+
+    def _ahead_limit(self) -> AheadLimit | None:
+        """Return the limit `max_ahead` for tuples that come now."""
+        if self._max_ahead is None or self._most_ahead is None:
+            return None
+        return AheadLimit(self._max_ahead, self._most_ahead, self._now)
+
+    def _resolved(self, query: Query, times: StreamTime) -> Query:
+        """Return a query as it runs: over windows in the integers of the stream, or over one event."""
+        resolved = times.resolve(query)
+        return resolved if self._clock is None else over_one_event(resolved)
+
+    def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:
+        evaluation = self._evaluation
+        changes = Changes(
+            evaluation.running.schemas,
+            rows if len(rows) == 1 and rows[0] else [chunk for chunk in rows if chunk],
+            added=int(counts[0]),
+            removed=int(counts[1]),
+            late_rows=np.zeros(0, np.int64) if late_rows is None else late_rows,
+            kind=evaluation.vertices.kind,
+            times=self._times,
+        )
+        overruns, evaluation.overruns = evaluation.overruns, []
+        changes.set_aside = [report._replace(timestamp=self._times.to_timestamp(report.timestamp)) for report in overruns]
+        if self._handlers:
+            self._handlers.take(changes)
+        return changes
+
+    def _raise_overrun(self, changes: Changes) -> None:
+        for report in changes.set_aside:
+            error = self._evaluation.running.named(report.query).overrun_error(report)
+            if error is not None:
+                error.changes = changes
+                raise error
+
+    def _check(self) -> None:
+        """Assert the invariants of every part."""
+        self._evaluation.check()
+
+
+def _queries_by_window(asked: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
+    """Return the first query with each window, or windows."""
+    found: dict[tuple[AnyWindow, ...], Any] = {}
+    for query in asked:
+        found.setdefault(windows_of(query), query)
+    return found
+
+
+def _as_list(query: Any) -> list[Query]:
+    """Return one query, or many, as a list."""
+    return list(query) if isinstance(query, Iterable) and not isinstance(query, (str, bytes)) else [query]
+
+
+def _refuse_same_names(queries: Iterable[Query]) -> None:
+    """Raise if two of the queries that come in one step have the same name."""
+    names: set[str] = set()
+    for query in queries:
+        if query.name in names:
+            raise QueryError(f"there is a query named {query.name!r} already; give this one another name")
+        names.add(query.name)

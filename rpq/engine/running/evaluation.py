@@ -1,0 +1,619 @@
+"""The way of a chunk of tuples through an engine.
+
+Names become ids (`Intake`), ids become edges (`SnapshotGraph`), each running query's workers take the edges in
+(`Crew`), and what they report gets its names back (`rpq.rows.blocks`) before any id can be given to another vertex.
+What kind a query is of plays no part here: `rpq.language.protocol` says what one can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.views import view
+from rpq.engine.running.intake import Intake, IntakeChunk
+from rpq.engine.running.limits import Excess, MemoryGuard, find_excess
+from rpq.engine.running.retention import WindowContents
+from rpq.engine.running.running_queries import RunningQueries
+from rpq.errors import LimitError, MemoryLimitError
+from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
+from rpq.language.query import Vertex
+from rpq.rows.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
+from rpq.rows.changes import SetAside
+from rpq.rows.delta import Delta, split_by_query, without_boundaries
+from rpq.rows.weighted_rows import net_delta
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
+from rpq.stream.columns import Columns
+from rpq.stream.event_grouping import end_of_event
+from rpq.stream.outcomes import LATE
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
+from rpq.stream.window import Window
+
+_LARGEST_CHUNK = 32768
+_SMALLEST_CHUNK = 4096
+
+_NO_ROWS = np.zeros(2, np.int64)
+_NONE = np.zeros(0, np.int64)
+_FIRST = np.zeros(1, np.int64)
+
+ChunkRows = list[Block] | FewRows
+"""The rows of one chunk."""
+
+
+class Applied(NamedTuple):
+    """The result of a chunk: its rows, the numbers added and removed, late tuples, and the failure that ended it, if any."""
+
+    rows: ChunkRows
+    counts: np.ndarray
+    late_rows: np.ndarray
+    failure: LimitError | None
+
+
+class Pushed(NamedTuple):
+    """The result of a push: the rows of each chunk, and the other fields of `Applied` over all chunks."""
+
+    rows: list[ChunkRows]
+    counts: np.ndarray
+    late_rows: np.ndarray
+    failure: LimitError | None
+
+
+class Evaluation:
+    """Vertex names, snapshot graph, labels and running queries of one stream."""
+
+    def __init__(
+        self,
+        *,
+        threads: int,
+        memory_limit: int,
+        max_rows: int | None,
+        witness: bool,
+        share: tuple[int, int],
+        capacity: int,
+        events: Literal["window", "alone"] | None = None,
+        sharing: Literal["auto", "always", "never"] = "auto",
+    ) -> None:
+        self.events = events
+        self.witness = witness
+        self._sharing: Literal["auto", "always", "never"] = sharing
+        self.share = share
+        self.intake = Intake(capacity=capacity, make_room=self._make_room, admit_labels=self._admit_labels)
+        self.vertices = self.intake.vertices
+        self.labels = self.intake.labels
+        self.graph = SnapshotGraph(capacity=capacity)
+        self.running = RunningQueries()
+        self.overruns: list[SetAside] = []
+        self.awaits_first = False  # whether rows precede the first tuple, which has not come
+        self.reported_time: int | None = None  # the time of rows where it is not that of the graph
+        self.midway = False  # whether the last call began to apply tuples and did not come to their end
+        self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
+        self.row_guard = RowGuard(max_rows)
+        self._crew = Crew(threads)
+        self._single = SingleTuple()
+        self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
+        self._look_every = min(64, capacity)
+        self._vertex_room = 0  # vertex ids below need no more room, as of the last time when some was made
+        self._is_divided = False  # and whether a query has to know of every new one
+        self._threads = threads
+        self._capacity = capacity
+        self.collector = Collector(self.intake, self.graph, self.running)
+
+    # --- tuples ----------------------------------------------------------------------------------------------
+
+    @property
+    def chunk_size(self) -> int:
+        """The number of tuples between two chances to collect: about half a window.
+
+        Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
+        the events.
+        """
+        if self.witness and any(running.witnesses_are_of_now for running in self.running):
+            return 1
+        if self.events == "alone":
+            return _LARGEST_CHUNK
+        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
+
+    def push(self, tuples: Columns, *, collect: bool) -> Pushed:
+        """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
+        rows: list[ChunkRows] = []
+        late = [_NONE]
+        counts = np.zeros(2, np.int64)
+        failure: LimitError | None = None
+        if self.awaits_first and len(tuples):
+            try:
+                begun = self.begin(int(tuples.timestamp[0]), row=0)
+            except LimitError as error:
+                return Pushed(rows, counts, _NONE, error)
+            rows.append(begun.rows)
+            counts += begun.counts
+        first = 0
+        while first < len(tuples) and failure is None:
+            count = min(len(tuples) - first, self.chunk_size)
+            if tuples.first is not None:
+                count = end_of_event(tuples.first, first + count - 1) - first
+            applied = self.apply(tuples, first, count, collect=collect)
+            rows.append(applied.rows)
+            counts += applied.counts
+            late.append(applied.late_rows)
+            failure = applied.failure
+            first += count
+        failed = None if failure is None else failure.row
+        if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
+            rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
+        return Pushed(rows, counts, np.concatenate(late), failure)
+
+    def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
+        """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
+        self.guard.row = self.row_guard.row = first
+        taken = self.intake.chunk(tuples, first, count, self.graph.is_read)
+        chunk = taken.chunk
+        view_of_chunk = view(chunk)
+        # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
+        self.midway = True
+        outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
+        running = self.running
+        is_netted = details.first is not None or tuples.reported_time is not None
+        details = details._replace(counts_only=not (collect or is_netted))
+        failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details)
+        before = None if failure is None or failure.row is None else failure.row - first
+        if before is not None and details.first is not None:
+            before = int(details.first[before])  # nor anything else of its event
+        deltas = self._deltas(before)
+        if is_netted:
+            times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+            deltas = self._net_deltas(deltas, details.first, times)
+        if running.reports:
+            try:
+                deltas = self._apply_reports(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+            except MemoryLimitError as problem:
+                failure, deltas = problem, []
+        excess = self._excess(deltas)
+        if excess is not None:
+            failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
+            deltas = [(number, delta.before(2 * excess.place)) for number, delta in deltas]
+        counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
+        rows = self.rows_of(deltas) if collect else []
+        self.note_overruns(first)
+        if failure is None:
+            self.collector.collect_if_due()
+            self.midway = False
+        return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
+
+    def _resolve(
+        self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
+    ) -> tuple[np.ndarray, ChunkDetails]:
+        """Apply the tuples of a chunk to the graph; return the outcome of each, and the details for workers."""
+        if len(taken.unread):
+            self.graph.lose(taken.unread, taken.chunk)
+        if taken.named is None:
+            details = NO_DETAILS if events is None else ChunkDetails(first=events)
+            return self.graph.resolve(view_of_chunk, count), details
+        view_of_named = view(taken.named)
+        outcome = self.graph.resolve_with_streams(view_of_chunk, view_of_named, taken.is_named, count)
+        return outcome, ChunkDetails(taken.named, view_of_named, events)
+
+    def _net_deltas(
+        self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, times: np.ndarray | None
+    ) -> list[tuple[int, Delta]]:
+        """Return deltas net of events, which begin at these places, and with the times to report, if they are others."""
+        found = []
+        queries = self.running.by_number
+        for number, delta in split_by_query(deltas):
+            net = delta if first is None or queries[number].nets_events else net_delta(delta, first)
+            net = net if times is None else without_boundaries(net, times)
+            self.running.count_unreported(queries[number], delta.counts() - net.counts())
+            found.append((number, net))
+        return found
+
+    def apply_one(
+        self, source: Vertex, target: Vertex, label: str, timestamp: int, delete: bool, *, collect: bool
+    ) -> Applied:
+        """Apply one tuple, all of whose values are as they should be: what `apply` does, at a small part of its cost."""
+        self.guard.row = self.row_guard.row = 0
+        intake = self.intake
+        number = self.labels.ids.get(label, -1)
+        if number < 0:
+            number = intake.add_label(label)
+        u = v = -1
+        if self.graph.horizons.is_read[number]:
+            u, v = intake.ends(source, target, self._needs_room)
+        single = self._single
+        single.fill(u, v, number, timestamp, delete)
+        self.midway = True
+        self.graph.resolve_one(single.view, single.outcome)
+        deltas: list[tuple[int, Delta]] = []
+        failure: LimitError | None = None
+        for worker in self.running.workers:
+            try:
+                worker.apply(single.chunk, single.view, self.graph.edges)
+            except LimitError as problem:
+                failure = failure or problem
+                continue
+            if worker.has_rows:
+                deltas += worker.deltas(self.running.numbers)
+        if self.running.reports and failure is None:
+            try:
+                deltas = self._apply_reports(deltas, single.chunk.timestamp)
+            except MemoryLimitError as problem:
+                failure = problem
+        total = sum([len(delta) for _, delta in deltas])
+        if total > self.row_guard.most and failure is None and (excess := self._excess(deltas)) is not None:
+            failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
+        counts = _NO_ROWS
+        rows: ChunkRows = []
+        if deltas and failure is None:
+            if collect and not self.witness and total <= FEW and not self.running.texts:
+                rows = few_rows_of(deltas, self.vertices)
+                removed = sum(rows.removed)
+                counts = np.array([len(rows.removed) - removed, removed])
+            else:
+                counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
+                rows = self.rows_of(deltas) if collect else []
+        if self.running.overrunning:
+            self.note_overruns(0)
+        if failure is None:
+            self._singles += 1
+            if self._singles >= self._look_every:
+                self._singles = 0
+                self.collector.collect_if_due()
+            self.midway = False
+        return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
+
+    def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""
+        numbers = self.running.numbers
+        deltas: list[tuple[int, Delta]] = []
+        for worker in self.running.workers:
+            if before is not None or worker.has_rows:
+                deltas += worker.deltas(numbers, before=before)
+        return deltas
+
+    # --- static edges ----------------------------------------------------------------------------------------
+
+    def load_static(self, edges: Columns) -> None:
+        """Add static edges; comes before the first tuple. O(edges)."""
+        if not len(edges):
+            return  # vertices of no kind
+        chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8)).chunk
+        self.graph.enter_static(chunk.source, chunk.target, chunk.label)
+        self.note_first()
+
+    def note_first(self) -> None:
+        """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""
+        self.awaits_first = self.graph.time is None and (bool(self.graph.statics) or self.running.have_first_rows)
+
+    def begin(self, time: int, *, row: int | None) -> Applied:
+        """Enter static edges at the time of the first tuple, before it: what is there then is an event of its own.
+
+        `row` is None where a time comes and no tuple. Raises `LimitError`.
+        """
+        self.guard.row, self.row_guard.row = 0, row
+        self.midway = True
+        self.graph.advance(time)
+        before = self.running.rows()
+        static, nothing = self.graph.chunk_of(self.graph.static_edges()), self.graph.chunk_of(_NONE)
+        deltas: list[tuple[int, Delta]] = []
+        for number, running in enumerate(self.running):
+            if len(static.edge):
+                running.load_static(static)
+            deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
+        deltas = self._at_reported_time(deltas)
+        if self.running.reports:
+            deltas = self._apply_reports(deltas, np.array([time]))
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.error(excess.query, excess.number, place=0)
+        self.awaits_first = False
+        rows = self.rows_of(deltas)
+        self.note_overruns(None)
+        self.midway = False
+        return Applied(rows, self.running.rows() - before, _NONE, None)
+
+    def _apply_reports(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
+        """Return deltas with those of queries that report at times replaced by their reports; `times` as `Reports.take`."""
+        reports = self.running.reports
+        found = [(number, delta) for number, delta in deltas if number not in reports]
+        for number, waiting in reports.items():
+            delta = waiting.take([delta for one, delta in deltas if one == number], times)
+            if delta is not None:
+                found.append((number, delta))
+        return sorted(found, key=itemgetter(0))
+
+    def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
+        return find_excess(deltas, self.running.schemas.names, self.row_guard.most)
+
+    def _at_reported_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
+        if self.reported_time is None:
+            return deltas
+        return [(number, without_boundaries(delta, np.full(1, self.reported_time))) for number, delta in deltas]
+
+    def empty_windows(self, time: int) -> None:
+        """Move the stream time to one at which nothing is left in any window; what leaves is not reported."""
+        self.guard.row, self.row_guard.row = 0, None
+        self.midway = True
+        queries = self.running.by_number
+        for number, delta in split_by_query(self._advance_all(time)):
+            self.running.count_unreported(queries[number], delta.counts())
+        self.note_overruns(None)
+        self.midway = False
+
+    def _advance_all(self, time: int) -> list[tuple[int, Delta]]:
+        self.graph.advance(time)
+        for worker in self.running.workers:
+            worker.advance(time)
+        return self._deltas()
+
+    def advance(self, time: int) -> Applied:
+        """Move the stream time; return what that does."""
+        self.guard.row, self.row_guard.row = 0, None
+        self.midway = True
+        deltas = self._advance_all(time)
+        if self.running.reports:
+            deltas = self._apply_reports(deltas, np.array([time]))
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.error(excess.query, excess.number, place=excess.place)
+        counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
+        rows = self.rows_of(deltas)
+        self.note_overruns(None)
+        self.collector.collect_if_quiet()
+        self.midway = False
+        return Applied(rows, counts, _NONE, None)
+
+    def restore_root(self, running: RunningQuery, root: int) -> ChunkRows:
+        """Restore a root of a query that was set aside; return the rows."""
+        numbers = self.running.numbers
+        deltas = sorted(((numbers[name], delta) for name, delta in running.restore_root(root)), key=itemgetter(0))
+        if deltas and self.running.reports:
+            deltas = self._apply_reports(deltas, np.array([self.graph.time]))
+        return self.rows_of(deltas)
+
+    def _make_room(self, count: int, fresh: np.ndarray) -> None:
+        """Make room for `count` more tuples; `fresh` vertex ids are those of new names."""
+        self.graph.make_room(count, self.vertices.count)
+        self.running.make_room(self.vertices, fresh, self.graph)
+        self._vertex_room = min(self.graph.vertex_room, self.running.vertex_room)
+        self._is_divided = self.running.is_divided
+
+    def _needs_room(self, fresh: list[int]) -> bool:
+        """Return whether one more tuple, which brings these new vertex ids, needs any."""
+        return self.graph.is_full or (bool(fresh) and (self._is_divided or max(fresh) >= self._vertex_room))
+
+    def _admit_labels(self, labels: np.ndarray) -> None:
+        """Register label ids in queries and graph."""
+        self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
+
+    def restore_labels(
+        self, names: Sequence[LabelName], lost: list[int], *, forgotten: int, forgotten_of_streams: int
+    ) -> None:
+        """Restore labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
+        labels = np.array([self.labels.add(name) for name in names], np.int64)
+        self._admit_labels(labels)
+        self.graph.horizons.lost[labels] = lost
+        self.labels.forgotten, self.labels.forgotten_of_streams = forgotten, forgotten_of_streams
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    def add(self, *questions: Question, is_late: bool = False) -> list[RunningQuery]:
+        """Add queries, with empty windows, all or none. O(labels) for each, and for a host that is new O(vertices).
+
+        With `is_late` no window will be loaded, though there is one.
+        """
+        ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
+        known = {*self.running.hosts}
+        added: list[RunningQuery] = []
+        try:
+            for question in questions:
+                added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  some may have begun
+        except BaseException:
+            for running in reversed(added):
+                self.running.drop(running.question.name)
+            raise
+        self.running.settle_added(added, self.labels, self.graph)
+        reports = (self.running.reports_of(running) for running in added)
+        self.guard.add(one for one in reports if one is not None)
+        parts = [part for running in added for part in self.running.parts_of(running)]
+        self.guard.add(worker for part in parts for worker in part.workers)
+        used = np.arange(self.vertices.count)
+        used = used[self.vertices.names.length[: len(used)] >= 0]
+        for host in self.running.hosts:
+            host.make_room(self.vertices, used if host not in known else used[:0], self.graph)
+        for running in added:
+            running.make_room(self.vertices, used, self.graph)
+        self._vertex_room = 0
+        self.note_first()
+        return added
+
+    def _start(self, question: Question, is_late: bool, labels: tuple[np.ndarray, Sequence[LabelName]]) -> RunningQuery:
+        running: RunningQuery
+        resources = Resources(
+            threads=self._threads,
+            share=self.share,
+            witness=self.witness,
+            capacity=self._capacity,
+            guard=self.guard.of(lambda: question.name, lambda: running.part.workers),
+            rows=self.row_guard,
+            sharing=self._sharing,
+            is_late=is_late,
+            events=self.events,
+        )
+        running = self.running.start(question, resources, labels, self.guard.of)
+        return running
+
+    def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
+        """Load the windows of queries that were added, nothing if they start `empty`; return the first rows."""
+        contents = WindowContents(self.graph, empty=empty)
+        nothing = self.graph.chunk_of(_NONE)
+        static = self.graph.chunk_of(self.graph.static_edges()) if self.graph.statics else None
+        deltas: list[tuple[int, Delta]] = []
+        for running in added:
+            keys = self.running.keys(running)
+            of_windows = list(zip(running.windows, keys, strict=True))
+            running.count_from([0 if key is None else self.graph.counted.number_of(key) for key in keys])
+            if static is not None:
+                running.load_static(static)
+            number = self.running.number_of(running)
+            if running.has_content:
+                deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in of_windows))]
+                continue
+            chunk, inside = contents.of(of_windows)
+            deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
+        deltas = self._at_reported_time(deltas)
+        deltas = self._apply_reports(deltas, np.array([time])) if self.running.reports else deltas
+        if (excess := self._excess(deltas)) is not None:
+            raise self.row_guard.refusal(excess.query, excess.number)
+        return self.rows_of(deltas)
+
+    def remove(self, *names: str) -> None:
+        """Take queries away, with everything that only they needed."""
+        queries = [self.running.named(name) for name in names]
+        reports = map(self.running.reports_of, queries)
+        gone: list[Any] = [one for one in reports if one is not None]
+        workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
+        is_less_read = self.running.remove(names, self.labels, self.graph)
+        gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
+        self.guard.drop(gone)
+        if is_less_read:
+            self.collector.collect()
+
+    def keep(self, window: Window) -> None:
+        """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
+        self.running.keep(window, self.labels, self.graph)
+
+    # --- rows ------------------------------------------------------------------------------------------------
+
+    def rows_of(self, deltas: list[tuple[int, Delta]]) -> list[Block]:
+        """Return the rows of deltas (number of the query, delta) with their names."""
+        deltas = [(number, delta) for number, delta in deltas if len(delta)]
+        if not deltas:
+            return []
+        witnesses = None
+        if self.witness:
+            running = self.running.by_number
+            names = self.graph.edges, self.vertices, self.labels.texts
+            witnesses = [_witnesses_of(running[number], delta, *names) for number, delta in deltas]
+        return blocks_of(deltas, self.running.schemas.columns, self.vertices, witnesses, self.running.texts)
+
+    def name_of(self, vertex: int) -> Vertex:
+        """Return the name of a vertex."""
+        name: Vertex = self.vertices.names_of(np.array([vertex])).to_pylist()[0]
+        return name
+
+    def note_overruns(self, first: int | None) -> None:
+        """Remember the roots that went over their budget in the chunk from row `first` on; their names may go soon."""
+        for running in self.running.overrunning:
+            reports = [
+                SetAside(
+                    running.question.name,
+                    self.name_of(overrun.root),
+                    overrun.time if self.reported_time is None else self.reported_time,
+                    None if first is None or overrun.place < 0 else first + overrun.place,
+                    overrun.size,
+                )
+                for overrun in running.take_overruns()
+            ]
+            self.overruns += sorted(reports, key=lambda r: (r.row or 0, r.timestamp, str(r.root)))
+
+    def check(self) -> None:
+        """Assert the invariants of every part."""
+        self.vertices._check()
+        self.labels._check()
+        self.graph._check()
+        for worker in self.running.workers:
+            worker._check()
+
+
+def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
+    """Return for each of `count` tuples from `first` on the first one of its event; None where each is an event."""
+    if tuples.first is None:
+        return None
+    places = tuples.first[first : first + count] - first
+    return None if (np.diff(places) == 1).all() else places
+
+
+def _witnesses_of(running: RunningQuery, delta: Delta, *names: Any) -> pa.Array:
+    """Return the witnesses of rows, empty where the kind of the query has none."""
+    return running.witnesses(delta, *names) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
+
+
+class Crew:
+    """The threads of an engine, which apply chunks in workers, several at a time. Kernels release the GIL."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def apply(
+        self,
+        workers: Sequence[Worker],
+        chunk: Chunk,
+        tuples: Any,
+        edges: Edges,
+        details: ChunkDetails,
+    ) -> LimitError | None:
+        """Apply a chunk in all workers; return the first failure."""
+        met: list[LimitError] = []
+        waiting = iter(workers)
+
+        def work() -> None:
+            for worker in waiting:
+                try:
+                    worker.apply(chunk, tuples, edges, details)
+                except LimitError as failure:
+                    met.append(failure)
+
+        # The calling thread works as well: waking another takes longer than many a chunk.
+        others = [self._pool.submit(work) for _ in range(self._threads - 1)] if self._pool is not None else []
+        try:
+            work()
+        finally:
+            for other in others:
+                other.result()
+        return min(met, key=lambda failure: failure.row or 0, default=None)
+
+
+class Collector:
+    """Collection between chunks, often enough for memory to follow the windows, and seldom enough to cost little."""
+
+    def __init__(self, intake: Intake, graph: SnapshotGraph, running: RunningQueries) -> None:
+        self._intake = intake
+        self._graph = graph
+        self._running = running
+        self._collected_at: int | None = None
+
+    def collect_if_due(self) -> None:
+        """Collect where enough tuples have come since the last time to pay for it."""
+        edges, labels = self._graph.edge_count, self._intake.labels
+        if self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget():
+            self.collect()
+
+    def collect(self) -> None:
+        """Release everything that has left every window."""
+        intake, graph = self._intake, self._graph
+        for worker in self._running.workers:
+            worker.sweep()
+        unused = graph.collect()
+        unused = unused[unused < intake.vertices.count]
+        retained = self._running.retained_vertices()
+        if len(retained):
+            unused = np.setdiff1d(unused, retained)
+        intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
+        graph.forget_labels(intake.labels.forget(graph.edges.bearing, graph.horizons.lost))
+        self._collected_at = graph.time
+        intake.interned = 0
+
+    def collect_if_quiet(self) -> None:
+        """Collect where time alone has emptied a good part of the windows."""
+        time = self._graph.time
+        if self._collected_at is None:
+            self._collected_at = time
+        lengths = [window.size for window in self._running.read_windows if isinstance(window, Window)]
+        if self._running.read_windows and not lengths:
+            return  # time empties no other windows
+        shortest = min(lengths, default=0)
+        if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
+            self.collect()

@@ -1,0 +1,147 @@
+"""The limits of an engine: how much memory it may take, and how many rows an event may bring to a query."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.errors import MemoryLimitError
+from rpq.language.protocol import Guard
+from rpq.rows.delta import Delta, split_by_query
+
+DEFAULT_FRACTION = 0.7
+_UNKNOWN_MACHINE = 8 << 30
+_CONTAINER_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def machine_memory() -> int:
+    """Return bytes of memory of this machine, or of the container; 8 GiB where neither can be found out."""
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        size = _UNKNOWN_MACHINE
+    for name in _CONTAINER_LIMITS:
+        try:
+            limit = Path(name).read_text().strip()
+        except OSError:
+            continue
+        if limit.isdigit():
+            size = min(size, int(limit))
+    return size
+
+
+def default_limit() -> int:
+    """Return the limit of an engine for which none was given: 70 % of the machine's memory."""
+    return int(machine_memory() * DEFAULT_FRACTION)
+
+
+def peak_memory_bytes() -> int:
+    """Return the peak of the resident memory of this process in bytes; 0 if the system does not report it."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+class MemoryGuard:
+    """The bytes that the workers of all queries hold, known without looking at each of them whenever one grows.
+
+    With thousands of queries, looking at all of them at each growth would dominate the run time.
+    """
+
+    def __init__(self, limit: int, *, others: Callable[[], int]) -> None:
+        self.limit = limit
+        self.row = 0  # of the push, at which the chunk begins
+        self._others = others  # bytes of what queries share
+        self._workers: dict[Any, int] = {}  # bytes, as of the last look at each
+        self._grown: dict[Any, None] = {}  # and not looked at since
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes of everything together now. O(workers)."""
+        workers: int = sum(worker.nbytes for worker in {**self._workers, **self._grown})
+        return self._others() + workers
+
+    def add(self, workers: Iterable[Any]) -> None:
+        """Add workers, whose bytes count from now on."""
+        self._grown |= dict.fromkeys(workers)
+
+    def drop(self, workers: Iterable[Any]) -> None:
+        """Drop workers, whose bytes no longer count."""
+        for worker in workers:
+            self._workers.pop(worker, None)
+            self._grown.pop(worker, None)
+
+    def of(self, name: Callable[[], str], workers: Callable[[], Iterable[Any]]) -> Guard:
+        """Return the guard of a query, or of a host and a query that it serves."""
+
+        def guard(size: int, place: int) -> None:
+            self._refuse_if_too_much(name(), workers(), size, self.row + place)
+
+        return guard
+
+    def _refuse_if_too_much(self, query: str, growing: Iterable[Any], size: int, row: int) -> None:
+        """Raise `MemoryLimitError` if everything together would pass the limit once a worker has grown to `size` bytes."""
+        now = dict.fromkeys(growing)
+        grown, self._grown = self._grown | now, now
+        self._workers.update((worker, worker.nbytes) for worker in grown)
+        needed = self._bytes_with(size)
+        if needed > self.limit:  # unless others have let go of some since
+            self._workers = {worker: worker.nbytes for worker in self._workers}
+            needed = self._bytes_with(size)
+        if needed > self.limit:
+            raise MemoryLimitError(
+                f"query {query!r}: tuple {row} of the batch would make the engine grow to "
+                f"{needed:,} bytes; the limit is {self.limit:,}. Restrict sources or targets, take a smaller window, "
+                "or raise the limit",
+                query=query,
+                row=row,
+                size=needed,
+                limit=self.limit,
+            )
+
+    def _bytes_with(self, size: int) -> int:
+        """Return bytes of everything together once a worker has grown to `size`. O(workers)."""
+        return self._others() + sum(self._workers.values()) + size - size * 4 // 5
+
+
+class Excess(NamedTuple):
+    """A query to which a tuple of the chunk, `place`, brings too many rows in one event."""
+
+    query: str
+    number: int
+    place: int
+
+
+def find_excess(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit: int) -> Excess | None:
+    """Return the first event that brings more than `limit` rows to one of the queries with these names.
+
+    O(deltas), and O(events) where all rows are too many.
+    """
+    if sum([len(delta) for _, delta in deltas]) <= limit:
+        return None
+    deltas = split_by_query(deltas)
+    found: list[tuple[int, int, Excess]] = []
+    by_number: dict[int, list[Delta]] = {}
+    for number, delta in deltas:
+        by_number.setdefault(number, []).append(delta)
+    for number, mine in by_number.items():
+        if sum(map(len, mine)) <= limit:
+            continue
+        orders, times, lengths = (
+            np.concatenate(arrays)
+            for arrays in ([d.orders for d in mine], [d.times for d in mine], [d.lengths() for d in mine])
+        )
+        moments, event = np.unique(np.stack([orders, times]), axis=1, return_inverse=True)
+        rows = np.bincount(event, lengths).astype(np.int64)
+        for first in np.flatnonzero(rows > limit)[:1].tolist():
+            order, time = moments[:, first].tolist()
+            found.append((order, time, Excess(names[number], int(rows[first]), order // 2)))
+    return min(found)[2] if found else None

@@ -1,0 +1,239 @@
+"""Reports: the rows of a query at certain moments only, as the net difference to the report before.
+
+What happens at a time c belongs to the report of the first boundary b ≥ c of the query's window (report="slide"), or of c
+itself (report="time"), and the report is made when the stream time first exceeds that: at the tuple that does so, before
+whatever that tuple brings. Until then its rows wait here. They outlive the edges that made them, so their vertices keep
+their ids (`vertices`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from rpq.files.json_values import Damage, JsonValue
+from rpq.language.protocol import Guard, ReportContent
+from rpq.rows.blocks import WHOLE
+from rpq.rows.delta import Delta, ids_of_columns
+from rpq.rows.typed_columns import Texts
+from rpq.rows.weighted_rows import WeightedRows, concatenate
+from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import INT64_MAX
+
+_FEW = 1024
+"""The number of waiting rows up to which they are never netted before their report."""
+_LARGEST_COUNT = 2**56
+
+
+class Reports:
+    """The rows of one query that wait for their report: changes whose events are the times of the reports."""
+
+    def __init__(
+        self,
+        report: Literal["slide", "time"],
+        *,
+        slide: int,
+        columns: int,
+        guard: Guard,
+        content: ReportContent = "changes",
+        texts: Texts | None = None,
+    ) -> None:
+        self._content = content
+        self._texts = texts
+        self._whole = WeightedRows.empty(columns)
+        """The answer at the last report, where reports are whole answers."""
+        self._time: int | None = None
+        self._guard = guard
+        self._granted = 0  # bytes that the guard knows of
+        self._step = slide if report == "slide" else 1
+        self._columns = columns
+        self._pieces: list[WeightedRows] = []
+        self._raw = 0  # rows in all pieces
+        self._netted = 0  # rows in the first piece, when it was the only one
+        self._due = 0  # when waiting rows are reported, if there are any
+        self.rows = np.zeros(2, np.int64)
+        """The numbers of rows added and removed that were reported so far."""
+
+    def due(self, times: np.ndarray) -> np.ndarray:
+        """Return the times of the reports that cover what happens at some times."""
+        into = times % self._step
+        floor = times - into
+        late = floor > INT64_MAX - self._step  # no stream time exceeds what is beyond 64 bits
+        return np.where(into == 0, times, np.where(late, INT64_MAX, floor + np.where(late, 0, self._step)))
+
+    def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
+        """Queue what a chunk brought; return what is reported in it, if anything.
+
+        `times` are the largest timestamps up to each of its tuples. Deltas are of one query: all its workers'.
+        O(rows) where nothing is reported, amortised; else O(rows log rows), those that waited included. Raises
+        `MemoryLimitError`.
+        """
+        for delta in deltas:
+            lengths = delta.lengths()
+            due = np.repeat(self.due(delta.times), lengths)
+            weights = np.repeat(delta.kinds.astype(np.int64), lengths)
+            if not len(due):
+                continue
+            if not self._raw:
+                self._due = int(due.min())
+            values, order = delta.ids
+            rows = values.copy() if order == (*range(len(order)),) else values[:, list(order)]  # values are its worker's own
+            self._pieces.append(WeightedRows(rows, weights, due))
+            self._raw += len(due)
+            self._due = min(self._due, int(due.min()))
+        if self._content == "whole" and len(times):
+            return self._take_whole(times)
+        if not self._raw or not len(times):
+            return None
+        self._ask_for_memory()
+        if times[-1] <= self._due:
+            self._net_if_large()
+            return None
+        changes = self._net()
+        place = np.searchsorted(times, changes.events, "right")
+        is_due = place < len(times)
+        self._replace(changes.where(~is_due))
+        return self._report(changes, is_due, place)
+
+    def _ask_for_memory(self) -> None:
+        """Ask the guard for twice the memory in use where it does not know of it. Raises `MemoryLimitError`."""
+        if self.nbytes > self._granted:
+            self._granted = 2 * self.nbytes
+            self._guard(self._granted + self._granted // 4, 0)
+
+    def _take_whole(self, times: np.ndarray) -> Delta | None:
+        """Return the whole answer at each boundary that is passed, whether or not it has changed since the last one."""
+        self._ask_for_memory()
+        before = int(times[0]) if self._time is None else self._time
+        self._time = last = max(before, int(times[-1]))
+        first = before + -before % self._step
+        if first >= last:
+            self._net_if_large()
+            return None
+        answers: list[tuple[int, WeightedRows]] = []
+        for boundary in range(first, last, self._step):
+            if self._raw and self._due <= boundary:
+                changes = self._net()
+                is_due = changes.events <= boundary
+                whole = concatenate([self._whole, changes.where(is_due)])
+                self._whole = WeightedRows(whole.rows, whole.weights, np.zeros(len(whole), np.int64)).consolidate()
+                self._replace(changes.where(~is_due))
+            if len(self._whole):
+                answers.append((boundary, self._whole))
+        if not answers:
+            return None
+        boundaries = np.array([boundary for boundary, _ in answers], np.int64)
+        delta = Delta(
+            ids=ids_of_columns(np.concatenate([np.repeat(answer.rows, answer.weights, axis=0) for _, answer in answers])),
+            times=boundaries,
+            ends=np.cumsum([int(answer.weights.sum()) for _, answer in answers]),
+            kinds=np.full(len(answers), WHOLE, np.int8),
+            orders=2 * np.searchsorted(times, boundaries, "right"),
+        )
+        self.rows += delta.counts()
+        return delta
+
+    def _net(self) -> WeightedRows:
+        """Return what waits, each row of a report once, in the order of time."""
+        if len(self._pieces) == 1 and self._raw == self._netted:
+            return self._pieces[0]
+        changes = concatenate(self._pieces).consolidate()
+        self._replace(changes)
+        return changes
+
+    def _net_if_large(self) -> None:
+        if self._raw > 2 * self._netted + _FEW:
+            self._net()
+
+    def _replace(self, changes: WeightedRows) -> None:
+        """Set what waits to changes in which each row of a report occurs once."""
+        self._raw = self._netted = len(changes)
+        self._pieces = [changes] if self._raw else []
+        self._due = int(changes.events[0]) if self._raw else 0
+
+    def _report(self, changes: WeightedRows, is_due: np.ndarray, place: np.ndarray) -> Delta | None:
+        """Return changes as a delta: of each report the rows that leave before those that enter."""
+        if self._content != "changes":
+            is_due = is_due & ((changes.weights > 0) == (self._content == "enter"))
+        order = np.lexsort((changes.weights > 0, changes.events))
+        order = order[is_due[order]]
+        changes, place = changes.where(order), place[order]
+        if not len(changes):
+            return None
+        number = np.zeros(len(changes), np.int64)
+        np.cumsum(changes.events[1:] != changes.events[:-1], out=number[1:])
+        firsts = np.flatnonzero(np.diff(number, prepend=-1))
+        reported = WeightedRows(changes.rows, changes.weights, number)
+        delta = reported.delta(2 * place[firsts], changes.events[firsts])
+        self.rows += delta.counts()
+        return delta
+
+    # --- waiting rows ----------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """The number of waiting rows, net."""
+        return int(np.abs(self._net().weights).sum()) if self._raw else 0
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held: what waits, and as much again while it is sorted."""
+        return 2 * (self._raw + len(self._whole)) * (4 * self._columns + 16)
+
+    def vertices(self) -> np.ndarray:
+        """Return the ids of the vertices of rows that wait. O(rows log rows)."""
+        waiting = [self._whole.rows, *([self._net().rows] if self._raw else [])]
+        return np.unique(np.concatenate(waiting)) if any(map(len, waiting)) else np.zeros(0, np.int32)
+
+    # --- saving and restoring --------------------------------------------------------------------------------
+
+    def saved(self, vertices: VertexDictionary) -> dict[str, Any]:
+        """Return waiting rows and the counts of reported ones as JSON values; vertices by their names."""
+        net, whole = self._net() if self._raw else WeightedRows.empty(self._columns), self._whole
+        used, places = np.unique(np.concatenate([net.rows, whole.rows]), return_inverse=True)
+        rows = places.reshape(-1, self._columns) if self._columns else np.zeros((len(net) + len(whole), 0), np.int64)
+        saved = {
+            "told": self.rows.tolist(),
+            "names": vertices.names_of(used).to_pylist() if self._texts is None else self._texts(used),
+            "rows": rows[: len(net)].tolist(),
+            "weights": net.weights.tolist(),
+        }
+        if self._content == "whole":
+            saved["whole"] = {"rows": rows[len(net) :].tolist(), "weights": whole.weights.tolist()}
+        return saved
+
+    @staticmethod
+    def saved_names(saved: JsonValue) -> list[int | str]:
+        """Return the vertices of rows that waited. Raises `Damage`."""
+        return [name.vertex() for name in saved["names"]]
+
+    @staticmethod
+    def saved_texts(saved: JsonValue) -> list[str | None]:
+        """Return the terms of rows that waited, None for what is unbound. Raises `Damage`."""
+        return [None if name.is_none else name.unicode() for name in saved["names"]]
+
+    def restore(self, saved: JsonValue, ids: np.ndarray, *, time: int | None) -> None:
+        """Go on from what `saved` gave at a stream time; `ids` are those of its names. Raises `Damage`."""
+        self.rows[:] = [count.whole(0, _LARGEST_COUNT) for count in saved["told"].tuple_of(2)]
+        rows, weights = self._read_rows(saved, ids)
+        if len(rows) and time is None:
+            raise Damage("rows wait for a report before the first tuple")
+        self._time = time
+        due = self.due(np.full(len(rows), 0 if time is None else time, np.int64))
+        self._replace(WeightedRows(rows, weights, due))
+        if self._content == "whole":
+            rows, weights = self._read_rows(saved["whole"], ids)
+            if (weights < 0).any():
+                raise Damage("a row of a whole answer is there less than once")
+            self._whole = WeightedRows(rows, weights, np.zeros(len(rows), np.int64))
+
+    def _read_rows(self, saved: JsonValue, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows of ids, and their weights. Raises `Damage`."""
+        most = len(ids) - 1
+        rows = [[place.whole(0, most) for place in row.tuple_of(self._columns)] for row in saved["rows"]]
+        weights = [weight.whole(-_LARGEST_COUNT, _LARGEST_COUNT) for weight in saved["weights"].tuple_of(len(rows))]
+        if len({*map(tuple, rows)}) < len(rows) or 0 in weights:
+            raise Damage("a row waits for a report twice, or not at all")
+        return ids[np.array(rows, np.int64).reshape(len(rows), self._columns)].astype(np.int32), np.array(weights, np.int64)

@@ -1,0 +1,153 @@
+"""The edges that an engine keeps for queries that are registered later, and the window contents of these.
+
+An edge is kept while some query reads its label over a window that holds it, or while the window `keep` of the engine holds
+it. A query that comes in mid-stream is refused where one of its windows would hold an edge that was not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from rpq.errors import QueryError, RegistrationError
+from rpq.language.protocol import Question
+from rpq.language.readings import Reading, readings_of
+from rpq.stream.chunk import Chunk
+from rpq.stream.labels import LabelDictionary
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_labels import name_in
+from rpq.stream.stream_time import EARLIEST
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+
+@dataclass(frozen=True)
+class KeepOption:
+    """The window `keep` of an engine, which goes with the time of the stream as that of a query does."""
+
+    window: Any  # a `Window`: who asks for the windows of queries may meet other kinds
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return "keep"
+
+    def over(self, window: Any) -> Self:
+        """Return the same over another window."""
+        return replace(self, window=window)
+
+
+def keep_option(window: Window) -> KeepOption:
+    """Return the option `keep` for a window. Raises `QueryError` where it is none of time."""
+    if not isinstance(window, Window):
+        raise QueryError(f"keep is a window of time, as in keep=rpq.Window(size=…, slide=…), not {window!r}")
+    return KeepOption(window)
+
+
+def count_key(reading: Reading, origin: str | None) -> Hashable:
+    """Return the key of a count window: windows that number the same inserts have equal keys.
+
+    `origin` is the name of the query that started it empty in mid-stream, None for one that has seen all.
+    """
+    return reading.window, reading.labels, reading.stream, origin
+
+
+class _Refusal(NamedTuple):
+    """The reason why a window is refused, and the time from which it is not, if that is known."""
+
+    why: str
+    available_from: int | None
+    complete_from: int = 0
+
+
+def refuse_if_lost(
+    question: Question, labels: LabelDictionary, graph: SnapshotGraph, *, to_timestamp: Callable[[int], Any]
+) -> None:
+    """Raise if a window of a new query would hold an edge that was not kept.
+
+    `to_timestamp` turns integers into times of the stream. Where windows of time alone refuse, the error tells the
+    latest of the times from which they would not.
+    """
+    if graph.time is None:
+        return
+    found = [_refusal(reading, labels, graph, graph.time, to_timestamp) for reading in readings_of(question)]
+    refused = [one for one in found if one is not None]
+    for why, available, _ in refused:
+        if available is None:
+            raise RegistrationError(f"query {question.name!r}: {why}", available_from=None)
+    if refused:
+        latest = max(refused, key=lambda one: one.available_from or 0)
+        complete = max(one.complete_from for one in refused)
+        available = to_timestamp(latest.available_from or 0)
+        raise RegistrationError(
+            f"query {question.name!r}: {latest.why}; it can be registered from {available} on, if no more are lost until "
+            f'then, or at once with start="empty", which is complete from {to_timestamp(complete)} on',
+            available_from=available,
+        )
+
+
+def _refusal(
+    reading: Reading, labels: LabelDictionary, graph: SnapshotGraph, time: int, to_timestamp: Callable[[int], Any]
+) -> _Refusal | None:
+    window = reading.window
+    if isinstance(window, CountWindow):
+        if count_key(reading, None) in graph.counted.keys:
+            return None
+        return _Refusal(
+            f"which inserts its window of the last {window.size:,} would hold is not known, as no query that runs since the "
+            "first tuple, or began as a copy of one, counts the same labels in a window of that size and step; it can be "
+            'registered with start="empty", which numbers inserts from now on',
+            None,
+        )
+    latest = _latest_lost_insert(reading, labels, graph)
+    if isinstance(window, UnboundedWindow):
+        if latest < EARLIEST:
+            return None
+        return _Refusal(
+            f"its unbounded window would hold edges that were not kept, one with timestamp {to_timestamp(latest)} among "
+            'them; it can be registered with start="empty", without what came before',
+            None,
+        )
+    if latest < EARLIEST or latest <= window.lower_bound(time):
+        return None
+    available, complete = (window.expiry_slide(moment) * window.slide for moment in (latest, time))
+    return _Refusal("its window would hold edges that were not kept", available, complete)
+
+
+def _latest_lost_insert(reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
+    """Return the largest timestamp of an insert that the reading would have read and that was, or may have been, lost."""
+    lost = [int(graph.horizons.lost[number]) for name, number in labels.ids.items() if reading.reads(name)]
+    if reading.labels.others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
+        # One that nothing is known of may be among those that were forgotten.
+        lost.append(labels.forgotten if reading.stream is None else labels.forgotten_of_streams)
+    return max(lost, default=EARLIEST - 1)
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+class WindowContents:
+    """The edges in windows now, once for all queries that have the same ones; nothing if these are to start `empty`."""
+
+    def __init__(self, graph: SnapshotGraph, *, empty: bool) -> None:
+        self._graph = graph
+        self._live = _NONE if empty else None
+        self._known: dict[Hashable, tuple[Chunk, list[np.ndarray]]] = {}
+
+    def of(self, windows: Sequence[tuple[AnyWindow, Hashable]]) -> tuple[Chunk, list[np.ndarray]]:
+        """Return the edges in any window of a query (each with its key), and for each window the slides at which they leave.
+
+        O(edges) the first time.
+        """
+        key = tuple(windows)
+        if key not in self._known:
+            if self._live is None:
+                self._live = self._graph.live_edges()
+            slides = [self._graph.slides(window, numbered, self._live) for window, numbered in windows]
+            is_inside = np.zeros(len(self._live), bool)
+            for (window, numbered), mine in zip(windows, slides, strict=True):
+                is_inside |= mine > self._graph.current_slide(window, numbered)
+            self._known[key] = self._graph.chunk_of(self._live[is_inside]), [mine[is_inside] for mine in slides]
+        return self._known[key]

@@ -1,0 +1,505 @@
+"""The queries that run in one engine, and which labels over which windows each reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from rpq.engine.running.reports import Reports
+from rpq.engine.running.retention import count_key
+from rpq.errors import QueryError
+from rpq.language.kinds import kind_of
+from rpq.language.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
+from rpq.language.readings import readings_of
+from rpq.rows.blocks import Schema
+from rpq.rows.changes import QueryNames
+from rpq.rows.typed_columns import Texts
+from rpq.stream.labels import LabelDictionary
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_labels import LabelName, name_in, text_of
+from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import INT64_MAX, AnyWindow, Window
+
+_NO_ROWS = np.zeros(2, np.int64)
+
+GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
+"""Makes the guard of a host, for the name of a query that it serves, and itself; or of what waits for reports."""
+
+
+class RunningQueries:
+    """Running queries by name, in the order in which they were registered, which numbers them."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, RunningQuery] = {}
+        self._schemas: QueryNames | None = QueryNames()
+        self._workers: tuple[Worker, ...] | None = ()  # those of all parts; None after these have changed
+        self._schedule: tuple[Worker, ...] = ()  # the same in another order
+        self._numbers: dict[str, int] | None = {}  # by name; None after queries were removed
+        self._by_number: list[RunningQuery] | None = []
+        self._reports: dict[int, Reports] | None = {}  # of queries that do not report every change, by number
+        self._reports_of: dict[str, Reports] = {}  # by name
+        self._hosts: dict[Any, Any] = {}  # parts of kinds, by the function that makes them: kinds may share one
+        self._columns: dict[str, Schema] = {}
+        self._texts: dict[str, Texts] = {}  # of queries whose ids are not all those of vertices
+        self._texts_by_number: dict[int, Texts] | None = {}
+        self._parts: Counter[Part] = Counter()  # the parts of queries and of kinds, each with its number of queries
+        self._working_parts: dict[Part, None] = {}  # those with workers
+        self._room_users: dict[Part, None] = {}  # those that have to know of new vertices
+        self._shared: dict[Hashable, Any] = {}  # parts that queries share, by keys
+        self._vertex_holders: dict[str, RunningQuery] = {}  # queries that name vertices though no edge may
+        self._overrunning: dict[str, RunningQuery] = {}  # queries with roots that can go over a budget
+        self._first_row_queries: set[str] = set()  # queries with answers before the first tuple
+        self._divided_queries: set[str] = set()  # queries that have to know of every new vertex
+        self._unreported: dict[str, np.ndarray] = {}  # rows that queries counted and that were not reported, by name
+        self._late_queries: set[str] = set()  # queries that started empty in mid-stream
+        self._queries_of_label: dict[str, dict[str, None]] = {}  # the queries that name a label
+        self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
+        self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
+        self._keep_window: Window | None = None  # its edges are kept whether a query reads them or not
+        self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # windows of queries, and their numbers
+        self._readers: Counter[tuple[AnyWindow, Hashable]] = Counter()  # queries that read over a window
+        self._reading = np.zeros((0, 0), np.int32)  # (label, window): how many queries read it
+
+    def __iter__(self) -> Iterator[RunningQuery]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def named(self, name: str | None) -> RunningQuery:
+        """Return the query of that name, or the only one."""
+        if name is None and len(self._by_name) == 1:
+            return next(iter(self._by_name.values()))
+        if name is None or name not in self._by_name:
+            known = ", ".join(map(repr, self._by_name)) or "none"
+            raise QueryError(f"no query named {name!r}; the registered ones are: {known}")
+        return self._by_name[name]
+
+    def named_by_answer(self, answer: tuple[Any, ...], name: str | None) -> tuple[RunningQuery, tuple[Any, ...]]:
+        """Return the query whose answer this is, and the answer; the name may be the last of the values."""
+        last = answer[-1] if answer else None
+        if name is None and isinstance(last, str) and last in self:
+            named = self.named(last)
+            if len(named.question.columns) == len(answer) - 1:
+                return named, answer[:-1]
+        running = self.named(name)
+        columns = running.question.columns
+        if len(answer) != len(columns):
+            if name is None and len(answer) == len(columns) + 1 and isinstance(last, str):
+                self.named(last)  # says that there is none
+            raise QueryError(
+                f"query {running.question.name!r}: an answer has the values of {', '.join(columns)}, "
+                f"{len(columns)} and not {len(answer)}, as in engine.witness({', '.join(columns)})"
+            )
+        return running, answer
+
+    @property
+    def hosts(self) -> tuple[Any, ...]:
+        """The parts that all queries of a kind share, each of the type that the kind makes."""
+        return tuple(self._hosts.values())
+
+    @property
+    def workers(self) -> tuple[Worker, ...]:
+        """All that takes chunks, the hosts last. O(1), and O(parts) after some came or went."""
+        if self._workers is None:
+            hosts = self.hosts
+            of_kinds = [worker for host in hosts for worker in host.workers]
+            others = [worker for part in self._working_parts if part not in hosts for worker in part.workers]
+            self._workers, self._schedule = (*others, *of_kinds), (*of_kinds, *others)
+        return self._workers
+
+    @property
+    def schedule(self) -> tuple[Worker, ...]:
+        """The workers in the order in which threads take them: hosts, which take longest, first."""
+        return self._schedule if self.workers else ()
+
+    def parts_of(self, running: RunningQuery) -> list[Part]:
+        """Return the parts that a query needs: that of its kind, and its own, or what it shares with some others."""
+        make = kind_of(running.question).host
+        return [running.part] if make is None else [self._hosts[make], running.part]
+
+    def has_part(self, part: Part) -> bool:
+        """Return whether a query needs a part."""
+        return part in self._parts
+
+    @property
+    def by_number(self) -> Sequence[RunningQuery]:
+        """The queries in the order of their numbers. O(1), and O(queries) after some were removed."""
+        if self._by_number is None:
+            self._by_number = [*self._by_name.values()]
+        return self._by_number
+
+    @property
+    def reports(self) -> dict[int, Reports]:
+        """The rows that wait for reports, by the number of the query; complexity as `by_number`."""
+        if self._reports is None:
+            numbers = self.numbers if self._reports_of else {}
+            self._reports = {numbers[name]: reports for name, reports in self._reports_of.items()}
+        return self._reports
+
+    @property
+    def texts(self) -> dict[int, Texts]:
+        """The texts of ids by the number of the query, where not all are ids of vertices; complexity as `by_number`."""
+        if self._texts_by_number is None:
+            numbers = self.numbers if self._texts else {}
+            self._texts_by_number = {numbers[name]: texts for name, texts in self._texts.items()}
+        return self._texts_by_number
+
+    def number_of(self, running: RunningQuery) -> int:
+        """Return the number that its rows bear."""
+        return self.numbers[running.question.name]
+
+    @property
+    def schemas(self) -> QueryNames:
+        """The names and columns of the queries. O(1), and O(queries) after some were removed."""
+        if self._schemas is None:
+            self._schemas = QueryNames(self._columns, self._columns.values())
+        return self._schemas
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The numbers of queries by name; another object after some were removed."""
+        if self._numbers is None:
+            self._numbers = dict(zip(self._columns, range(len(self._columns)), strict=True))
+        return self._numbers
+
+    def refuse_if_unfit(self, question: Any) -> None:
+        """Raise if this is no query, or has the name of another."""
+        kind_of(question)
+        if question.name in self._by_name:
+            raise QueryError(f"there is a query named {question.name!r} already; give this one another name")
+
+    def start(
+        self,
+        question: Question,
+        resources: Resources,
+        labels: tuple[np.ndarray, Sequence[LabelName]],
+        guard_of_host: GuardOfHost,
+    ) -> RunningQuery:
+        """Start a query with empty windows; `settle_added` lets it run. `labels` are the ids and the names."""
+        self.refuse_if_unfit(question)
+        kind = kind_of(question)
+        if kind.host is not None:
+            make = kind.host
+            host = self._hosts.get(make)
+            if host is None:
+                guard = guard_of_host(lambda: self._hosted_by(make), lambda: self._hosts[make].workers)
+                host = self._hosts[make] = make(replace(resources, guard=guard))
+                host.set_labels(*labels)
+            resources = replace(resources, host=host)
+        try:
+            running = kind.start(question, replace(resources, shared=self._shared))
+        except BaseException:
+            self._forget_idle_host(kind.host)
+            raise
+        if running.report != "change" and not isinstance(question.window, Window):
+            running.leave()
+            self._forget_idle_host(kind.host)
+            raise QueryError(
+                f"query {question.name!r}: report={running.report!r} tells at boundaries of its default window, which has "
+                f"to be one of time, not {question.window!r}"
+            )
+        self._parts.update(self.parts_of(running))
+        running.set_labels(*labels)
+        self._by_name[question.name] = running
+        if resources.is_late:
+            self._late_queries.add(question.name)
+        if running.report != "change" and isinstance(question.window, Window):
+            self._reports_of[question.name] = Reports(
+                running.report,
+                slide=question.window.slide,
+                columns=len(question.columns),
+                guard=guard_of_host(lambda: question.name, lambda: (self._reports_of[question.name],)),
+                content=running.report_content,
+                texts=running.term_texts,
+            )
+        return running
+
+    def drop(self, name: str) -> None:
+        """Take a query away that was started, and did not come among those that run."""
+        running = self._by_name.pop(name)
+        parts = self.parts_of(running)
+        running.leave()
+        self._late_queries.discard(name)
+        self._reports_of.pop(name, None)
+        self._unreported.pop(name, None)
+        for part in parts:
+            self._parts[part] -= 1
+            if not self._parts[part]:
+                del self._parts[part]
+                self._room_users.pop(part, None)
+                if part in self._working_parts:
+                    del self._working_parts[part]
+                    self._workers = None
+        self._forget_idle_host(kind_of(running.question).host)
+
+    def remove(self, names: Sequence[str], labels: LabelDictionary, graph: SnapshotGraph) -> bool:
+        """Remove queries; return whether less is read now. O(labels) for each that goes.
+
+        Queries are numbered anew before the next rows are reported. O(queries) then.
+        """
+        ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
+        before = self._reading[ids] > 0
+        for name in names:
+            running = self._by_name[name]
+            for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
+                self._reading[ids, self._windows[key]] -= mine
+                self._readers[key] -= 1
+            self._index_labels(running, forget=True)
+            self.drop(name)
+            del self._columns[name]
+            self._texts.pop(name, None)
+            self._vertex_holders.pop(name, None)
+            self._overrunning.pop(name, None)
+            for names_of_some in (self._divided_queries, self._first_row_queries):
+                names_of_some.discard(name)
+        self._numbers = self._schemas = None
+        self._by_number = self._reports = self._texts_by_number = None
+        if any(not count for count in self._readers.values()):
+            self._drop_unread_windows(graph)
+            return True
+        gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
+        if len(gone):
+            graph.set_labels(gone, self._reading[gone] > 0)
+        return bool(len(gone))
+
+    def keep(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
+        self._keep_window = window
+        self._recount_readings(labels, graph)
+
+    @property
+    def keep_window(self) -> Window | None:
+        """The window all edges of which are kept."""
+        return self._keep_window
+
+    @property
+    def overrunning(self) -> Collection[RunningQuery]:
+        """The queries with roots that can go over a budget."""
+        return self._overrunning.values()
+
+    @property
+    def have_first_rows(self) -> bool:
+        """Whether one has answers before the first tuple."""
+        return bool(self._first_row_queries)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether a query has to know of every new vertex."""
+        return bool(self._divided_queries)
+
+    @property
+    def read_windows(self) -> list[AnyWindow]:
+        """The windows over which anything is read or kept."""
+        return [window for window, _ in self._windows]
+
+    def are_read(self, questions: Iterable[Question], labels: LabelDictionary) -> bool:
+        """Return whether all that these read over their windows is read by others now."""
+        for reading in (reading for question in questions for reading in readings_of(question)):
+            number = None if reading.window.kind == "count" else self._windows.get((reading.window, None))
+            if number is None or reading.labels.others:
+                return False
+            ids = [labels.ids.get(name_in(label, reading.stream), -1) for label in reading.labels.named]
+            if min(ids, default=0) < 0 or not self._reading[ids, number].all():
+                return False
+        return True
+
+    def _hosted_by(self, make: Any) -> str:
+        """Return the name of a query that a host serves; the first of them."""
+        return next(name for name, running in self._by_name.items() if kind_of(running.question).host == make)
+
+    def _forget_idle_host(self, make: Any) -> None:
+        if self._hosts.get(make) not in self._parts:
+            self._hosts.pop(make, None)
+
+    def _drop_unread_windows(self, graph: SnapshotGraph) -> None:
+        """Drop windows over which no query reads any more, also from the graph. O(windows · labels)."""
+        keep = (self._keep_window, None)
+        remaining = [(key, number) for key, number in self._windows.items() if self._readers[key] or key == keep]
+        self._windows = {key: number for number, (key, _) in enumerate(remaining)}
+        self._readers += Counter()  # those that are none any more are forgotten
+        self._reading = np.ascontiguousarray(self._reading[:, [number for _, number in remaining]])
+        self.latest = INT64_MAX - max((window.reach for window, _ in self._windows), default=0)
+        self._set_windows(graph)
+
+    def _recount_readings(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Set in the graph what is read over which windows, after the window `keep` came. O(queries · labels)."""
+        self._windows, self._readers = {}, Counter()
+        self.latest = INT64_MAX
+        self._reading = np.zeros((labels.room, 0), np.int32)
+        if self._keep_window is not None:
+            self._windows[self._keep_window, None] = 0
+            self.latest -= self._keep_window.reach
+            self._reading = np.ones((labels.room, 1), np.int32)
+        self._count_readings(list(self._by_name.values()), labels)
+        self._set_windows(graph)
+
+    def settle_added(self, added: Sequence[RunningQuery], labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Add started queries to those that run. O(labels) for each; for a new window, O(labels · windows)."""
+        windows = len(self._windows)
+        schemas, numbers, first = self.schemas, self.numbers, len(self._columns)
+        columns = {running.question.name: running.question.columns for running in added}
+        self._columns |= columns
+        numbers |= {running.question.name: first + place for place, running in enumerate(added)}
+        for part in chain.from_iterable(map(self.parts_of, added)):
+            if part.workers and part not in self._working_parts:
+                self._working_parts[part] = self._workers = None
+            if part.needs_room:
+                self._room_users[part] = None
+        self._texts |= {running.question.name: running.term_texts for running in added if running.term_texts is not None}
+        self._vertex_holders |= {running.question.name: running for running in added if running.holds_vertices}
+        self._overrunning |= {running.question.name: running for running in added if running.may_overrun}
+        self._first_row_queries |= {running.question.name for running in added if running.has_first_rows}
+        self._divided_queries |= {running.question.name for running in added if running.is_divided}
+        for running in added:
+            self._index_labels(running)
+        if self._by_number is not None:
+            self._by_number += added
+        if self._reports is not None and self._reports_of:  # else others have other numbers too
+            self._reports |= {numbers[name]: self._reports_of[name] for name in columns if name in self._reports_of}
+        if self._texts_by_number is not None and self._texts:
+            self._texts_by_number |= {numbers[name]: self._texts[name] for name in columns if name in self._texts}
+        self._schemas = schemas.with_queries([*columns], [*columns.values()])
+        changed = self._count_readings(added, labels)
+        if len(self._windows) > windows:
+            self._set_windows(graph)
+        elif len(changed):
+            graph.set_labels(changed, self._reading[changed] > 0)
+
+    def _count_readings(self, added: Sequence[RunningQuery], labels: LabelDictionary) -> np.ndarray:
+        """Count what queries read; return the labels that no query read before over some of their windows."""
+        self.latest = min([self.latest, *(INT64_MAX - window.reach for running in added for window in running.windows)])
+        for running in added:
+            for key in self._windows_with_keys(running):
+                self._windows.setdefault(key, len(self._windows))
+                self._readers[key] += 1
+        rows, columns = labels.room, len(self._windows)
+        before = self._reading
+        if before.shape != (max(rows, len(before)), columns):
+            self._reading = np.zeros((max(rows, len(before)), columns), np.int32)
+            self._reading[: len(before), : before.shape[1]] = before
+            if self._keep_window is not None:
+                self._reading[len(before) :, 0] = 1
+        ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
+        fresh = np.zeros(len(ids), bool)
+        for running in added:
+            for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
+                number = self._windows[key]
+                fresh |= mine & (self._reading[ids, number] == 0)
+                self._reading[ids, number] += mine
+        return ids[fresh]
+
+    def _set_windows(self, graph: SnapshotGraph) -> None:
+        graph.set_windows([window for window, _ in self._windows], self._reading > 0, [key for _, key in self._windows])
+
+    def _windows_with_keys(self, running: RunningQuery) -> list[tuple[AnyWindow, Hashable]]:
+        """Return the windows of a query with their `keys`."""
+        return list(zip(running.windows, self.keys(running), strict=True))
+
+    def _index_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
+        """Register which labels a query names, so that `reads` is called for these alone when they come; or forget it."""
+        name = running.question.name
+        for reading in readings_of(running.question):
+            if reading.labels.others:
+                if forget:
+                    self._queries_of_other_labels.pop(name, None)
+                else:
+                    self._queries_of_other_labels[name] = None
+                continue
+            for label in reading.labels.named:
+                if not forget:
+                    self._queries_of_label.setdefault(label, {})[name] = None
+                elif label in self._queries_of_label:
+                    self._queries_of_label[label].pop(name, None)
+                    if not self._queries_of_label[label]:
+                        del self._queries_of_label[label]
+
+    def is_late(self, running: RunningQuery) -> bool:
+        """Return whether a query started empty in mid-stream, and holds less than one that did not would."""
+        return running.question.name in self._late_queries
+
+    def keys(self, running: RunningQuery) -> list[Hashable]:
+        """Return for each window of a query its `count_key`, None for a window that counts nothing."""
+        if not any(window.kind == "count" for window in running.windows):
+            return [None] * len(running.windows)
+        origin = running.question.name if self.is_late(running) else None
+        readings = readings_of(running.question)
+        return [count_key(reading, origin) if reading.window.kind == "count" else None for reading in readings]
+
+    def admit_labels(self, labels: np.ndarray, names: Sequence[LabelName], graph: SnapshotGraph) -> None:
+        """Register label ids with their names in all parts and the graph. O(parts · labels given), and their readers."""
+        if len(labels) and (needed := int(labels.max()) + 1) > len(self._reading):
+            more = max(needed, 2 * len(self._reading)) - len(self._reading)
+            self._reading = np.concatenate([self._reading, np.zeros((more, len(self._windows)), np.int32)])
+        self._reading[labels] = 0
+        if self._keep_window is not None:
+            self._reading[labels, self._windows[self._keep_window, None]] = 1
+        for part in self._parts:
+            part.set_labels(labels, names)
+        asking: dict[str, None] = dict(self._queries_of_other_labels)
+        for name in names:
+            asking |= self._queries_of_label.get(text_of(name), {})
+        for running in map(self._by_name.__getitem__, asking):
+            for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
+                self._reading[labels, self._windows[key]] += mine
+        graph.set_labels(labels, self._reading[labels] > 0)
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+        for part in self._room_users:
+            part.make_room(vertices, fresh, graph)
+
+    @property
+    def vertex_room(self) -> int:
+        """The number below which all can use vertex ids."""
+        return min([part.vertex_room for part in self._room_users], default=INT64_MAX)
+
+    def rows(self) -> np.ndarray:
+        """Return the numbers of rows added and removed so far."""
+        return sum(map(self.rows_of, self._by_name.values()), np.zeros(2, np.int64))
+
+    def rows_of(self, running: RunningQuery) -> np.ndarray:
+        """Return the numbers of reported rows of one query, added and removed, so far."""
+        reports = self.reports_of(running)
+        return running.rows() - self.unreported_rows(running) if reports is None else reports.rows.copy()
+
+    def count_unreported(self, running: RunningQuery, rows: np.ndarray) -> None:
+        """Count rows of a query, added and removed, that are not reported: within one event they come to nothing."""
+        if rows.any():
+            self._unreported[running.question.name] = self.unreported_rows(running) + rows
+
+    def unreported_rows(self, running: RunningQuery) -> np.ndarray:
+        """Return how many rows that a query has counted, added and removed, were not reported."""
+        return self._unreported.get(running.question.name, _NO_ROWS)
+
+    def figures_of(self, running: RunningQuery) -> Figures:
+        """Return what one query has counted and holds; its rows are those that were reported. O(size of the index)."""
+        figures, reports = running.figures(), self.reports_of(running)
+        if reports is None:
+            added, removed = (np.array([figures.added, figures.removed]) - self.unreported_rows(running)).tolist()
+            return replace(figures, added=added, removed=removed)
+        added, removed = reports.rows.tolist()
+        further = figures.further | {"rows_waiting": reports.waiting}
+        return replace(figures, added=added, removed=removed, nbytes=figures.nbytes + reports.nbytes, further=further)
+
+    def reports_of(self, running: RunningQuery) -> Reports | None:
+        """Return the rows of a query that wait for a report; None where it reports every change."""
+        return self._reports_of.get(running.question.name)
+
+    def retained_vertices(self) -> np.ndarray:
+        """Return the ids of vertices that queries name though no edge of the graph may."""
+        waiting = {number: reports.vertices() for number, reports in self.reports.items()}
+        if self._vertex_holders:  # else, with thousands of queries, not one is asked
+            numbers = self.numbers
+            for name, running in self._vertex_holders.items():
+                running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
+        retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
+        return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])

@@ -1,0 +1,360 @@
+"""Saving an engine to a file and restoring it.
+
+A state is the window, not the index: the file contains the edges with their names, the slide at which each edge expires from
+every query, the queries, the counters, and the losses of each label. The index is rebuilt. `state_layout.py` defines the
+file layout.
+
+A file that has changed since it was written is refused, because its checksum is wrong. A file with a recomputed checksum, or
+of version 1, which has no checksum, is refused unless an engine could have saved its content, as far as this can be checked
+without building the index twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.engine.running.evaluation import Evaluation
+from rpq.engine.running.intake import over_unbounded_window
+from rpq.engine.running.reports import Reports
+from rpq.engine.running.retention import KeepOption
+from rpq.engine.state.state_content import Content, Labels, QueryState
+from rpq.engine.state.state_layout import STATE, Edges, read_file, write_file
+from rpq.errors import QueryError
+from rpq.files.destinations import replacing
+from rpq.files.json_values import Damage, JsonValue
+from rpq.files.sealed import damaged
+from rpq.language.protocol import RunningQuery
+from rpq.language.readings import readings_of
+from rpq.stream.outcomes import NOT_HELD
+from rpq.stream.stream_time import EARLIEST, StreamTime
+from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
+
+_LARGEST_COUNT = 2**56
+
+
+def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> None:
+    """Write a state, with the engine's own data `about`, to a file that appears whole or not at all.
+
+    O(edges in the window).
+    """
+    graph = evaluation.graph
+    evaluation.collector.collect()
+    window_edges = graph.live_edges()
+    content = Content(
+        time=graph.time,
+        kind=evaluation.vertices.kind,
+        share=evaluation.share,
+        labels=_labels_of(evaluation),
+        outcomes=graph.outcomes.tolist(),
+        queries=[_state_of(running, evaluation) for running in evaluation.running],
+        **about,
+    )
+    with replacing(path, is_private=True) as file:
+        write_file(file, content.described(), _edges_of(evaluation, window_edges))
+
+
+def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
+    edges, vertices = evaluation.graph.edges, evaluation.vertices
+    static = evaluation.graph.static_edges()
+    is_named = np.zeros(vertices.count, bool)
+    for selection in (window_edges, static):
+        is_named[edges.source[selection]] = is_named[edges.target[selection]] = True
+    number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
+    labels = _label_numbers(evaluation)
+    names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(np.flatnonzero(is_named))])
+    return Edges(
+        names=names,
+        source=number[edges.source[window_edges]],
+        target=number[edges.target[window_edges]],
+        label=labels[edges.label[window_edges]],
+        timestamp=edges.timestamp[window_edges],
+        # Not derived from the timestamp: a query that started empty does not contain every edge.
+        slides=[slides for running in evaluation.running for slides in running.slides(window_edges)],
+        static_source=number[edges.source[static]],
+        static_target=number[edges.target[static]],
+        static_label=labels[edges.label[static]],
+    )
+
+
+def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
+    counted, keys = evaluation.graph.counted, evaluation.running.keys(running)
+    numbers = [0 if key is None else counted.number_of(key) for key in keys]
+    saved = running.saved(evaluation.name_of)
+    reports = evaluation.running.reports_of(running)
+    if reports is not None:
+        saved["report_state"] = reports.saved(evaluation.vertices)
+    if (unreported_rows := evaluation.running.unreported_rows(running)).any():
+        saved["left_out"] = unreported_rows.tolist()
+    return QueryState(
+        question=running.question,
+        saved=JsonValue(saved),
+        numbers=numbers if any(key is not None for key in keys) else None,
+        is_late=evaluation.running.is_late(running),
+    )
+
+
+def _labels_of(evaluation: Evaluation) -> Labels:
+    labels = evaluation.labels
+    lost = evaluation.graph.horizons.lost[list(labels.ids.values())].tolist()
+    return Labels(
+        names=list(labels.ids),
+        lost=lost,
+        forgotten=labels.forgotten,
+        forgotten_of_streams=labels.forgotten_of_streams,
+    )
+
+
+def _label_numbers(evaluation: Evaluation) -> np.ndarray:
+    """Return for each label id its number in `_labels_of`, which has no gaps."""
+    labels = evaluation.labels
+    numbers = np.zeros(labels.room, np.int32)
+    numbers[list(labels.ids.values())] = np.arange(len(labels))
+    return numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """The content of a file: the edges, and everything else as `content`."""
+
+    path: str
+    edges: Edges
+    content: Content
+
+    def times(self) -> tuple[StreamTime, dict[str, Any]]:
+        """Return the known properties of the stream's time, and the original queries by name."""
+        running = [state.question for state in self.content.queries]
+        keep = self.content.keep
+        if self.content.events is not None and self.content.events.mode == "alone":
+            running = list(map(over_unbounded_window, running))
+        with _damage_named(self.path):
+            try:
+                if self.content.times is not None:
+                    known, queries = StreamTime.from_json(self.content.times, running)
+                    if keep is not None:
+                        known = known.with_queries([KeepOption(keep.original), *queries.values()])
+                        if known.resolve(KeepOption(keep.original)).window != keep.window:
+                            raise Damage("the stored window differs from the window of `keep` in the stream's unit")
+                    return known, queries
+                times = StreamTime(unit=self.content.time_unit).with_queries(running)
+                return times, {query.name: query for query in running}
+            except (ValueError, QueryError) as problem:
+                raise Damage(str(problem)) from problem
+
+    def fill(self, evaluation: Evaluation) -> None:
+        """Restore the saved state in an empty evaluation. O(window · index).
+
+        Raises `StateFormatError` if the parts do not fit together.
+        """
+        with _damage_named(self.path):
+            if self.content.keep is not None:
+                evaluation.keep(self.content.keep.window)
+            try:
+                for is_late, states in groupby(self.content.queries, lambda state: state.is_late):
+                    evaluation.add(*(state.question for state in states), is_late=is_late)
+            except QueryError as problem:
+                raise Damage(str(problem)) from problem
+            labels = self.content.labels
+            evaluation.restore_labels(
+                labels.names,
+                labels.lost,
+                forgotten=labels.forgotten,
+                forgotten_of_streams=labels.forgotten_of_streams,
+            )
+            evaluation.graph.outcomes[:] = self.content.outcomes
+            if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
+                raise Damage(
+                    f"it has expiry slides for {len(self.edges.slides)} windows, which are not the windows of the queries"
+                )
+            slides = iter(self.edges.slides)
+            of_queries = [[next(slides) for _ in running.windows] for running in evaluation.running]
+            for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
+                self._check_slides(running, state, mine)
+            entered, fresh = self._enter_edges(evaluation, of_queries)
+            waiting = self._enter_waiting(evaluation)
+            fresh = np.concatenate([fresh, *waiting.values()])
+            for host in evaluation.running.hosts:
+                host.make_room(evaluation.vertices, fresh, evaluation.graph)
+            for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
+                running.make_room(evaluation.vertices, fresh, evaluation.graph)
+                running.restore(
+                    state.saved, partial(self._load, running, state, mine, entered, evaluation), evaluation.vertices.id_of
+                )
+                if "left_out" in state.saved:
+                    unreported_rows = [count.whole(0, _LARGEST_COUNT) for count in state.saved["left_out"].tuple_of(2)]
+                    evaluation.running.count_unreported(running, np.array(unreported_rows))
+                reports = evaluation.running.reports_of(running)
+                if reports is not None:
+                    report = state.saved["report_state"]
+                    if running.term_texts is not None:
+                        waiting[running.question.name] = running.ids_of_terms(Reports.saved_texts(report))
+                    reports.restore(report, waiting[running.question.name], time=self.content.time)
+
+    def _enter_edges(
+        self, evaluation: Evaluation, of_queries: list[list[np.ndarray]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Insert the edges into the graph and its count windows; return their ids, and the ids of the vertices."""
+        graph, vertices, saved = evaluation.graph, evaluation.vertices, self.edges
+        vertices.kind = self.content.kind
+        chunks = [] if saved.names is None else saved.names.chunks
+        ids = [vertices.intern(names, np.ones(len(names), np.uint8))[0] for names in chunks]
+        identity = np.concatenate([np.zeros(0, np.int32), *ids])
+        if vertices.live < len(identity):
+            raise Damage("a vertex occurs twice")
+        source, target = identity[saved.source], identity[saved.target]
+        entered: np.ndarray = graph.enter(source, target, saved.label, saved.timestamp, vertices.count)
+        if graph.edge_count < len(saved):
+            raise Damage("an edge occurs twice")
+        graph.enter_static(identity[saved.static_source], identity[saved.static_target], saved.static_label)
+        if graph.statics < len(saved.static_source):
+            raise Damage("a static edge occurs twice")
+        self._fill_counted(evaluation, of_queries, entered)
+        evaluation.note_first()
+        if self.content.time is not None:
+            graph.advance(self.content.time)
+            evaluation.note_first()
+        if len(graph.live_edges()) < len(saved):
+            raise Damage("an edge has left every window that it could be in")
+        return entered, identity
+
+    def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
+        """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
+        counted, holders = evaluation.graph.counted, evaluation.graph.edges.holders
+        known: dict[Any, tuple[int, np.ndarray]] = {}
+        for running, state, slides in zip(evaluation.running, self.content.queries, of_queries, strict=True):
+            for place, (window, key) in enumerate(zip(running.windows, evaluation.running.keys(running), strict=True)):
+                if not isinstance(window, CountWindow):
+                    continue
+                number = _number_of(state, place)
+                inside = np.where(slides[place] > number // window.step, slides[place], NOT_HELD)
+                if key not in known:
+                    known[key] = number, inside
+                    is_inside = inside != NOT_HELD
+                    counted.fill(key, number, entered[is_inside], inside[is_inside], holders)
+                elif known[key][0] != number or (known[key][1] != inside).any():
+                    raise Damage(f"query {running.question.name!r} has another count than a query with the same window")
+
+    def _enter_waiting(self, evaluation: Evaluation) -> dict[str, np.ndarray]:
+        """Assign ids to vertices in rows that wait for a report; return the ids for each query with reports, by its name."""
+        found: dict[str, np.ndarray] = {}
+        vertices = evaluation.vertices
+        for running, state in zip(evaluation.running, self.content.queries, strict=True):
+            if evaluation.running.reports_of(running) is None or running.term_texts is not None:
+                continue
+            names = Reports.saved_names(state.saved["report_state"])
+            kind = int if self.content.kind == "int64" else str
+            if any(not isinstance(name, kind) for name in names) or (names and self.content.kind is None):
+                raise Damage(f"a waiting row has a vertex that is not of kind {self.content.kind}")
+            try:
+                column = pa.array(names, pa.int64() if kind is int else pa.string())
+            except (OverflowError, pa.ArrowException) as problem:
+                raise Damage(f"a waiting row has an invalid vertex: {problem}") from problem
+            found[running.question.name] = vertices.intern(column, np.ones(len(column), np.uint8))[0]
+            if len(np.unique(found[running.question.name])) < len(names):
+                raise Damage("a vertex of waiting rows occurs twice")
+        evaluation.graph.make_room(0, vertices.count)
+        return found
+
+    def _load(
+        self, running: RunningQuery, state: QueryState, slides: list[np.ndarray], entered: np.ndarray, evaluation: Evaluation
+    ) -> None:
+        """Load the edges of a query, by the slides at which they expire from its windows."""
+        time = self.content.time
+        if time is None:
+            return
+        inside = np.zeros(len(entered), bool)
+        for place, (window, mine) in enumerate(zip(running.windows, slides, strict=True)):
+            inside |= mine > _current(window, time, _number_of(state, place))
+        running.count_from([_number_of(state, place) for place in range(len(slides))])
+        if evaluation.graph.statics:
+            running.load_static(evaluation.graph.chunk_of(evaluation.graph.static_edges()))
+        chunk = evaluation.graph.chunk_of(entered[inside])
+        edges = None if self.content.kind is None else chunk
+        running.load(time, edges, *(mine[inside] for mine in slides), quiet=True)
+
+    def _check_slides(self, running: RunningQuery, state: QueryState, slides: list[np.ndarray]) -> None:
+        """Raise `Damage` if an edge has an impossible expiry slide."""
+        name, time = running.question.name, self.content.time
+        counts = [window for window in running.windows if window.kind == "count"]
+        if (state.numbers is not None) != bool(counts) or len(state.numbers or slides) != len(slides):
+            raise Damage(f"query {name!r} must have numbered inserts exactly if it has count windows")
+        if time is None:
+            if any(state.numbers or ()):
+                raise Damage(f"query {name!r} has numbered inserts, but there is no stream time")
+            return
+        readings = readings_of(running.question) if counts else ()
+        for place, (window, mine) in enumerate(zip(running.windows, slides, strict=True)):
+            number = _number_of(state, place)
+            inside = mine > _current(window, time, number)
+            if isinstance(window, CountWindow):
+                labels = np.unique(self.edges.label[inside]).tolist()
+                if not all(readings[place].reads(self.content.labels.names[label]) for label in labels):
+                    raise Damage(f"query {name!r}: a count window contains an edge with a label that it does not read")
+                if (mine[inside] > (number + window.size - 1) // window.step + 1).any():
+                    raise Damage(f"query {name!r}: an edge is evicted later than the last insert can be")
+                if _most_of_one_slide(mine[inside]) > window.step:
+                    raise Damage(f"query {name!r}: more edges are evicted at once than there were inserts")
+            elif isinstance(window, Window):
+                # A query that started empty may have an edge from an older insert than the graph, never from a younger one.
+                if (mine[inside] > -(-(self.edges.timestamp[inside] + window.size) // window.slide)).any():
+                    raise Damage(f"query {name!r}: an edge expires later than its timestamp allows")
+            elif (mine[inside] != INT64_MAX).any():
+                raise Damage(f"query {name!r}: an edge expires from an unbounded window")
+
+
+def _number_of(state: QueryState, place: int) -> int:
+    """Return the number of inserts that a window of a query has numbered."""
+    return 0 if state.numbers is None else state.numbers[place]
+
+
+def _current(window: AnyWindow, time: int, number: int) -> int:
+    """Return the slide up to which edges have left a time window or a count window."""
+    if isinstance(window, CountWindow):
+        return number // window.step
+    return window.slide_number(time) if isinstance(window, Window) else NOT_HELD
+
+
+def _most_of_one_slide(slides: np.ndarray) -> int:
+    """Return the number of edges of the most frequent slide."""
+    return int(np.unique(slides, return_counts=True)[1].max(initial=0))
+
+
+def read_state(path: str) -> Saved:
+    """Read a state. Raises `StateFormatError`, and `OSError` for a file that cannot be read. O(edges)."""
+    file = read_file(path)
+    with _damage_named(path):
+        content = Content.read(file.described)
+        _check_edges(content, file.edges)
+    return Saved(path=path, edges=file.edges, content=content)
+
+
+def _check_edges(content: Content, edges: Edges) -> None:
+    """Raise `Damage` unless the edges are consistent with labels, stream time and windows."""
+    kind = None if edges.names is None else "int64" if pa.types.is_integer(edges.names.type) else "string"
+    if kind != content.kind:
+        raise Damage(f"its vertices are of kind {kind}, not {content.kind}")
+    for label in (edges.label, edges.static_label):
+        if len(label) and (label.min() < 0 or label.max() >= len(content.labels.names)):
+            raise Damage(f"an edge has a label with a number outside 0 to {len(content.labels.names) - 1}")
+    if len(edges) == 0:
+        return
+    if content.time is None:
+        raise Damage("there are edges, but no stream time")
+    if edges.timestamp.min() < EARLIEST or edges.timestamp.max() > content.time:
+        raise Damage(f"an edge has a timestamp outside {EARLIEST} to the stream time {content.time}")
+
+
+@contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    """Convert `Damage` to an error that names the file."""
+    try:
+        yield
+    except Damage as problem:
+        raise damaged(STATE, path, str(problem)) from problem

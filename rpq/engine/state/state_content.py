@@ -1,0 +1,210 @@
+"""The content of a saved state besides the edges of the window: JSON with checks of every type and range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from rpq.files.json_values import Damage, JsonValue
+from rpq.language import kinds
+from rpq.stream.durations import TIME_UNITS
+from rpq.stream.labels import NEVER_LOST
+from rpq.stream.stream_labels import LabelName, StreamLabel, text_of
+from rpq.stream.stream_time import windows_of
+from rpq.stream.window import INT64_MAX, Window
+
+OUTCOMES = 6
+_LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
+_LARGEST_COUNT = 2**56
+"""The bound of counts, low enough that sums of counts fit 64 bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labels:
+    """The labels by number, each with the largest timestamp of a lost insert, or `NEVER_LOST`.
+
+    `forgotten` is that timestamp for all other labels, `forgotten_of_streams` for all other labels of named streams.
+    """
+
+    names: list[LabelName]
+    lost: list[int]
+    forgotten: int
+    forgotten_of_streams: int = NEVER_LOST
+
+    def described(self) -> dict[str, Any]:
+        """Return the labels as JSON values."""
+        content: dict[str, Any] = {
+            "labels": list(map(text_of, self.names)), "lost": self.lost, "forgotten": self.forgotten
+        }
+        streams = [[place, name.stream] for place, name in enumerate(self.names) if isinstance(name, StreamLabel)]
+        if streams or self.forgotten_of_streams != NEVER_LOST:
+            content |= {"label_streams": streams, "forgotten_of_streams": self.forgotten_of_streams}
+        return content
+
+    @classmethod
+    def read(cls, content: JsonValue) -> Labels:
+        """Read the output of `described`. Raises `Damage`."""
+        names: list[LabelName] = [label.unicode() for label in content["labels"]]
+        of_streams = NEVER_LOST
+        if "label_streams" in content:  # a state without named streams lacks the key
+            for place, stream in (pair.tuple_of(2) for pair in content["label_streams"]):
+                number = place.whole(0, len(names) - 1)
+                names[number] = StreamLabel(text_of(names[number]), stream.unicode())
+            of_streams = content["forgotten_of_streams"].whole()
+        if len(set(names)) < len(names):
+            raise Damage("a label occurs twice")
+        lost = [timestamp.whole() for timestamp in content["lost"].tuple_of(len(names))]
+        forgotten = content["forgotten"].whole() if "forgotten" in content else NEVER_LOST  # not in the first files
+        return cls(names=names, lost=lost, forgotten=forgotten, forgotten_of_streams=of_streams)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryState:
+    """A query, whose window is in the integers of the stream, and its `saved` state in JSON values.
+
+    `numbers` are the counts of inserts that its count windows have numbered, 0 for other windows; `is_late` is true if it
+    started with an empty window in mid-stream.
+    """
+
+    question: Any
+    saved: JsonValue
+    numbers: list[int] | None = None
+    is_late: bool = False
+
+    def described(self) -> dict[str, Any]:
+        """Return the query and its state as JSON values."""
+        numbered = {} if self.numbers is None else {"numbers": self.numbers, "late": self.is_late}
+        described: dict[str, Any] = kinds.query_json(self.question) | self.saved.value | numbered
+        return described
+
+    @classmethod
+    def read(cls, content: JsonValue) -> QueryState:
+        """Read the output of `described`. Raises `Damage`."""
+        question = kinds.read_query(content)
+        if "numbers" not in content:
+            return cls(question=question, saved=content)
+        numbers = [_count(number) for number in content["numbers"]]
+        return cls(question=question, saved=content, numbers=numbers, is_late=content["late"].flag())
+
+
+class EventsState(NamedTuple):
+    """The mode of events of several tuples; in the mode "alone" also the time of the last event."""
+
+    mode: Literal["window", "alone"]
+    time: int | None
+
+    @classmethod
+    def read(cls, content: JsonValue) -> EventsState:
+        """Read the mode from JSON values. Raises `Damage`."""
+        mode, time = content.tuple_of(2)
+        return cls(mode.one_of("window", "alone"), None if time.is_none else time.whole())
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepWindow:
+    """The window whose edges are all kept, in the integers of the stream, and its `original` form."""
+
+    window: Window
+    original: Window
+
+    def described(self) -> dict[str, Any]:
+        """Return the window as JSON values."""
+        duration = None if self.original.unit is None else [self.original.size, self.original.slide]
+        return {"window": [self.window.size, self.window.slide], "duration": duration}
+
+    @classmethod
+    def read(cls, content: JsonValue) -> KeepWindow:
+        """Read the output of `described`. Raises `Damage`."""
+        size, slide = (length.whole(1, INT64_MAX) for length in content["window"].tuple_of(2))
+        window = original = Window(size=size, slide=slide)
+        if not content["duration"].is_none:
+            size, slide = (length.whole(1, _LONGEST) for length in content["duration"].tuple_of(2))
+            original = Window(size=size, slide=slide, unit="ns")
+        return cls(window=window, original=original)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """Everything except the edges. `time_unit`, `times`, `seconds`, `left` and `extra` belong to the engine itself.
+
+    `times` is None in files of releases that supported only integers, in `time_unit`.
+    """
+
+    time: int | None
+    kind: str | None
+    share: tuple[int, int]
+    labels: Labels
+    outcomes: list[int]
+    queries: list[QueryState]
+    time_unit: str
+    times: dict[str, Any] | None
+    seconds: float
+    left: list[int]
+    extra: dict[str, str]
+    events: EventsState | None = None
+    keep: KeepWindow | None = None
+
+    def described(self) -> dict[str, Any]:
+        """Return the content as JSON values."""
+        return {
+            "time": self.time,
+            "kind": self.kind,
+            "share": self.share,
+            **self.labels.described(),
+            "outcomes": self.outcomes,
+            "queries": [query.described() for query in self.queries],
+            "time_unit": self.time_unit,
+            **({} if self.times is None else {"times": self.times}),
+            "seconds": self.seconds,
+            "left": self.left,
+            "extra": self.extra,
+            **({} if self.events is None else {"events": [*self.events]}),
+            **({} if self.keep is None else {"keep": self.keep.described()}),
+        }
+
+    @classmethod
+    def read(cls, content: JsonValue) -> Content:
+        """Read the output of `described`. Raises `Damage`."""
+        queries = [QueryState.read(query) for query in content["queries"]]
+        if len({state.question.name for state in queries}) < len(queries):
+            raise Damage("two queries have the same name")
+        keep = KeepWindow.read(content["keep"]) if "keep" in content else None
+        reaches = [window.reach for state in queries for window in windows_of(state.question)]
+        latest = INT64_MAX - max(reaches + ([] if keep is None else [keep.window.reach]), default=0)
+        time, kind = content["time"], content["kind"]
+        share, shares = content["share"].tuple_of(2)
+        return cls(
+            time=None if time.is_none else time.whole(-INT64_MAX, latest),
+            kind=None if kind.is_none else kind.one_of("int64", "string"),
+            share=(share.whole(0, shares.whole(1) - 1), shares.whole()),
+            labels=Labels.read(content),
+            outcomes=[_count(count) for count in content["outcomes"].tuple_of(OUTCOMES)],
+            queries=queries,
+            time_unit=content["time_unit"].one_of(*TIME_UNITS),
+            times=_times(content["times"]) if "times" in content else None,
+            seconds=content["seconds"].number(),
+            left=[_count(count) for count in content["left"].tuple_of(2)],
+            extra={name: text.text() for name, text in content["extra"].items()},
+            events=EventsState.read(content["events"]) if "events" in content else None,
+            keep=keep,
+        )
+
+
+def _times(content: JsonValue) -> dict[str, Any]:
+    """Read the output of `StreamTime.to_json`, with checks of its types."""
+    unit, kind, step, zone, zoned = (content[name] for name in ("unit", "kind", "step", "zone", "zoned"))
+    durations = {
+        name: [length.whole(1, _LONGEST) for length in pair.tuple_of(2)] for name, pair in content["durations"].items()
+    }
+    return {
+        "unit": None if unit.is_none else unit.one_of(*TIME_UNITS),
+        "kind": None if kind.is_none else kind.one_of("number", "date", "time"),
+        "step": None if step.is_none else step.one_of(*TIME_UNITS),
+        "zone": None if zone.is_none else zone.unicode(),
+        "zoned": None if zoned.is_none else zoned.flag(),
+        "durations": durations,
+    }
+
+
+def _count(value: JsonValue) -> int:
+    return value.whole(0, _LARGEST_COUNT)

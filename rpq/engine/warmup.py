@@ -1,0 +1,362 @@
+"""Compilation of the kernels, or loading from the cache, before the first tuple."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.util import find_spec
+from math import gcd
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
+from rpq.compiled.views import view
+from rpq.engine.engine import Engine
+from rpq.language.query import PatternQuery, Query
+from rpq.language.sparql.algebra import atoms_of
+from rpq.language.sparql.query import SparqlQuery
+from rpq.rows.blocks import place_rows
+from rpq.rows.column_kernels import Names, Region, joined_lines, spread
+from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import WindowMembership
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+_CONFLICT = "a/b*/c"
+"""An expression that is hard to evaluate under simple paths."""
+
+
+class Variant(NamedTuple):
+    """Kernels that are compiled together, for a maximum number of slides per window and for one kind of paths."""
+
+    slides: int
+    paths: Literal["walk", "simple"]
+
+
+VARIANTS = tuple(
+    Variant(slides, paths)
+    for paths in ("walk", "simple")
+    for slides in (10, 1_000, 100_000, 10_000_000_000)  # cells of one, two, four and eight bytes
+)
+"""All variants. Other features of a query (deletes, witnesses, …) do not change the kernels that it needs."""
+
+
+def warm_up(
+    query: Query, *, vertices: str = "string", threads: int = 1, witness: bool = False, state: bool = False
+) -> float:
+    """Run a tiny stream through every kernel that the query needs, and return the seconds that it took.
+
+    This takes about half a minute on a machine that has never run this version, and well under a second with a warm cache.
+    `vertices` is "string" or "int64"; `threads` and `witness` are options of the future engine; `state` is true if the
+    engine will be saved and restored.
+
+    >>> import rpq
+    >>> rpq.warm_up(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1))) > 0
+    True
+    """
+    started = time.perf_counter()
+    name = _names(vertices)
+    _fill_columns()
+    _read_and_write()
+    if query.window.kind != "time":
+        _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
+    if isinstance(query, PatternQuery):
+        _judge_streams()
+        _join(name, state=state)
+        _share(name)
+        if query.pattern.path_expressions:
+            plain = Query(_CONFLICT, window=query.window, paths=query.paths)
+            warm_up(plain, vertices=vertices, state=state)
+            _join_paths(plain, name, state=state)
+        return time.perf_counter() - started
+    if isinstance(query, SparqlQuery):
+        _join(name, state=state)
+        if any(one.atom.edge is None for one in atoms_of(query.parsed.body)):
+            _join_paths(Query(_CONFLICT, window=_plain(query.window), paths=query.paths), name, state=state)
+        _solve(name, state=state)
+        return time.perf_counter() - started
+    known = [name(number) for number in range(10)]
+    tiny = Query(
+        _CONFLICT,
+        window=_plain(query.window),
+        paths=query.paths,
+        simple_budget=3,
+        on_budget="set_aside",
+        semantics="explicit",
+        sources=None if query.sources is None else known,
+        targets=None if query.targets is None else known,
+    )
+    engine = Engine(tiny, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=16)
+    x, y, z = known[:3]
+    engine.push_rows([(x, y, "a", 0), (x, y, "a", 0, "-"), (x, y, "a", 0)])
+    engine.delete(x, y, "a", 0)
+    engine.insert(x, y, "a", 0)
+    # With simple paths, (x, z) is certain; (x, y) is in doubt, then another path exists, then no path exists.
+    engine.push_rows([(y, z, "c", 0), (x, known[3], "a", 0, "-")])
+    engine.witness(x, z)
+    engine.push_rows([(y, known[4], "b", 0), (known[4], y, "c", 0), (x, known[3], "a", 0)])
+    engine.push_rows([(known[3], known[4], "b", 0), (known[3], known[4], "b", 0, "-"), (known[3], known[4], "b", 0)])
+    engine.answers()
+    engine.statistics()
+    engine._evaluation.collector.collect()
+    if state:
+        # Without a folder for temporary files, the kernels for saving are compiled at the first save.
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
+    latest, slide = engine._evaluation.running.latest, tiny.window.slide
+    engine.advance(min(slide, latest))
+    _set_aside(engine, known)
+    engine.advance(min(3 * slide, latest))
+    if query.sources is not None or query.targets is not None:  # as with thousands of users, each with one query
+        _share_trees(_plain(query.window), name)
+    return time.perf_counter() - started
+
+
+def warm_up_variant(variant: Variant) -> float:
+    """Compile, or load, every kernel of a variant, for text and for integers, and return the seconds that it took."""
+    started = time.perf_counter()
+    for vertices in ("string", "int64"):
+        name = _names(vertices)
+        query = Query(
+            _CONFLICT,
+            window=Window(size=variant.slides, slide=1),
+            paths=variant.paths,
+            sources=[name(1)],
+            targets=[name(2)],
+        )
+        for threads in (1, 2):
+            warm_up(query, vertices=vertices, threads=threads, witness=True, state=True)
+        _join_late(query, name)
+        _judge_streams()
+        _join(name, state=True)
+        _share(name)
+        _join_paths(query, name, state=True)
+        if find_spec("rdflib") is not None:  # otherwise there are no SPARQL queries
+            _solve(name, state=True)
+        for witness in (False, True):
+            counts = CountWindow(size=variant.slides)
+            _count(counts, name, paths=variant.paths, threads=1, witness=witness, state=True)
+    return time.perf_counter() - started
+
+
+def _names(vertices: str) -> Callable[[int], int | str]:
+    return str if vertices == "string" else int
+
+
+def _set_aside(engine: Engine, known: list[int | str]) -> None:
+    """Make a search for simple paths exceed a budget of three nodes, restore its root, and remove the conflict."""
+    x, y, z = known[:3]
+    middle = [(u, v, "b", 0) for u in known[4:9] for v in known[4:9] if u != v]
+    engine.push_rows([(x, known[4], "a", 0), *middle, (known[8], z, "b", 0), (z, known[5], "c", 0)])
+    engine.restore_root(x)
+    engine.push_rows([(known[4], y, "c", 0, "-"), (z, known[5], "c", 0, "-")])
+
+
+def _join_late(query: Query, name: Callable[[int], int | str]) -> None:
+    """Load an existing window, request a path, and insert more names and edges than fit the first capacity."""
+    window = query.window
+    for witness in (False, True):
+        engine = Engine(query, memory_limit=1 << 60, witness=witness, _capacity=16)
+        engine.push_rows([(name(1), name(2), "a", 0)])
+        engine.register(Query("a", window=window, paths=query.paths, name="other"))
+        engine.witness(name(1), name(2), query="other")
+        engine.push_rows([(name(number), name(number + 1), "a", 0) for number in range(40)])
+        engine.unregister("other")
+        engine.advance(min(window.size + window.slide, engine._evaluation.running.latest))
+        engine._evaluation.collector.collect()
+
+
+def _join(name: Callable[[int], int | str], *, state: bool) -> None:
+    """Run patterns: insert and delete edges, register in mid-stream, request answers, and exceed the first capacity."""
+    window = Window(size=10, slide=1)
+    chain = Query("?x a ?y . ?y b ?z", window=window, semantics="explicit", name="chain")
+    star = Query("?x a ?y . ?x b ?z . ?z c ?w . ?w a 1", window=window, name="star")
+    engine = Engine(chain, star, memory_limit=1 << 60, _capacity=16)
+    x, y, z = (name(number) for number in range(3))
+    engine.push_rows([(x, y, "a", 0), (y, z, "b", 0), (x, y, "a", 0, "-"), (z, x, "c", 0)])
+    engine.insert(x, y, "a", 0)
+    engine.push_rows([(name(number), name(number * 7 % 40), "abc"[number % 3], 1) for number in range(120)])
+    engine.register(Query("?y b ?z . ?z c ?w . ?w a _:u", window=window, distinct=True, name="late"))
+    engine.register(Query("?y ^b ?z", window=Window(size=5, slide=1), name="shorter"))
+    engine.register(Query("?y b ?z . ?u a '\"1\"'", window=window, name="product"))
+    (host,) = engine._evaluation.running.hosts
+    for part in host.tables.queries():
+        host.tables.support(part, True)
+    engine.push_rows([(name(number), name(number * 3 % 40), "abc"[number % 3], 2) for number in range(60)])
+    for part in host.tables.queries():
+        host.tables.support(part, False)
+    engine.answers("chain")
+    engine.answers("product")
+    engine.witness(*next(iter(engine.answers("chain")), (x, y, z)), query="chain")
+    engine.statistics()
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
+    engine.unregister("shorter")
+    engine.advance(30)
+    engine._evaluation.collector.collect()
+
+
+def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
+    """Run operators of SPARQL over changes of both sides, until they exceed the first capacity."""
+    bodies = {
+        "group": "SELECT ?y (AVG(?x) AS ?n) (COUNT(*) AS ?m) { ?x <a> ?y } GROUP BY ?y",
+        "filtered": "SELECT ?x { ?x <a> ?y FILTER(?y > 3) }",
+        "distinct": "SELECT DISTINCT ?x ?w { ?x <a> ?y . ?z <b> ?w }",
+        "optional": "SELECT ?x ?z { ?x <a> ?y OPTIONAL { ?y <b> ?z } }",
+        "negated": "SELECT ?x { ?x <a> ?y FILTER NOT EXISTS { ?y <b> ?z } }",
+        "product": "SELECT ?x ?v ?w { ?x <a> ?y . <0> <a> ?v . <1> <b> ?w }",
+        "windows": "SELECT ?x FROM NAMED WINDOW <w> [COUNT 9] { ?x <a> ?y WINDOW <w> { ?y <b> ?z } }",
+    }
+    window = Window(size=10, slide=1)
+    queries = [Query(text, window=window, name=each) for each, text in bodies.items()]
+    engine = Engine(*queries, memory_limit=1 << 60, _capacity=16)
+    x, y, z = (name(number) for number in range(3))
+    engine.insert(x, y, "a", 0)
+    engine.push_rows([(y, z, "b", 0), (x, y, "a", 0, "-")])
+    engine.push_rows([(name(number), name(number * 7 % 40), "ab"[number % 2], 1) for number in range(120)]).rows()
+    engine.push_rows([(name(number), name(number * 3 % 40), "ab"[number % 2], 4) for number in range(60)])
+    engine.register(Query(bodies["windows"], window=window, name="late"), start="empty")
+    engine.answers("optional")
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
+    engine.advance(30)
+    engine.statistics()
+
+
+def _share(name: Callable[[int], int | str]) -> None:
+    """Run patterns that share some existing conditions, delete edges, and unregister the patterns."""
+    window = Window(size=10, slide=1)
+    texts = ("?x a 1 . ?x b ?y", "?x b 2 . ?x a ?y", "?v b ?w . ?w c ?x . ?x a 1", "?x a 1 . ?x b 2 . ?x c ?y")
+    engine = Engine(keep=window, memory_limit=1 << 60, _capacity=16, _sharing="always")
+    edges = [(name(number), name(number * 7 % 5), "abc"[number % 3], 0) for number in range(30)]
+    engine.push_rows(edges)
+    for number, text in enumerate(texts):
+        engine.register(Query(text, window=window, name=f"{number}"))
+    (host,) = engine._evaluation.running.hosts
+    host.tables.graph.rebuild_tables()
+    engine.push_rows([(*edge, "-") for edge in edges[:9]])
+    engine.push_rows([(name(number), name(1), "a", 1) for number in range(40)])
+    engine.unregister([query.name for query in engine.queries])
+
+
+def _share_trees(window: Window, name: Callable[[int], int | str]) -> None:
+    """Run path queries that share trees, register in mid-stream, and leave some trees without a reader."""
+    queries = [Query("a/b*", window=window, sources=[name(number)], name=f"{number}") for number in range(20)]
+    engine = Engine(*queries[:3], memory_limit=1 << 60, _capacity=16)
+    engine.push_rows([(name(number), name(number * 7 % 5), "ab"[number % 2], 0) for number in range(30)])
+    engine.insert(name(4), name(7), "b", 0)
+    engine.register(queries[3:])
+    engine.statistics()
+    engine.unregister([query.name for query in queries[1:]])
+    engine._evaluation.collector.collect()
+
+
+def _fill_columns() -> None:
+    """Create columns of short texts, long texts and numbers for the rows of events, and compute shares of vertices."""
+    vertices = VertexDictionary(capacity=1)
+    vertices.hashes(vertices.intern(pa.array(["x"]), np.ones(1, np.uint8))[0])
+    rows, ends = np.zeros((2, 1), np.int32), np.array([2])
+    place_rows(rows, ends, np.zeros(1, np.int64), rows.copy())
+    for one in ("x", "x" * 16, 1):
+        Names(pa.array([one])).column(rows, 0, 0, 2, Region(1024))
+    for kind in (np.uint8, np.int32, np.int64):
+        spread(np.zeros(1, kind), ends, 0, 2, np.zeros(2, kind))
+
+
+def _read_and_write() -> None:
+    """Read and write JSON lines."""
+    read_flat_objects(b'{"x": "a"}', [Key("x", "text")])
+    joined_lines([pa.array(["a"]), "\n"])
+
+
+def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) -> None:
+    """Run patterns with path atoms, from all vertices and from selected ones, and change the selection."""
+    window = _plain(query.window)
+
+    def pattern(text: str) -> Query:
+        return Query(text, window=window, paths=query.paths, simple_budget=3)
+
+    engine = Engine(pattern("?x r 1 . ?x a/b*/c ?y"), pattern("?x r 2 . ?x b+ ?y"), memory_limit=1 << 60, _capacity=16)
+    x, y, z = (name(number) for number in range(3))
+    engine.push_rows([(x, y, "a", 0), (y, z, "b", 0), (z, y, "c", 0), (z, x, "b", 0)])
+    engine.insert(x, y, "r", 0)
+    engine.push_rows([(y, z, "b", 0, "-"), (x, y, "r", 0, "-"), (y, z, "r", 0)])
+    engine._evaluation.collector.collect()
+    engine.register(pattern("?x a/b*/c ?y . ?y b ?z"))
+    engine.statistics("?x r 2 . ?x b+ ?y")
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
+    engine.unregister("?x r 2 . ?x b+ ?y")
+    engine.advance(min(window.size + window.slide, engine._evaluation.running.latest))
+
+
+def _count(
+    window: AnyWindow,
+    name: Callable[[int], int | str],
+    *,
+    paths: Literal["walk", "simple"],
+    threads: int,
+    witness: bool,
+    state: bool,
+) -> None:
+    """Run windows without time: insert and delete edges in addition to static edges, and register in mid-stream."""
+    path = Query("a/b*", window=window, paths=paths, semantics="explicit", name="path")
+    pattern = Query("?x a ?y . ?y b _:z", window=CountWindow(size=2), name="pattern")
+    every = Query("a", window=UnboundedWindow(), paths=paths, name="every")
+    timed = Query("a/b", window=_plain(window), paths=paths, name="timed")
+    queries = (path, every, timed) if witness else (path, pattern, every, timed)
+    engine = Engine(*queries, threads=threads, memory_limit=1 << 60, witness=witness, _capacity=16)
+    engine.load_static([(name(5), name(6), "b"), (name(6), name(7), "a")])
+    x, y, z = (name(number) for number in range(3))
+    engine.insert(x, y, "a", 0)
+    engine.push_rows([(y, z, "b", 0), (z, x, "a", 0), (y, z, "b", 0), (x, y, "a", 0), (y, z, "b", 0, "-")])
+    engine.push_rows([(name(number), name(number * 7 % 40), "ab"[number % 2], 1) for number in range(120)])
+    engine.register(Query("a/b", window=window, paths=paths, name="late"))
+    engine.delete(name(5), name(6), "b", 1)
+    if state:
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
+            engine.save(Path(folder) / "state")
+            Engine.restore(Path(folder) / "state", threads=threads, memory_limit=1 << 60, witness=witness)
+    engine.unregister("late")
+    engine.advance(2)
+    engine.statistics()
+
+
+def _judge_streams() -> None:
+    """Compile the kernels of queries over named streams or several windows."""
+    nothing = Chunk(
+        source=np.zeros(1, np.int32),
+        target=np.zeros(1, np.int32),
+        label=np.zeros(1, np.int32),
+        timestamp=np.zeros(1, np.int64),
+        delete=np.zeros(1, np.uint8),
+        edge=np.zeros(1, np.int32),
+    )
+    tuples = view(nothing)
+    SnapshotGraph(capacity=1).resolve_with_streams(tuples, tuples, np.zeros(1, np.uint8), 0)
+    WindowMembership([UnboundedWindow()]).apply(tuples, tuples, 0)
+
+
+def _plain(window: AnyWindow) -> Window:
+    """Return a time window with as many slides, in plain numbers."""
+    if isinstance(window, CountWindow):
+        return window.numbers
+    if isinstance(window, UnboundedWindow):
+        return Window(size=1, slide=1)
+    if window.unit is None:
+        return window
+    step = gcd(window.size, window.slide)
+    return Window(size=window.size // step, slide=window.slide // step)

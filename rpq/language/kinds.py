@@ -1,0 +1,195 @@
+"""The kinds of queries: how a query of each kind starts to run, which kernels it needs, and how it is written as JSON.
+
+A kind is registered where the engine is put together (`rpq.engine.engine`); another package may register its own. Queries
+are written as JSON in saved states, in checkpoints of the command, and on the way to Spark's workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rpq.errors import QueryError, RpqError
+from rpq.files.json_values import Damage, JsonValue
+from rpq.language.protocol import Part, Question, Resources, RunningQuery
+from rpq.language.query import PatternQuery, Query, Vertex
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of query: the type of its questions, how one starts to run, and how it becomes JSON and is read again.
+
+    `read` raises `Damage` for what `described` cannot have given. Where queries of the kind share a part of the
+    engine, `host` makes it, once an engine, and each that starts finds it in its resources.
+    """
+
+    name: str
+    question: type
+    start: Callable[[Any, Resources], RunningQuery]
+    described: Callable[[Any], dict[str, Any]]
+    read: Callable[[JsonValue], Any]
+    host: Callable[[Resources], Part] | None = None
+
+
+_NAMED = 10
+"""The number of queries that a warning names at most."""
+_kinds: dict[str, Kind] = {}
+_PLAIN = "path"  # the kind that is not written down: there was no other once
+
+
+def register(kind: Kind) -> None:
+    """Register a kind of queries; one of the same name is replaced."""
+    _kinds[kind.name] = kind
+
+
+def kind_of(question: Any) -> Kind:
+    """Return the kind of a question, by the nearest of its classes that has one. Raises `QueryError` for what is none."""
+    for one in type(question).__mro__:
+        for kind in _kinds.values():
+            if kind.question is one:
+                return kind
+    raise QueryError(f"a query is a rpq.Query(expression, window=…), not {question!r}")
+
+
+def single_thread_warning(questions: Iterable[Question], threads: int) -> str | None:
+    """Return a warning that names the queries which several threads do not divide; None where all are divided."""
+    names = [repr(one.name) for one in questions if threads > 1 and kind_of(one).name != _PLAIN]
+    if not names:
+        return None
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    verb = "is" if len(names) == 1 else "are each"
+    return f"{threads} threads divide path queries alone: {', '.join(names[:_NAMED])}{more} {verb} evaluated by one thread"
+
+
+def query_json(question: Question) -> dict[str, Any]:
+    """Return a question as JSON values: in saved states, checkpoints, and on the way to Spark's workers."""
+    kind = kind_of(question)
+    return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.described(question)}
+
+
+def read_query(content: JsonValue) -> Any:
+    """Return the question that `described` made these of. Raises `Damage`."""
+    name = content["kind"].text() if "kind" in content else _PLAIN
+    if name not in _kinds:
+        raise Damage(f"a query is of kind {name!r}, which this release does not know")
+    return _kinds[name].read(content)
+
+
+# --- windows as JSON ----------------------------------------------------------------------------------------
+
+def window_json(window: AnyWindow) -> dict[str, Any]:
+    """Return a window as JSON values, in the integers of its stream; one of time bears no kind, as in older states."""
+    match window:
+        case CountWindow(size=size, step=step):
+            return {"kind": "count", "size": size, "step": step}
+        case UnboundedWindow():
+            return {"kind": "unbounded"}
+        case _:
+            return {"size": window.size, "slide": window.slide}
+
+
+def read_window(content: JsonValue) -> AnyWindow:
+    """Return the window. Raises `Damage`."""
+    kind = content["kind"].one_of("time", "count", "unbounded") if "kind" in content else "time"
+    try:
+        match kind:
+            case "count":
+                return CountWindow(size=content["size"].whole(1), step=content["step"].whole(1))
+            case "unbounded":
+                return UnboundedWindow()
+            case _:
+                return Window(size=content["size"].whole(1), slide=content["slide"].whole(1))
+    except QueryError as problem:
+        raise Damage(f"a window is not understood: {problem}") from problem
+
+
+# --- path queries as JSON -----------------------------------------------------------------------------------
+
+def path_query_json(query: Query) -> dict[str, Any]:
+    """Return a query as JSON values; its window is in the integers of its stream."""
+    return {
+        "expression": query.expression,
+        "window": window_json(query.window),
+        "name": query.name,
+        "paths": query.paths,
+        "semantics": query.semantics,
+        "sources": _listed(query.sources),
+        "targets": _listed(query.targets),
+        "simple_budget": query.simple_budget,
+        "on_budget": query.on_budget,
+    }
+
+
+def read_path_query(content: JsonValue) -> Query:
+    """Return the query. A field that older releases did not write has its default. Raises `Damage`."""
+    options: dict[str, Any] = {}
+    for name in ("name", "paths", "semantics", "on_budget"):
+        if name in content:
+            options[name] = content[name].unicode()
+    for name in ("sources", "targets"):
+        if name in content and not content[name].is_none:
+            options[name] = [vertex.vertex() for vertex in content[name]]
+    if "simple_budget" in content:
+        options["simple_budget"] = content["simple_budget"].whole(1)
+    window = read_window(content["window"])
+    try:
+        return Query(content["expression"].unicode(), window=window, **options)
+    except (RpqError, RecursionError) as problem:
+        raise Damage(f"a query is not understood: {problem}") from problem
+
+
+def _listed(vertices: Collection[Vertex] | None) -> list[Vertex] | None:
+    return None if vertices is None else sorted(vertices, key=lambda v: (isinstance(v, str), v))
+
+
+# --- graph patterns as JSON ---------------------------------------------------------------------------------
+
+def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
+    """Return a pattern as JSON values; its window is in the integers of its stream."""
+    return {
+        "pattern": query.expression,
+        "window": window_json(query.window),
+        "name": query.name,
+        "select": None if query.select is None else list(query.select),
+        "distinct": query.distinct,
+        "matching": query.matching,
+        "paths": query.paths,
+        "semantics": query.semantics,
+        "simple_budget": query.simple_budget,
+        "report": query.report,
+    }
+
+
+def read_pattern_query(content: JsonValue) -> PatternQuery:
+    """Return the pattern. Raises `Damage`."""
+    window = read_window(content["window"])
+    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "matching", "paths", "semantics")}
+    if not content["select"].is_none:
+        options["select"] = tuple(name.unicode() for name in content["select"])
+    options["distinct"] = content["distinct"].flag()
+    if "simple_budget" in content:
+        options["simple_budget"] = content["simple_budget"].whole(1)
+    if "report" in content:
+        options["report"] = content["report"].unicode()
+    try:
+        return PatternQuery(content["pattern"].unicode(), window=window, **options)
+    except (RpqError, RecursionError) as problem:
+        raise Damage(f"a query is not understood: {problem}") from problem
+
+
+# --- the kernels of queries ---------------------------------------------------------------------------------
+
+def one_query_of_each_kind(queries: Sequence[Query]) -> list[Query]:
+    """Return one query for each set of kernels."""
+    return list({kernels_of(query): query for query in reversed(queries)}.values())
+
+
+def kernels_of(query: Query) -> tuple[object, ...]:
+    """Return a key of the kernels that a query needs: notation and window; for paths also semantics and restrictions."""
+    window = query.window
+    slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
+    if isinstance(query, PatternQuery):
+        return ("pattern", window.kind)
+    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)

@@ -1,0 +1,104 @@
+"""The notation of the text of a query, and the options for each notation.
+
+A text that parses as a path expression is one (`select` is a label). Otherwise a text that begins with a keyword of SPARQL,
+possibly after comments (`# …`), is SPARQL, and so is an update, which is refused. Otherwise a text with a `?` before a
+letter, `_:`, or a dot before a blank is a pattern. Any other text is an invalid path expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple, get_args
+
+from rpq import automata
+from rpq.language.pattern import looks_like_a_pattern
+
+Language = Literal["path", "pattern", "sparql"]
+Paths = Literal["walk", "simple"]
+Semantics = Literal["implicit", "explicit"]
+OnBudget = Literal["error", "set_aside"]
+Matching = Literal["homomorphism", "isomorphism"]
+Report = Literal["change", "slide", "time"]
+
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "paths": get_args(Paths),
+    "semantics": get_args(Semantics),
+    "on_budget": get_args(OnBudget),
+    "matching": get_args(Matching),
+    "report": get_args(Report),
+    "language": get_args(Language),
+}
+"""The options of queries that are one of some words."""
+
+PATTERN_OPTIONS = ("select", "distinct", "matching", "report")
+"""Options that only patterns have."""
+
+PATH_OPTIONS = ("sources", "targets")
+"""Options that only path queries have."""
+
+TEXT_OPTIONS = ("select", "distinct", "matching")
+"""Options that SPARQL expresses in the text."""
+
+_SPARQL = re.compile(
+    r"(?:\s|#[^\r\n]*[\r\n])*(?:base|prefix|select|ask|construct|describe|register)(?=[\s{<*]|$)", re.IGNORECASE
+)
+
+_GRAPH = r"(?:default|graph\s*(?:<[^>]*>|[\w.-]*:[\w.-]*)|<[^>]*>|[\w.-]*:[\w.-]*)"
+_UPDATE = re.compile(
+    r"(?:\s|#[^\r\n]*[\r\n])*(?:"
+    r"(?:insert|delete)\s*(?:data\b|where\s*\{|\{)"
+    rf"|with\s*(?:<[^>]*>|[\w.-]*:[\w.-]*)\s*(?:insert|delete)\b"
+    rf"|load\s*(?:silent\s*)?<[^>]*>\s*(?:into\b|;|$)"
+    rf"|(?:clear|drop)\s+(?:silent\s+)?(?:all|named|{_GRAPH})\s*(?:;|$)"
+    rf"|create\s+(?:silent\s+)?{_GRAPH}\s*(?:;|$)"
+    rf"|(?:copy|move|add)\s*(?:silent\s+)?{_GRAPH}\s*to\b)",
+    re.IGNORECASE,
+)
+"""An update, which SPARQL refuses with an alternative; no pattern or path expression begins like this."""
+
+
+class UnsuitableOption(NamedTuple):
+    """An option that the notation of a query does not support: its name, and the reason or an alternative."""
+
+    option: str
+    reason: str
+
+
+def language_of(text: str) -> Language:
+    """Return the notation of a text. O(length).
+
+    >>> [language_of(text) for text in ("a2q/c2a*", "?x a2q ?y . ?y c2q ?z", "# why\\nASK { ?x <a2q> ?y }", "select")]
+    ['path', 'pattern', 'sparql', 'path']
+    """
+    is_sparql = _SPARQL.match(text) is not None or _UPDATE.match(text) is not None
+    if not (is_sparql or looks_like_a_pattern(text)):
+        return "path"
+    try:
+        automata.parse(text)
+    except automata.ExpressionError:
+        return "sparql" if is_sparql else "pattern"
+    return "path"
+
+
+def unsuitable_option(language: Language, text: str, option_names: Iterable[str]) -> UnsuitableOption | None:
+    """Return the first option that a text in a notation does not support, with the reason, or None.
+
+    >>> unsuitable_option("path", "a/b*", ["paths", "select"])
+    UnsuitableOption(option='select', reason="is an option of graph patterns (?x a ?y . ?y b ?z); 'a/b*' is a path")
+    """
+    for option in option_names:
+        if language == "path" and option in PATTERN_OPTIONS:
+            return UnsuitableOption(option, f"is an option of graph patterns (?x a ?y . ?y b ?z); {text!r} is a path")
+        if language == "pattern" and option in PATH_OPTIONS:
+            return UnsuitableOption(
+                option,
+                "is an option of path queries; in a pattern, write a name instead of a variable, "
+                "as in alice knows ?y",
+            )
+        if language == "sparql" and option in PATH_OPTIONS:
+            return UnsuitableOption(option, "is an option of path queries; in SPARQL write VALUES or a FILTER")
+        if language == "sparql" and option in TEXT_OPTIONS:
+            reason = "is an option of graph patterns; in SPARQL, write it in the text (SELECT DISTINCT ?x, FILTER(?x != ?y))"
+            return UnsuitableOption(option, reason)
+    return None

@@ -1,0 +1,336 @@
+"""Graph patterns: their notation, the columns of their rows, and the variable by which shares divide them.
+
+A pattern consists of atoms separated by dots, as in `?x a2q/c2a* ?y . ?y c2q ?z`:
+
+    pattern   atom ('.' atom)* '.'?        a dot is followed by a blank, or by the end
+    atom      term path term               a path as in `rpq.automata.parser`; blanks around it
+    term      '?' name                     a variable
+            | '_:' name                    a blank node: a variable that cannot be selected
+            | name | '<…>' | '"…"'         a constant, the vertex with that name
+
+In an expression, a `?` before a letter begins a variable; a `?` before a blank or an operator is a quantifier.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+from weakref import WeakValueDictionary
+
+from rpq import automata
+from rpq.automata.expressions import Expression, Inverse, Label
+from rpq.automata.parser import parse_name, parse_prefix
+from rpq.automata.symbols import ESCAPES, bare_name_end, starts_name, write_name
+from rpq.errors import ExpressionError, QueryError
+
+MOST_ATOMS = 32
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable `?name`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"?{self.name}"
+
+
+@dataclass(frozen=True)
+class Blank:
+    """A blank node `_:name`: a variable that cannot be selected."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"_:{self.name}"
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The vertex with a name. A name that begins with `"` also denotes the vertex named by its lexical form."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.name.startswith('"') else write_name(self.name)
+
+
+Term = Variable | Blank | Constant
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A path expression between two terms.
+
+    >>> [atom.edge for atom in parse_pattern("?x ^knows ?y . ?x knows* ?z")]
+    [(Variable(name='y'), 'knows', Variable(name='x')), None]
+    """
+
+    subject: Term
+    expression: Expression
+    object: Term
+
+    @cached_property
+    def edge(self) -> tuple[Term, str, Term] | None:
+        """The ends and the label of an edge atom, in the direction of the edge; None for a path atom."""
+        if isinstance(self.expression, Label):
+            return self.subject, self.expression.name, self.object
+        if isinstance(self.expression, Inverse) and isinstance(self.expression.inner, Label):
+            return self.object, self.expression.inner.name, self.subject
+        return None
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.expression} {self.object}"
+
+
+def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
+    """Return a warning for each atom that joins a term with itself, which no simple path does.
+
+    >>> never_simple(parse_pattern("?x transfer{3,4} ?x"))
+    ('?x transfer{3,4} ?x never matches: no simple path leads from a vertex to itself; use walks (paths="walk")',)
+    """
+    return tuple(
+        f'{atom} never matches: no simple path leads from a vertex to itself; use walks (paths="walk")'
+        for atom in dict.fromkeys(atoms)
+        if atom.subject == atom.object
+    )
+
+
+def parse_pattern(text: str) -> tuple[Atom, ...]:
+    """Parse a pattern to its atoms. Raises `ExpressionError`, which points to the column. O(length).
+
+    >>> [str(atom) for atom in parse_pattern("?x a2q / c2a* ?y . ?y knows bob")]
+    ['?x a2q/c2a* ?y', '?y knows bob']
+    """
+    atoms: list[Atom] = []
+    place = _skip(text, 0)
+    while place < len(text) or not atoms:
+        if len(atoms) == MOST_ATOMS:
+            _fail(text, place, "too many atoms", f"at most {MOST_ATOMS}")
+        subject, place = _term(text, place, "the subject of an atom")
+        expression, place = parse_prefix(text, _skip(text, place))
+        object_, place = _term(text, _skip(text, place), "'/', '|', a quantifier (* + ? {n,m}), or the object of the atom")
+        atoms.append(Atom(subject, expression, object_))
+        place = _skip(text, place)
+        if place < len(text):
+            if text[place] != "." or not (text[place + 1 : place + 2].isspace() or place + 1 == len(text)):
+                _fail(text, place, f"unexpected '{text[place]}'", "'.' and a blank before the next atom, or the end")
+            place = _skip(text, place + 1)
+    return tuple(atoms)
+
+
+def _term(text: str, place: int, expected: str) -> tuple[Term, int]:
+    character = text[place : place + 1]
+    if character == "?" and starts_name(text[place + 1 : place + 2] or "."):
+        end = bare_name_end(text, place + 1)
+        return Variable(text[place + 1 : end]), end
+    if text.startswith("_:", place):
+        end = bare_name_end(text, place)
+        if end == place + 2:
+            _fail(text, end, "a blank node without a name", "a name after _:")
+        return Blank(text[place + 2 : end]), end
+    if not character:
+        _fail(text, place, "the pattern ends too early" if text.strip() else "the pattern is empty", expected)
+    name, end = parse_name(text, place)
+    if name is None:
+        _fail(text, place, f"unexpected '{character}'", f"{expected}: ?variable, _:blank, or a name")
+    return Constant(name), end
+
+
+def _skip(text: str, place: int) -> int:
+    while text[place : place + 1].isspace():
+        place += 1
+    return place
+
+
+def _fail(text: str, place: int, message: str, expected: str) -> NoReturn:
+    raise automata.ExpressionError(message, place + 1, expected, text)
+
+
+# --- literals: constants in N-Triples form ------------------------------------------------------------------
+
+_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+
+
+def lexical_form(literal: str) -> str:
+    r"""Return the text between the quotes of a literal in N-Triples form; return any other text unchanged.
+
+    >>> lexical_form('"30"^^<http://www.w3.org/2001/XMLSchema#integer>'), lexical_form('"say \\"hello\\""@en')
+    ('30', 'say "hello"')
+    """
+    found = _LITERAL.fullmatch(literal)
+    return literal if found is None else _ESCAPE.sub(_character, found[1])
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2]
+    if code is None:
+        return ESCAPES.get(escape[3], escape[3])
+    number = int(code, 16)
+    return chr(number) if number < 0x110000 else escape[0]
+
+
+# --- centres: the variable by which shares divide a query ---------------------------------------------------
+#
+# If a variable occurs in every atom, and each atom is an edge, then an answer that binds the variable to a vertex consists
+# of edges at this vertex. The share that contains the vertex produces the answer, and needs no other edges.
+
+@dataclass(frozen=True, kw_only=True)
+class Centre:
+    """A variable that is a column, with the labels of the edges of which it is the source or the target.
+
+    >>> from rpq.language.pattern import parse_pattern
+    >>> centre_of(parse_pattern("?x a ?y . ?y b ?z"), ("x", "y", "z")).variable
+    'y'
+    """
+
+    variable: str
+    column: int
+    sources: frozenset[str]
+    targets: frozenset[str]
+
+
+def centre_of(atoms: Sequence[Atom], columns: Sequence[str]) -> Centre | None:
+    """Return the first column that occurs in all atoms, each an edge, or None. O(atoms · columns)."""
+    for column, name in enumerate(columns):
+        if stands_in_all(atoms, name):
+            return centre_at(atoms, name, column)
+    return None
+
+
+def centre_at(atoms: Iterable[Atom], name: str, column: int) -> Centre:
+    """Return a variable that occurs in all atoms as their centre."""
+    edges = [atom.edge for atom in atoms]
+    ends = {
+        place: frozenset(edge[1] for edge in edges if edge is not None and edge[place] == Variable(name)) for place in (0, 2)
+    }
+    return Centre(variable=name, column=column, sources=ends[0], targets=ends[2])
+
+
+def stands_in_all(atoms: Sequence[Atom], name: str) -> bool:
+    """Return whether there are atoms, all of them are edges, and a variable occurs in each.
+
+    >>> from rpq.language.pattern import parse_pattern
+    >>> [stands_in_all(parse_pattern(text), "x") for text in ("?x a ?y . ?z ^b ?x", "?x a ?y . ?y b ?z", "?x a+ ?y")]
+    [True, False, False]
+    """
+    variable = Variable(name)
+    return bool(atoms) and all(atom.edge is not None and variable in (atom.subject, atom.object) for atom in atoms)
+
+
+# --- patterns: atoms and columns ----------------------------------------------------------------------------
+
+_SIGN = re.compile(r"\?[\w:]|_:|\.\s")
+_RESERVED = ("query", "timestamp", "op")
+"""Columns that every result has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern:
+    """A graph pattern: its atoms, and its columns.
+
+    >>> Pattern.read("?x a ?y . ?y ^b _:z", None).columns
+    ('x', 'y')
+    """
+
+    atoms: tuple[Atom, ...]
+    columns: tuple[str, ...]
+
+    @classmethod
+    def read(cls, text: str, select: Sequence[str] | None) -> Pattern:
+        """Parse a pattern. Raises `QueryError`, for the text with a pointer to the column.
+
+        O(length), or O(1) while a pattern with the same text exists.
+        """
+        is_plain = select is None or (isinstance(select, (tuple, list)) and all(isinstance(name, str) for name in select))
+        key = (text, None if select is None else tuple(select)) if is_plain else None
+        if key is not None and (known := _known.get(key)) is not None:
+            return known
+        try:
+            atoms = parse_pattern(text)
+        except automata.ExpressionError as problem:
+            raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
+        variables = tuple(dict.fromkeys(term.name for term in _terms(atoms) if isinstance(term, Variable)))
+        if not variables:
+            raise QueryError(f"the pattern {text} has no variable, so its rows have no columns; ASK says whether it holds")
+        pattern = cls(atoms=atoms, columns=variables if select is None else _selected(select, variables, atoms))
+        for name in pattern.columns:
+            if name in _RESERVED:
+                raise QueryError(f"all rows have a column called {name}: rename the variable ?{name}, or select others")
+        if key is not None:
+            _known[key] = pattern
+        return pattern
+
+    @cached_property
+    def edge_labels(self) -> frozenset[str]:
+        """The labels of the edge atoms."""
+        return frozenset(atom.edge[1] for atom in self.atoms if atom.edge is not None)
+
+    @cached_property
+    def centres(self) -> tuple[str, ...]:
+        """The variables that occur in all atoms, each an edge, whether or not they are columns.
+
+        >>> Pattern.read("?x a ?y . ?y b ?z", ("x", "z")).centres
+        ('y',)
+        """
+        names = dict.fromkeys(term.name for term in _terms(self.atoms) if isinstance(term, Variable))
+        return tuple(name for name in names if stands_in_all(self.atoms, name))
+
+    @cached_property
+    def path_expressions(self) -> tuple[str, ...]:
+        """The distinct expressions of the path atoms."""
+        return tuple(dict.fromkeys(str(atom.expression) for atom in self.atoms if atom.edge is None))
+
+    @cached_property
+    def constants(self) -> tuple[Constant, ...]:
+        """The constants, with repetitions."""
+        return tuple(term for term in _terms(self.atoms) if isinstance(term, Constant))
+
+
+_known: WeakValueDictionary[tuple[str, tuple[str, ...] | None], Pattern] = WeakValueDictionary()
+
+
+def looks_like_a_pattern(text: str) -> bool:
+    """Return whether a text contains a `?` before a letter, `_:`, or a dot before a blank.
+
+    >>> [looks_like_a_pattern(text) for text in ("a?/b*", "?x a ?y", "a b . c d e")]
+    [False, True, True]
+    """
+    return _SIGN.search(text) is not None
+
+
+def _selected(select: Any, variables: tuple[str, ...], atoms: Sequence[Atom]) -> tuple[str, ...]:
+    if isinstance(select, (str, bytes)):
+        raise QueryError(f"select is a collection of variables, as in ({select!r},), not one text")
+    try:
+        names = tuple(select)
+    except TypeError:
+        raise QueryError(f"select is a collection of variables, not {select!r}") from None
+    if not names:
+        raise QueryError("select names no variable: a row has at least one column")
+    blanks = {term.name for term in _terms(atoms) if isinstance(term, Blank)}
+    for name in names:
+        if name in variables:
+            continue
+        if not isinstance(name, str):
+            raise QueryError(f"select: a variable is named by text, not by {name!r}")
+        if name.removeprefix("?") in variables:
+            raise QueryError(f"select: variables are named without ?: {name.removeprefix('?')!r}, not {name!r}")
+        if name.removeprefix("_:") in blanks:
+            raise QueryError(f"select: {name!r} is a blank node, which cannot be selected; write a variable in its place")
+        near = difflib.get_close_matches(name, variables, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"its variables are {', '.join(map(repr, variables))}"
+        raise QueryError(f"select: the pattern has no variable {name!r}; {hint}")
+    if len(set(names)) < len(names):
+        raise QueryError(f"select names a variable twice: {', '.join(map(repr, names))}")
+    return names
+
+
+def _terms(atoms: Sequence[Atom]) -> list[Term]:
+    return [term for atom in atoms for term in (atom.subject, atom.object)]

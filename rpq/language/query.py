@@ -1,0 +1,471 @@
+"""Queries as users create them: a path expression or a graph pattern, a window, and the meaning of paths and answers.
+
+`Query(text)` detects the notation of the text (`rpq.language.notation`), and creates a path query, a `PatternQuery` or a
+`SparqlQuery`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Self
+from weakref import WeakValueDictionary
+
+from rpq import automata
+from rpq.errors import ExpressionError, QueryError
+from rpq.language.notation import Language, language_of, unsuitable_option
+from rpq.language.pattern import Centre, Pattern, centre_of, never_simple
+from rpq.language.readings import LabelSet
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+Vertex = int | str
+_SHOWN = 5  # the number of vertices of `sources` and `targets` in a repr
+
+PAIR = ("source", "target")
+"""The columns of path queries."""
+
+_automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
+"""The automata of all existing queries: thousands of queries often share a few expressions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """The keyword-only part of a query."""
+
+    window: Any = None  # an `AnyWindow`; not annotated, because code that reads its size knows the kind of window
+    name: str = ""
+    paths: Literal["walk", "simple"] = "walk"
+    semantics: Literal["implicit", "explicit"] = None  # type: ignore[assignment]  # the default depends on the report
+    sources: Collection[Vertex] | None = None
+    targets: Collection[Vertex] | None = None
+    simple_budget: int = 10_000_000
+    on_budget: Literal["error", "set_aside"] = "error"
+
+
+@dataclass(frozen=True, repr=False)
+class Query(_Options):
+    """A persistent regular path query: `expression` over a sliding `window`.
+
+    - `window`: a `Window` of time, a `CountWindow`, or `UnboundedWindow()`
+    - `name` identifies its rows among those of other queries: any text; by default the text of the expression
+    - `paths`: "walk" (vertices may repeat) or "simple" (no vertex twice)
+    - `semantics`: "implicit" (pairs that expire leave silently; the default) or "explicit" (they leave with a `-`)
+    - `simple_budget`: with simple paths, the maximum number of expanded nodes for one root and one tuple or slide
+    - `on_budget`: a root that exceeds the budget is set aside and its answers leave; "error" also raises
+      `ConflictBudgetError`
+    - `sources`, `targets`: only pairs from and to these vertices (stored as a frozenset); on dense graphs they make the cost
+      acceptable, because walks are followed from the smaller of the two sets
+
+    Raises `QueryError`, or its subclass `ExpressionError` for the expression, which points to the column.
+
+    >>> query = Query("a2q/c2a*", window=Window(size=30, slide=1))
+    >>> query.name, query.dfa.accepts_empty
+    ('a2q/c2a*', False)
+    """
+
+    expression: str = field(kw_only=False)
+
+    if TYPE_CHECKING:
+        # The parameters of `Query(…)`, including the options of the patterns that it creates; the dataclass defines its own.
+        def __init__(
+            self,
+            expression: str,
+            *,
+            window: AnyWindow | None = None,
+            name: str = "",
+            paths: Literal["walk", "simple"] = "walk",
+            semantics: Literal["implicit", "explicit"] | None = None,
+            sources: Collection[Vertex] | None = None,
+            targets: Collection[Vertex] | None = None,
+            simple_budget: int = 10_000_000,
+            on_budget: Literal["error", "set_aside"] = "error",
+            select: Sequence[str] | None = None,
+            distinct: bool = False,
+            matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
+            report: Literal["change", "slide", "time"] = "change",
+        ) -> None: ...
+
+    def __new__(cls, expression: Any = None, **options: Any) -> Query:
+        if cls is not Query or not isinstance(expression, str):
+            return super().__new__(cls)
+        language = language_of(expression)
+        if language == "pattern":
+            return super().__new__(PatternQuery)
+        if language == "sparql":
+            return super().__new__(_of_sparql())
+        if misfit := unsuitable_option(language, expression, options):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        self._check_expression()
+        dfa = compiled(self.expression)
+        self._check_options()
+        object.__setattr__(self, "_dfa", dfa)
+        self._set_default_name()
+
+    def _check_expression(self) -> None:
+        if not isinstance(self.expression, str):
+            raise QueryError(f"the expression of a query is text, not {self.expression!r}")
+
+    def _check_options(self) -> None:
+        if not isinstance(self.name, str):
+            raise QueryError(f"the name of a query is text, not {self.name!r}")
+        windows = "rpq.Window(size=…, slide=…), rpq.CountWindow(size=…, step=…) or rpq.UnboundedWindow()"
+        if self.window is None:
+            raise QueryError(f"the query has no window: pass one, as window={windows}")
+        if not isinstance(self.window, Window | CountWindow | UnboundedWindow):
+            raise QueryError(f"the window of a query is a {windows}, not {self.window!r}")
+        if self.paths not in ("walk", "simple"):
+            raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
+        semantics: str | None = self.semantics
+        if semantics is None:
+            object.__setattr__(self, "semantics", self._usual_semantics)
+        if self.semantics not in ("implicit", "explicit"):
+            raise QueryError(f"window semantics are 'implicit' or 'explicit', not {self.semantics!r}")
+        if self.on_budget not in ("error", "set_aside"):
+            raise QueryError(f"on_budget is 'error' or 'set_aside', not {self.on_budget!r}")
+        if not isinstance(self.simple_budget, int) or isinstance(self.simple_budget, bool) or self.simple_budget < 1:
+            raise QueryError(f"the budget of simple paths is a positive number of nodes, not {self.simple_budget!r}")
+        for ends in ("sources", "targets"):
+            value = getattr(self, ends)
+            if value is not None:
+                object.__setattr__(self, ends, _vertices(ends, value))
+
+    @property
+    def _usual_semantics(self) -> Literal["implicit", "explicit"]:
+        return "implicit"
+
+    def _set_default_name(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.expression)
+        for option in ("expression", "name"):
+            _check_text(f"the {option} of a query", getattr(self, option))
+
+    def __repr__(self) -> str:
+        shown = [repr(self.expression)]
+        for option in fields(self):
+            value = getattr(self, option.name)
+            usual = {"name": self.expression, "semantics": self._usual_semantics}.get(option.name, option.default)
+            if option.name == "expression" or value == usual:
+                continue
+            if option.name in ("sources", "targets"):
+                some = ", ".join(map(repr, sorted(value, key=str)[:_SHOWN]))
+                shown.append(f"{option.name}={{{some}{f', … {len(value) - _SHOWN:,} more' if len(value) > _SHOWN else ''}}}")
+            else:
+                shown.append(f"{option.name}={value!r}")
+        return f"Query({', '.join(shown)})"
+
+    @property
+    def dfa(self) -> automata.DFA:
+        """The minimal automaton of the expression.
+
+        >>> query = Query("a/b*", window=Window(size=1, slide=1))
+        >>> query.dfa.accepts([("a", False), ("b", False)]), query.dfa.accepts([("b", False)])
+        (True, False)
+        """
+        dfa: automata.DFA = self._dfa  # type: ignore[attr-defined]
+        return dfa
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows besides query, timestamp and op.
+
+        >>> Query("a", window=Window(size=1, slide=1)).columns
+        ('source', 'target')
+        """
+        return PAIR
+
+    @property
+    def labels(self) -> frozenset[str] | None:
+        """The labels of edges in answers, or None if edges with other labels than those in the expression can occur.
+
+        >>> sorted(Query("a/^b*", window=Window(size=1, slide=1)).labels)
+        ['a', 'b']
+        >>> Query("!(a)", window=Window(size=1, slide=1)).labels is None
+        True
+        """
+        return None if any(symbol.label is None for symbol in self.dfa.symbols) else self.dfa.labels
+
+    @property
+    def named_labels(self) -> frozenset[str]:
+        """The labels that the text names, whether the query reads edges with these labels or with all others.
+
+        >>> sorted(Query("a/!(b)", window=Window(size=1, slide=1)).named_labels)
+        ['a', 'b']
+        """
+        return self.dfa.labels
+
+    @property
+    def centre(self) -> Centre | None:
+        """The column by which shares divide the query; None for every path query.
+
+        >>> Query("a", window=Window(size=1, slide=1)).centre is None
+        True
+        """
+        return None
+
+    def reads(self, label: str) -> bool:
+        """Return whether edges with a label can be steps of an answer's path.
+
+        >>> [Query("!(a)", window=Window(size=1, slide=1)).reads(label) for label in "ab"]
+        [False, True]
+        """
+        return self.dfa.is_relevant(label)
+
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels that the query reads, as a set: a count window numbers inserts with these labels.
+
+        >>> sorted(Query("a/^b*", window=CountWindow(size=9)).label_set.named)
+        ['a', 'b']
+        """
+        return LabelSet.of(self.dfa.labels, self.reads)
+
+    def over(self, window: AnyWindow) -> Self:
+        """Return the same query over another window, without compiling its expression again.
+
+        >>> Query("a", window=Window(size=1, slide=1)).over(Window(size="30d", slide="1d"))
+        Query('a', window=Window(size='30d', slide='1d'))
+        """
+        other = copy(self)
+        object.__setattr__(other, "window", window)
+        return other
+
+
+@dataclass(frozen=True, repr=False)
+class PatternQuery(Query):
+    """A persistent graph pattern. Create it with `Query`.
+
+    - `expression`: the text of the pattern, such as `?x a2q ?y . ?y c2q ?z`
+    - `select`: the variables (without `?`) that are columns of its rows; by default all, in order of appearance
+    - `distinct`: a solution with several bindings is one answer; otherwise it occurs once for each binding
+    - `matching`: with "isomorphism" different variables and constants match different vertices
+    - `report`: rows are emitted at every "change" (the default), or as net changes when the stream time has passed a
+      boundary of the window ("slide") or an instant with a change ("time"); net changes require explicit semantics
+    - `name`, `window`, `semantics`: as for a path query
+
+    - `paths`, `simple_budget`: as for a path query, for all atoms; with simple paths no atom joins a vertex with itself
+
+    Raises `QueryError`, and for the text `ExpressionError`.
+
+    >>> query = Query("?x a2q ?y . ?y ^c2q ?z", window=Window(size=30, slide=1), select=("x", "z"))
+    >>> query.columns, sorted(query.labels)
+    (('x', 'z'), ['a2q', 'c2q'])
+    """
+
+    select: Sequence[str] | None = field(default=None, kw_only=True)
+    distinct: bool = field(default=False, kw_only=True)
+    matching: Literal["homomorphism", "isomorphism"] = field(default="homomorphism", kw_only=True)
+    report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._check_expression()
+        pattern = Pattern.read(self.expression, self.select)
+        self._check_options()
+        if self.matching not in ("homomorphism", "isomorphism"):
+            raise QueryError(f"matching is 'homomorphism' or 'isomorphism', not {self.matching!r}")
+        if not isinstance(self.distinct, bool):
+            raise QueryError(f"distinct is True or False, not {self.distinct!r}")
+        if self.report not in ("change", "slide", "time"):
+            raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
+        if self.report != "change" and self.window.kind != "time":
+            raise QueryError(
+                f"report={self.report!r} reports at boundaries of a time window, such as rpq.Window(size=…, slide=…), "
+                f"not of {self.window!r}"
+            )
+        if self.report != "change" and self.semantics == "implicit":
+            raise QueryError(
+                f'report={self.report!r} reports the net difference from the previous report, so its rows are explicit: '
+                'omit semantics, or pass semantics="explicit"'
+            )
+        if self.on_budget != "error":
+            raise QueryError('on_budget="set_aside" is for path queries: an answer to a pattern must not miss a path')
+        for ends in ("sources", "targets"):
+            if getattr(self, ends) is not None:
+                raise QueryError(f"{ends} are options of path queries: in a pattern, write a name instead of a variable")
+        object.__setattr__(self, "select", None if self.select is None else pattern.columns)
+        object.__setattr__(self, "_pattern", pattern)
+        object.__setattr__(self, "_paths", tuple(map(compiled, pattern.path_expressions)))
+        self._set_default_name()
+
+    @property
+    def _usual_semantics(self) -> Literal["implicit", "explicit"]:
+        return "implicit" if self.report == "change" else "explicit"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Hints on parts of the query that may mean something other than intended.
+
+        >>> query = Query("?x a+ ?x", window=Window(size=1, slide=1), paths="simple")
+        >>> [warning.partition(":")[0] for warning in query.warnings]
+        ['?x a+ ?x never matches']
+        """
+        return never_simple(self.pattern.atoms) if self.paths == "simple" else ()
+
+    @property
+    def pattern(self) -> Pattern:
+        """The atoms and the columns of the pattern.
+
+        >>> [str(atom) for atom in Query("?x a ?y . ?y b z", window=Window(size=1, slide=1)).pattern.atoms]
+        ['?x a ?y', '?y b z']
+        """
+        pattern: Pattern = self._pattern  # type: ignore[attr-defined]
+        return pattern
+
+    @property
+    def dfa(self) -> automata.DFA:
+        """The automaton of a path expression. Raises `QueryError`, because a pattern has none."""
+        raise QueryError(f"{self.expression} is a graph pattern, which has no automaton as a whole")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows besides query, timestamp and op: the selected variables, or all.
+
+        >>> Query("?x a ?y . _:z b ?x", window=Window(size=1, slide=1)).columns
+        ('x', 'y')
+        """
+        return self.pattern.columns
+
+    @property
+    def centre(self) -> Centre | None:
+        """The column by which shares divide the query: a variable in all atoms, each an edge. None if there is none.
+
+        >>> Query("?x a ?y . ?y b ?z", window=Window(size=1, slide=1)).centre.variable
+        'y'
+        """
+        return centre_of(self.pattern.atoms, self.columns)
+
+    @property
+    def labels(self) -> frozenset[str] | None:
+        """The labels of the atoms; None if a path may match labels that it does not name.
+
+        >>> sorted(Query("?x a ?y . ?y (^b|c)+ ?z", window=Window(size=1, slide=1)).labels)
+        ['a', 'b', 'c']
+        >>> Query("?x a ?y . ?y !a ?z", window=Window(size=1, slide=1)).labels is None
+        True
+        """
+        if any(symbol.label is None for path in self._automata for symbol in path.symbols):
+            return None
+        return self.named_labels
+
+    @property
+    def named_labels(self) -> frozenset[str]:
+        """The labels that the text names.
+
+        >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).named_labels)
+        ['a', 'b']
+        """
+        return self.pattern.edge_labels.union(*(path.labels for path in self._automata))
+
+    def reads(self, label: str) -> bool:
+        """Return whether an atom can match edges with a label.
+
+        >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
+        [True, True, False]
+        """
+        return label in self.pattern.edge_labels or any(path.is_relevant(label) for path in self._automata)
+
+    @property
+    def _automata(self) -> tuple[automata.DFA, ...]:
+        """The automata of the path atoms."""
+        paths: tuple[automata.DFA, ...] = self._paths  # type: ignore[attr-defined]
+        return paths
+
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels of the atoms, as a set: a count window numbers inserts with these labels.
+
+        >>> Query("?x a ?y . ?y ^b ?z", window=CountWindow(size=9)).label_set.others
+        False
+        """
+        if not self._automata:
+            return LabelSet(self.pattern.edge_labels, others=False)
+        return LabelSet.of(self.named_labels, self.reads)
+
+
+def query_in(language: Language | None, text: str, **options: Any) -> Query:
+    """Return the query for a text in a notation; with None, the notation is detected. Raises `QueryError`.
+
+    >>> query_in("path", "?x a ?y", window=Window(size=1, slide=1))
+    Traceback (most recent call last):
+    ...
+    rpq.errors.ExpressionError: column 1: unexpected '?'; expected a name, '(', '!' or '^'
+      ?x a ?y
+      ^
+    """
+    if language == "pattern":
+        return PatternQuery(text, **options)
+    if language == "sparql":
+        parsed: Query = _of_sparql()(text, **options)
+        return parsed
+    if language == "path":
+        compiled(text)  # raises an error if `Query` would detect another notation
+    return Query(text, **options)
+
+
+def columns_of_text(
+    language: Language, text: str, *, select: Sequence[str] | None, paths: Literal["walk", "simple"]
+) -> tuple[str, ...]:
+    """Return the columns of the answers to a text in a notation, which do not depend on the window. Raises `QueryError`.
+
+    >>> columns_of_text("pattern", "?x a ?y", select=["y"], paths="walk")
+    ('y',)
+    """
+    if language == "path":
+        return PAIR
+    if language == "pattern":
+        return Pattern.read(text, select).columns
+    return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
+
+
+def _of_sparql() -> type[Query]:
+    """Return the class of SPARQL queries by a dynamic import, because it is in a package above this one."""
+    found: type[Query] = import_module("rpq.language.sparql.query").SparqlQuery
+    return found
+
+
+def compiled(expression: str) -> automata.DFA:
+    """Return the automaton of an expression, which all queries with that expression share.  Raises `ExpressionError`."""
+    dfa = _automata.get(expression)
+    if dfa is None:
+        try:
+            dfa = _automata[expression] = automata.compile(expression)
+        except automata.ExpressionError as problem:
+            raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
+    return dfa
+
+
+def _vertices(ends: str, value: Collection[Vertex]) -> frozenset[Vertex]:
+    if isinstance(value, (str, bytes)):
+        raise QueryError(f"{ends} are a collection of vertices, not the one text {value!r}")
+    try:
+        items = list(value)
+    except TypeError:
+        raise QueryError(f"{ends} are a collection of vertices, not {value!r}") from None
+    vertices: list[Vertex] = []
+    for vertex in items:
+        if isinstance(vertex, str):
+            _check_text(f"a vertex of {ends}", vertex)
+            vertices.append(str(vertex))
+        elif hasattr(vertex, "__index__") and not isinstance(vertex, bool):
+            number = vertex.__index__()
+            if not -(2**63) <= number < 2**63:
+                raise QueryError(f"{ends}: the vertex {number} does not fit into 64 bits with a sign")
+            vertices.append(number)
+        else:
+            raise QueryError(f"{ends} are integers or strings, as the vertices of the stream, not {vertex!r}")
+    return frozenset(vertices)
+
+
+def _check_text(what: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise QueryError(f"{what} is text, not {text!r}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        raise QueryError(
+            f"{what} cannot be encoded as UTF-8: {text!r} has a lone surrogate at character {problem.start + 1}"
+        ) from problem

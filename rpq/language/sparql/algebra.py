@@ -1,0 +1,479 @@
+"""The algebra of SPARQL 1.1 (section 18.2) over a streaming graph, as plain values.
+
+====================  ==============================================================================================
+operator              its solutions, a bag
+====================  ==============================================================================================
+`Conjunction`         the matches of pattern atoms, each over its window; without atoms: one empty solution
+`Join`                combinations of one solution of each part that agree on their shared variables
+`LeftJoin`            left solutions extended by each agreeing right solution that meets the condition, or unextended
+`Union`               the solutions of all branches
+`Filter`              the inner solutions for which the condition holds
+`SemiJoin`            left solutions with an agreeing right solution (FILTER EXISTS), or without (FILTER NOT EXISTS)
+`Minus`               left solutions for which no right solution agrees and shares a bound variable
+`Extend`              the inner solutions with one more variable (BIND, AS)
+`Values`              the rows of a table in the query
+`Group`               one solution for each group of inner solutions, with the aggregates of the group
+`Project`             the inner solutions, restricted to the columns
+`Distinct`            the inner solutions without duplicates
+====================  ==============================================================================================
+
+A variable is identified by its name. Variables that a subselect does not project have names that no query text can contain
+(`x.1`), as do blank nodes (`_:b`) and the variables between the steps of a path (`_:.3`). A term is identified by its text:
+an IRI as it is, a literal in N-Triples form (`rpq.language.sparql.values.terms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from rpq.language.pattern import Atom, Blank, Constant, Term, Variable
+from rpq.stream.durations import NANOSECONDS, duration_text
+from rpq.stream.window import Window
+
+Form = Literal["select", "ask", "construct"]
+Reporting = Literal["ISTREAM", "DSTREAM", "RSTREAM"]
+AggregateName = Literal["COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE"]
+
+
+# --- formulas, which SPARQL calls expressions ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function or an operator with its arguments: `<`, `&&`, `STRLEN`, `IF`, `IN`, or the IRI of a cast."""
+
+    function: str
+    arguments: tuple[Formula, ...]
+
+
+@dataclass(frozen=True)
+class Exists:
+    """A condition: whether the body has a solution that agrees with the bindings around it, or has none if negated."""
+
+    body: Operator
+    is_negated: bool
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate of a group: a function over the values of a formula (None for COUNT(*), which counts solutions)."""
+
+    function: AggregateName
+    argument: Formula | None
+    is_distinct: bool
+
+
+Formula = Variable | Constant | Call | Exists | Aggregate
+"""Aggregates occur in formulas only during parsing; afterwards they are part of `Group`."""
+
+
+# --- operators -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WindowAtom:
+    """A pattern atom, and the name of the window that it reads (None for the default graph)."""
+
+    atom: Atom
+    window: str | None = None
+
+
+@dataclass(frozen=True)
+class Conjunction:
+    """Pattern atoms joined by shared variables, which the pattern kernels evaluate as a whole."""
+
+    atoms: tuple[WindowAtom, ...]
+
+
+@dataclass(frozen=True)
+class Join:
+    """Two or more parts; no part is itself a join, and at most one is a conjunction."""
+
+    parts: tuple[Operator, ...]
+
+
+@dataclass(frozen=True)
+class LeftJoin:
+    """OPTIONAL: the variables of both sides are in scope in `condition`, which is always true if it is None."""
+
+    left: Operator
+    right: Operator
+    condition: Formula | None
+
+
+@dataclass(frozen=True)
+class Union:
+    """Two or more branches; no branch is itself a union."""
+
+    branches: tuple[Operator, ...]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """FILTER with one condition; a conjunction of conditions becomes several filters."""
+
+    inner: Operator
+    condition: Formula
+
+
+@dataclass(frozen=True)
+class SemiJoin:
+    """FILTER EXISTS, or NOT EXISTS if `is_negated`; the variables of the left are in scope in formulas on the right."""
+
+    left: Operator
+    right: Operator
+    is_negated: bool
+
+
+@dataclass(frozen=True)
+class Minus:
+    """MINUS; the variables of the left are not in scope on the right."""
+
+    left: Operator
+    right: Operator
+
+
+@dataclass(frozen=True)
+class Extend:
+    """BIND and AS; the variable is unbound where the formula has no value."""
+
+    inner: Operator
+    variable: str
+    formula: Formula
+
+
+@dataclass(frozen=True)
+class Values:
+    """VALUES: rows of terms; None is UNDEF."""
+
+    variables: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """GROUP BY: a group for each combination of keys that occurs; without keys, always one group."""
+
+    inner: Operator
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+
+@dataclass(frozen=True)
+class Project:
+    """The columns of SELECT, in order."""
+
+    inner: Operator
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """DISTINCT."""
+
+    inner: Operator
+
+
+Operator = Conjunction | Join | LeftJoin | Union | Filter | SemiJoin | Minus | Extend | Values | Group | Project | Distinct
+
+UNIT = Conjunction(())
+"""One empty solution."""
+
+
+# --- a whole query ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TimeExtent:
+    """A time window: size and slide in nanoseconds; without a slide, the slide is one unit of the stream's time."""
+
+    size: int
+    slide: int | None
+
+    def window(self, unit: str) -> Window:
+        """Return the window in the stream's unit (s, ms, us, ns). Raises `QueryError` if it is not a whole number of units.
+
+        >>> TimeExtent(7200 * 10**9, None).window("s")
+        Window(size=7200, slide=1)
+        """
+        return Window(size=self.size, slide=self.slide or NANOSECONDS[unit], unit="ns").in_unit(unit)
+
+    def __str__(self) -> str:
+        return f"RANGE {duration_text(self.size)} STEP {'one unit' if self.slide is None else duration_text(self.slide)}"
+
+
+@dataclass(frozen=True)
+class CountExtent:
+    """A window of the last `size` inserts, which moves every `step` inserts."""
+
+    size: int
+    step: int
+
+    def __str__(self) -> str:
+        return f"COUNT {self.size} STEP {self.step}"
+
+
+@dataclass(frozen=True)
+class UnboundedExtent:
+    """A window that edges leave only by deletes."""
+
+    def __str__(self) -> str:
+        return "UNBOUNDED"
+
+
+Extent = TimeExtent | CountExtent | UnboundedExtent
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowDeclaration:
+    """A named window: its stream (None for the merged stream) and its extent."""
+
+    name: str
+    stream: str | None
+    extent: Extent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registration:
+    """REGISTER: the content of each report, and the name of the output stream."""
+
+    reporting: Reporting
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparqlQuestion:
+    """The parsed form of a query text.
+
+    The solutions of `body` are the rows of SELECT, with `columns`; ASK returns whether there is a solution; CONSTRUCT
+    creates the edges of `template` for each solution. `warnings` report constructs that may not mean what was intended.
+    """
+
+    text: str
+    form: Form
+    body: Operator
+    columns: tuple[str, ...] = ()
+    template: tuple[tuple[Term, str, Term], ...] = ()
+    windows: tuple[WindowDeclaration, ...] = ()
+    registration: Registration | None = None
+    warnings: tuple[str, ...] = ()
+
+
+# --- building --------------------------------------------------------------------------------------------------------
+
+
+def name_of(term: Term) -> str | None:
+    """Return the name under which an atom binds a term, or None for a constant.
+
+    >>> name_of(Variable("x")), name_of(Blank("b")), name_of(Constant("bob"))
+    ('x', '_:b', None)
+    """
+    if isinstance(term, Variable):
+        return term.name
+    return f"_:{term.name}" if isinstance(term, Blank) else None
+
+
+def make_join(*parts: Operator) -> Operator:
+    """Return the join of parts. Nested joins are flattened, conjunctions merged, and a single part is returned unchanged.
+
+    >>> make_join(UNIT, Values(("x",), ())) == Values(("x",), ())
+    True
+    """
+    flat = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
+    atoms = tuple(atom for part in flat if isinstance(part, Conjunction) for atom in part.atoms)
+    others = [part for part in flat if not isinstance(part, Conjunction)]
+    operands = [Conjunction(atoms), *others] if atoms or not others else others
+    return operands[0] if len(operands) == 1 else Join(tuple(operands))
+
+
+def make_union(*branches: Operator) -> Operator:
+    """Return the union of branches. Nested unions are flattened, and a single branch is returned unchanged."""
+    flat = [one for branch in branches for one in (branch.branches if isinstance(branch, Union) else (branch,))]
+    return flat[0] if len(flat) == 1 else Union(tuple(flat))
+
+
+def conditions_of(formula: Formula) -> list[Formula]:
+    """Return the conjuncts of a formula, that is, the operands of its `&&`.
+
+    A filter treats an error like false, so it can evaluate the conjuncts one by one.
+    """
+    if isinstance(formula, Call) and formula.function == "&&":
+        return [condition for argument in formula.arguments for condition in conditions_of(argument)]
+    return [formula]
+
+
+def make_filter(inner: Operator, formula: Formula) -> Operator:
+    """Return a filter for each conjunct of a formula; a conjunct that is an EXISTS becomes a semi-join."""
+    for condition in conditions_of(formula):
+        if isinstance(condition, Exists):
+            inner = SemiJoin(inner, condition.body, condition.is_negated)
+        else:
+            inner = Filter(inner, condition)
+    return inner
+
+
+Names = frozenset[str]
+
+
+def possible_variables(operator: Operator) -> Names:
+    """Return the variables that a solution may bind, that is, those in scope. O(size)."""
+    match operator:
+        case Conjunction(atoms):
+            return frozenset(name for one in atoms for name in _names(one))
+        case Join(parts) | Union(parts):
+            return frozenset().union(*map(possible_variables, parts))
+        case LeftJoin(left, right):
+            return possible_variables(left) | possible_variables(right)
+        case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner):
+            return possible_variables(inner)
+        case Extend(inner, variable):
+            return possible_variables(inner) | {variable}
+        case Values(variables):
+            return frozenset(variables)
+        case Group(_, keys, aggregates):
+            return frozenset(keys) | {name for name, _ in aggregates}
+        case Project(_, columns):
+            return frozenset(columns)
+
+
+def certain_variables(operator: Operator) -> Names:
+    """Return the variables that every solution binds. O(size)."""
+    match operator:
+        case Conjunction():
+            return possible_variables(operator)
+        case Join(parts):
+            return frozenset().union(*map(certain_variables, parts))
+        case Union(branches):
+            return frozenset.intersection(*map(certain_variables, branches))
+        case LeftJoin(inner) | Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner):
+            return certain_variables(inner)
+        case Extend(inner, variable, formula):
+            inner_names = certain_variables(inner)
+            has_value = isinstance(formula, Constant) or (isinstance(formula, Variable) and formula.name in inner_names)
+            return inner_names | {variable} if has_value else inner_names
+        case Values(variables, rows):
+            return frozenset(name for place, name in enumerate(variables) if all(row[place] is not None for row in rows))
+        case Group(inner, keys, aggregates):
+            return (certain_variables(inner) & frozenset(keys)) | {
+                name for name, one in aggregates if one.function == "COUNT"
+            }
+        case Project(inner, columns):
+            return certain_variables(inner) & frozenset(columns)
+
+
+def variables_of(formula: Formula) -> Names:
+    """Return the variables on which the value of a formula may depend, including those that an EXISTS shares."""
+    match formula:
+        case Variable(name):
+            return frozenset({name})
+        case Constant():
+            return frozenset()
+        case Call(_, arguments):
+            return frozenset().union(*map(variables_of, arguments))
+        case Exists(body):
+            return mentioned_variables(body)
+        case Aggregate(_, argument):
+            return frozenset() if argument is None else variables_of(argument)
+
+
+def mentioned_variables(operator: Operator) -> Names:
+    """Return every variable that occurs anywhere in an operator, bound or used."""
+    found = possible_variables(operator)
+    for formula in formulas_of(operator):
+        found |= variables_of(formula)
+    for inner in children(operator):
+        found |= mentioned_variables(inner)
+    return found
+
+
+def is_monotone(operator: Operator) -> bool:
+    """Return whether more edges can only add solutions: no OPTIONAL, MINUS, NOT EXISTS, aggregate or EXISTS in a formula.
+
+    EXISTS as a condition of its own is monotone; inside another formula it may be negated.
+    """
+    if isinstance(operator, (LeftJoin, Minus, Group)) or (isinstance(operator, SemiJoin) and operator.is_negated):
+        return False
+    return all(map(is_monotone, children(operator))) and not any(map(has_exists, formulas_of(operator)))
+
+
+def windows_read(operator: Operator) -> dict[str | None, tuple[WindowAtom, ...]]:
+    """Return the atoms that read each window, in order, including those in EXISTS; None is the default graph. O(size)."""
+    found: dict[str | None, list[WindowAtom]] = {}
+    for one in atoms_of(operator):
+        found.setdefault(one.window, []).append(one)
+    return {window: tuple(atoms) for window, atoms in found.items()}
+
+
+def atoms_of(operator: Operator) -> Iterator[WindowAtom]:
+    """Yield all atoms, including those in EXISTS inside formulas."""
+    if isinstance(operator, Conjunction):
+        yield from operator.atoms
+    for inner in children(operator):
+        yield from atoms_of(inner)
+    for formula in formulas_of(operator):
+        for body in bodies_of(formula):
+            yield from atoms_of(body)
+
+
+def reads_default(operator: Operator) -> bool:
+    """Return whether an atom of an operator is outside every WINDOW."""
+    return any(one.window is None for one in atoms_of(operator))
+
+
+def children(operator: Operator) -> tuple[Operator, ...]:
+    """Return the direct operands of an operator, from left to right."""
+    match operator:
+        case Join(parts) | Union(parts):
+            return parts
+        case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
+            return (left, right)
+        case Filter(inner) | Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
+            return (inner,)
+        case _:
+            return ()
+
+
+def formulas_of(operator: Operator) -> tuple[Formula, ...]:
+    """Return the formulas of an operator, without those of its operands."""
+    match operator:
+        case Filter(_, condition):
+            return (condition,)
+        case LeftJoin(_, _, condition):
+            return () if condition is None else (condition,)
+        case Extend(_, _, formula):
+            return (formula,)
+        case Group(_, _, aggregates):
+            return tuple(one.argument for _, one in aggregates if one.argument is not None)
+        case _:
+            return ()
+
+
+def bodies_of(formula: Formula) -> Iterator[Operator]:
+    """Yield the bodies of EXISTS in a formula."""
+    if isinstance(formula, Exists):
+        yield formula.body
+    elif isinstance(formula, Call):
+        for argument in formula.arguments:
+            yield from bodies_of(argument)
+    elif isinstance(formula, Aggregate) and formula.argument is not None:
+        yield from bodies_of(formula.argument)
+
+
+def aggregates_in(formula: Formula) -> Iterator[Aggregate]:
+    """Yield the aggregates in a formula, except those inside EXISTS."""
+    if isinstance(formula, Aggregate):
+        yield formula
+    elif isinstance(formula, Call):
+        for argument in formula.arguments:
+            yield from aggregates_in(argument)
+
+
+def has_exists(formula: Formula | None) -> bool:
+    """Return whether a formula contains an EXISTS."""
+    return formula is not None and any(True for _ in bodies_of(formula))
+
+
+def _names(one: WindowAtom) -> list[str]:
+    return [name for term in (one.atom.subject, one.atom.object) if (name := name_of(term)) is not None]

@@ -1,0 +1,375 @@
+"""A SPARQL query as a user writes it: its text and options, windows, columns with their kinds, and centre."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, Self
+
+from rpq import automata
+from rpq.errors import QueryError
+from rpq.language.notation import unsuitable_option
+from rpq.language.pattern import Centre, Variable, centre_at, never_simple, stands_in_all
+from rpq.language.query import Query, compiled
+from rpq.language.readings import LabelSet, Reading
+from rpq.language.sparql.algebra import (
+    Aggregate,
+    Conjunction,
+    CountExtent,
+    Distinct,
+    Extend,
+    Extent,
+    Filter,
+    Formula,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    SemiJoin,
+    SparqlQuestion,
+    TimeExtent,
+    Union,
+    Values,
+    WindowAtom,
+    atoms_of,
+    bodies_of,
+    formulas_of,
+    is_monotone,
+    possible_variables,
+    reads_default,
+)
+from rpq.language.sparql.syntax.reading import read
+from rpq.rows.typed_columns import ColumnKind, TypedColumns
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+_TRIPLE = ("source", "label", "target")
+_NO_DEFAULT = "the query has no default window, so patterns outside WINDOW <name> { … } read only the edges without time"
+
+
+@dataclass(frozen=True, repr=False)
+class SparqlQuery(Query):
+    """A persistent query in SPARQL 1.1, with the window clauses of RSP-QL. Create it with `Query`.
+
+    - `expression`: the text of the query
+    - `window`: the default window, which atoms outside WINDOW read; may be omitted if there are no such atoms
+    - `paths`, `simple_budget`, `name`: as for a path query; the default name is that of REGISTER, or the text
+    - `semantics`: "implicit" (the default for SELECT without OPTIONAL, MINUS, NOT EXISTS and aggregates) or "explicit"
+    - `report`: as for a pattern; REGISTER implies "slide"
+
+    Raises `SparqlError` with line and column for text that is invalid or refused, and `QueryError`.
+
+    >>> query = Query("SELECT ?x (COUNT(*) AS ?n) { ?x <a2q> ?y } GROUP BY ?x", window=Window(size=30, slide=1))
+    >>> query.columns, query.semantics, sorted(query.labels)
+    (('x', 'n'), 'explicit', ['a2q'])
+    """
+
+    window: Any = field(default=None, kw_only=True)
+    report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
+    select: Any = field(default=None, kw_only=True)  # these three are refused, with advice on what to write in the text
+    distinct: Any = field(default=None, kw_only=True)
+    matching: Any = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.expression, str):
+            raise QueryError(f"the text of a query is a string, not {self.expression!r}")
+        options = ("sources", "targets", "select", "distinct", "matching")
+        usual = {"distinct": False, "matching": "homomorphism"}
+        used_options = [name for name in options if getattr(self, name) not in (None, usual.get(name))]
+        if misfit := unsuitable_option("sparql", self.expression, used_options):
+            raise QueryError(f"{misfit.option} {misfit.reason}")
+        if self.on_budget != "error":
+            raise QueryError('on_budget="set_aside" is for path queries: NOT EXISTS would assert what is false')
+        if self.paths not in ("walk", "simple"):
+            raise QueryError(f"paths are 'walk' or 'simple', not {self.paths!r}")
+        parsed = read(self.expression, paths=self.paths)
+        object.__setattr__(self, "_parsed", parsed)
+        object.__setattr__(self, "_declared", {one.name: _window_of(one.extent) for one in parsed.windows})
+        object.__setattr__(self, "_unit", None)
+        object.__setattr__(self, "_original", None)
+        object.__setattr__(self, "_has_default", self.window is not None)
+        self._set_default_window()
+        self._check_report()
+        if not self.name and parsed.registration is not None:
+            object.__setattr__(self, "name", parsed.registration.name)
+        self._check_options()
+        if self.semantics == "implicit" and not self._may_be_implicit:
+            raise QueryError(
+                "implicit windows, in which solutions expire silently, are for SELECT without OPTIONAL, MINUS, NOT EXISTS, "
+                'aggregates and reports: omit semantics, or pass semantics="explicit"'
+            )
+        for path in self._paths:
+            compiled(path)
+        self._set_default_name()
+
+    def _set_default_window(self) -> None:
+        if self.window is not None:
+            return
+        object.__setattr__(self, "window", UnboundedWindow())
+
+    def _check_report(self) -> None:
+        if self.report not in ("change", "slide", "time"):
+            raise QueryError(f"reports are 'change', 'slide' or 'time', not {self.report!r}")
+        if self.parsed.registration is not None:
+            if self.report == "time":
+                raise QueryError('REGISTER reports at slides, not report="time"')
+            object.__setattr__(self, "report", "slide")
+        if self.report != "change" and not (self.has_default and self.window.kind == "time"):
+            raise QueryError(
+                f"report={self.report!r} reports at boundaries of the default window, which must be a time window: pass "
+                "window=rpq.Window(size=…, slide=…)"
+            )
+
+    @property
+    def _may_be_implicit(self) -> bool:
+        parsed = self.parsed
+        return self.report == "change" and parsed.form == "select" and is_monotone(parsed.body)
+
+    @property
+    def _usual_semantics(self) -> Literal["implicit", "explicit"]:
+        return "implicit" if self._may_be_implicit else "explicit"
+
+    # --- the parsed text ---------------------------------------------------------------------------------------
+
+    @property
+    def parsed(self) -> SparqlQuestion:
+        """The parsed text."""
+        parsed: SparqlQuestion = self._parsed  # type: ignore[attr-defined]
+        return parsed
+
+    @property
+    def has_default(self) -> bool:
+        """Whether there is a default window."""
+        has_default: bool = self._has_default  # type: ignore[attr-defined]
+        return has_default
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Hints on parts of the query that may mean something other than intended.
+
+        >>> Query("SELECT ?x { ?x <a>* ?y }", window=Window(size=1, slide=1)).warnings
+        ('the path a* also accepts the empty path, which is never an answer',)
+        """
+        no_default = (_NO_DEFAULT,) if not self.has_default and reads_default(self.parsed.body) else ()
+        atoms = [one.atom for one in atoms_of(self.parsed.body)] if self.paths == "simple" else []
+        return (*self.parsed.warnings, *no_default, *never_simple(atoms))
+
+    @cached_property
+    def columns(self) -> TypedColumns:
+        """The columns of the rows: those of SELECT, none for ASK, and source, label and target for CONSTRUCT."""
+        return TypedColumns(_TRIPLE if self.parsed.form == "construct" else self.parsed.columns, column_kinds(self.parsed))
+
+    @property
+    def centre(self) -> Centre | None:
+        """The column whose vertex is an end of every edge of a solution, by which shares divide the query; None without one.
+
+        >>> query = Query("SELECT ?x ?y { ?x <a> ?y . ?y <b> ?z }", window=Window(size=1, slide=1))
+        >>> query.centre.variable
+        'y'
+        """
+        return sparql_centre(self.parsed)
+
+    @property
+    def dfa(self) -> automata.DFA:
+        """The automaton of a path expression. Raises `QueryError`, because a SPARQL query has none."""
+        raise QueryError("a query in SPARQL has no automaton as a whole")
+
+    # --- windows and labels ----------------------------------------------------------------------------------
+
+    @property
+    def windows(self) -> Mapping[str | None, AnyWindow]:
+        """All windows by name, including declared windows that nothing reads; None is the default window, if any."""
+        windows: dict[str | None, AnyWindow] = {None: self.window} if self.has_default else {}
+        windows.update(self._declared)  # type: ignore[attr-defined]
+        return windows
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The labels that the query reads over each of `windows`; empty for a window that edges do not leave."""
+        streams: dict[str | None, str | None] = {one.name: one.stream for one in self.parsed.windows}
+        atoms: dict[str | None, list[WindowAtom]] = {}
+        for one in atoms_of(self.parsed.body):
+            atoms.setdefault(one.window, []).append(one)
+        windows = self.windows.items()
+        readings = [Reading(window, _labels(atoms.get(name, [])), streams.get(name)) for name, window in windows]
+        return tuple(readings or [Reading(UnboundedWindow(), _labels([]))])
+
+    @property
+    def _paths(self) -> list[str]:
+        return [*dict.fromkeys(str(one.atom.expression) for one in atoms_of(self.parsed.body))]
+
+    @property
+    def label_set(self) -> LabelSet:
+        """The labels that the query reads in any window, as a set."""
+        return _labels([*atoms_of(self.parsed.body)])
+
+    @property
+    def labels(self) -> frozenset[str] | None:
+        """The labels of the atoms; None if a path may match labels that it does not name."""
+        return None if self.label_set.others else self.label_set.named
+
+    @property
+    def named_labels(self) -> frozenset[str]:
+        """The labels that the text names."""
+        return frozenset().union(*(compiled(path).labels for path in self._paths))
+
+    def reads(self, label: str) -> bool:
+        """Return whether an atom can match edges with a label."""
+        return self.label_set.has(label)
+
+    def over(self, window: AnyWindow) -> Self:
+        """Return the same query with another default window."""
+        other = copy(self)
+        object.__setattr__(other, "window", window)
+        object.__setattr__(other, "_has_default", True)
+        object.__setattr__(other, "_original", None)
+        return other
+
+    def in_unit(self, unit: str) -> Self:
+        """Return the same query with windows in numbers of a unit of time (s, ms, us or ns). Raises `QueryError`.
+
+        >>> text = "SELECT ?x FROM NAMED WINDOW <w> [RANGE PT2H] { WINDOW <w> { ?x <a> ?y } }"
+        >>> Query(text).in_unit("s").windows["w"]
+        Window(size=7200, slide=1)
+        """
+        other = copy(self)
+        object.__setattr__(other, "window", self.window.in_unit(unit))
+        declared = {one.name: _window_of(one.extent, unit) for one in self.parsed.windows}
+        object.__setattr__(other, "_declared", declared)
+        object.__setattr__(other, "_unit", unit)
+        object.__setattr__(other, "_original", self)
+        return other
+
+    @property
+    def declares_durations(self) -> bool:
+        """Whether the text declares a window in durations.
+
+        >>> Query("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT2H] { WINDOW <w> { ?x <a> ?y } }").declares_durations
+        True
+        """
+        return any(isinstance(one.extent, TimeExtent) for one in self.parsed.windows)
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of time to which the windows were converted; None if they have their original unit."""
+        unit: str | None = self._unit  # type: ignore[attr-defined]
+        return unit
+
+    @property
+    def original(self) -> Self:
+        """The same query with its original windows."""
+        return self._original or self  # type: ignore[attr-defined]
+
+
+def _window_of(extent: Extent, unit: str | None = None) -> AnyWindow:
+    """Return the window of an extent; without a unit, in nanoseconds, where the default slide is 1."""
+    if isinstance(extent, TimeExtent):
+        return Window(size=extent.size, slide=extent.slide or 1, unit="ns") if unit is None else extent.window(unit)
+    if isinstance(extent, CountExtent):
+        return CountWindow(size=extent.size, step=extent.step)
+    return UnboundedWindow()
+
+
+def _labels(atoms: list[WindowAtom]) -> LabelSet:
+    paths = [compiled(str(one.atom.expression)) for one in atoms]
+    named = frozenset().union(*(path.labels for path in paths))
+    return LabelSet.of(named, lambda label: any(path.is_relevant(label) for path in paths))
+
+
+def sparql_centre(question: SparqlQuestion) -> Centre | None:
+    """Return the first column of SELECT that is a centre of the question, or None. O(size · columns).
+
+    >>> from rpq.language.sparql.syntax.reading import read
+    >>> sparql_centre(read("SELECT ?y (COUNT(*) AS ?n) { ?x <a> ?y OPTIONAL { ?y <b> ?z } } GROUP BY ?y")).variable
+    'y'
+    >>> sparql_centre(read("SELECT (COUNT(*) AS ?n) { ?x <a> ?y }")) is None
+    True
+    """
+    if question.form != "select":
+        return None
+    for column, name in enumerate(question.columns):
+        if _lies_around(question.body, name):
+            return centre_at([one.atom for one in atoms_of(question.body)], name, column)
+    return None
+
+
+def _lies_around(operator: Operator, name: str) -> bool:
+    """Return whether every solution binds a variable to a vertex, and depends only on edges at that vertex."""
+    if not all(_lies_around(body, name) for formula in formulas_of(operator) for body in bodies_of(formula)):
+        return False
+    match operator:
+        case Conjunction(atoms):
+            return stands_in_all([one.atom for one in atoms], name)
+        case Join(parts):
+            # VALUES reads no edges, so it is the same in every share.
+            reading = [part for part in parts if not isinstance(part, Values)]
+            return bool(reading) and all(_lies_around(part, name) for part in reading)
+        case Union(branches):
+            return all(_lies_around(branch, name) for branch in branches)
+        case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
+            return _lies_around(left, name) and (isinstance(right, Values) or _lies_around(right, name))
+        case Filter(inner) | Distinct(inner):
+            return _lies_around(inner, name)
+        case Extend(inner, variable):
+            return variable != name and _lies_around(inner, name)
+        case Group(inner, keys):
+            return name in keys and _lies_around(inner, name)
+        case Project(inner, columns):
+            return name in columns and _lies_around(inner, name)
+        case _:
+            return False
+
+
+def column_kinds(question: SparqlQuestion) -> tuple[ColumnKind, ...]:
+    """Return the kinds of the columns of a question.
+
+    >>> from rpq.language.sparql.syntax.reading import read
+    >>> column_kinds(read("SELECT ?x (COUNT(*) AS ?n) (SUM(?y) AS ?s) (MAX(?y) AS ?m) { ?x <a> ?y } GROUP BY ?x"))
+    ('vertex', 'count', 'text', 'vertex')
+    """
+    if question.form == "construct":
+        return ("vertex", "text", "vertex")
+    kinds = _kinds(question.body)
+    return tuple(kinds.get(name, "vertex") for name in question.columns)
+
+
+def _kinds(operator: Operator) -> Mapping[str, ColumnKind]:
+    match operator:
+        case Conjunction() | Values():
+            return dict.fromkeys(possible_variables(operator), "vertex")
+        case Join(parts) | Union(parts):
+            return _either(*map(_kinds, parts))
+        case LeftJoin(left, right):
+            return _either(_kinds(left), _kinds(right))
+        case Filter(inner) | Distinct(inner) | SemiJoin(inner) | Minus(inner) | Project(inner):
+            return _kinds(inner)
+        case Extend(inner, variable, formula):
+            kinds = _kinds(inner)
+            return {**kinds, variable: _kind(formula, kinds)}
+        case Group(inner, _, aggregates):
+            kinds = _kinds(inner)
+            return {**kinds, **{name: _kind(one, kinds) for name, one in aggregates}}
+
+
+def _kind(formula: Formula, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
+    match formula:
+        case Variable(name):
+            return kinds.get(name, "vertex")
+        case Aggregate("COUNT"):
+            return "count"
+        case Aggregate("MIN" | "MAX" | "SAMPLE", Variable(name)):
+            return kinds.get(name, "vertex")
+    return "text"
+
+
+def _either(*branches: Mapping[str, ColumnKind]) -> Mapping[str, ColumnKind]:
+    """Merge the kinds of the columns of several operators; "text" takes precedence over other kinds."""
+    found: dict[str, ColumnKind] = {}
+    for kinds in branches:
+        for name, kind in kinds.items():
+            before = found.get(name, kind)
+            found[name] = kind if before in (kind, "vertex") else before if kind == "vertex" else "text"
+    return found

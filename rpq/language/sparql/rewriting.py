@@ -1,0 +1,147 @@
+"""The optimisation of the algebra: pushes filters down and merges conjunctions.
+
+No rule changes the bag of solutions. A filter moves past another operator only if the values of its variables cannot change:
+each variable that it uses is bound below whenever it is bound at all. Filters are not pushed into a conjunction; a filter on
+a single variable of a conjunction can be evaluated once per vertex (`vertex_conditions`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rpq.language.sparql.algebra import (
+    Conjunction,
+    Distinct,
+    Extend,
+    Filter,
+    Formula,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    SemiJoin,
+    Union,
+    certain_variables,
+    has_exists,
+    make_join,
+    make_union,
+    possible_variables,
+    variables_of,
+)
+
+
+@dataclass(frozen=True)
+class FilteredConjunction:
+    """A conjunction with the filters directly above it, divided into those on one variable and others."""
+
+    conjunction: Conjunction
+    vertex_conditions: tuple[tuple[str, Formula], ...]
+    conditions: tuple[Formula, ...]
+
+
+def rewrite(operator: Operator) -> Operator:
+    """Return the operator with filters pushed down and conjunctions merged. O(size · depth).
+
+    >>> from rpq.language.sparql.algebra_text import algebra_text
+    >>> from rpq.language.sparql.syntax.reading import read
+    >>> body = read("SELECT ?x { { ?x <a> ?y FILTER(?y > 3) } { ?x <b> ?z OPTIONAL { ?z <c> ?w } } FILTER(?z < 5) }").body
+    >>> print(algebra_text(rewrite(body)))
+    project ?x           binds x
+      join               binds x, y, z, perhaps w
+        filter ?y > 3    binds x, y
+          conjunction    binds x, y
+            ?x a ?y
+        optional         binds x, z, perhaps w
+          filter ?z < 5  binds x, z
+            conjunction  binds x, z
+              ?x b ?z
+          conjunction    binds w, z
+            ?z c ?w
+    """
+    match operator:
+        case Filter(inner, condition):
+            return _pushed(rewrite(inner), condition)
+        case Join(parts):
+            return _joined([rewrite(part) for part in parts])
+        case Union(branches):
+            return make_union(*map(rewrite, branches))
+        case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
+            return replace(operator, left=rewrite(left), right=rewrite(right))
+        case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
+            return replace(operator, inner=rewrite(inner))
+        case _:
+            return operator
+
+
+def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
+    """Return an operator as a conjunction with zero or more filters, or None for any other operator."""
+    conditions: list[Formula] = []
+    while isinstance(operator, Filter) and not has_exists(operator.condition):
+        conditions.append(operator.condition)
+        operator = operator.inner
+    if not isinstance(operator, Conjunction):
+        return None
+    by_vertex: list[tuple[str, Formula]] = []
+    others: list[Formula] = []
+    for condition in reversed(conditions):
+        names = variables_of(condition)
+        if len(names) == 1 and names <= possible_variables(operator):
+            by_vertex.append((min(names), condition))
+        else:
+            others.append(condition)
+    return FilteredConjunction(operator, tuple(by_vertex), tuple(others))
+
+
+def _joined(parts: list[Operator]) -> Operator:
+    """Return a join. Filters on its conjunctions are lifted above it if that merges several conjunctions into one."""
+    conditions: list[Formula] = []
+    found = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
+    conjunctions = sum(filtered_conjunction(one) is not None for one in found)
+    parts_left: list[Operator] = []
+    for place, part in enumerate(found):
+        others = frozenset().union(*(possible_variables(one) for other, one in enumerate(found) if other != place))
+        while conjunctions > 1 and filtered_conjunction(part) and isinstance(part, Filter):
+            if not _sees_the_same(part.condition, part.inner, others):
+                break
+            conditions.append(part.condition)
+            part = part.inner
+        parts_left.append(part)
+    operator = make_join(*parts_left)
+    for condition in conditions:
+        operator = _pushed(operator, condition)
+    return operator
+
+
+def _pushed(operator: Operator, condition: Formula) -> Operator:
+    """Push a filter into an operator whose own filters are already pushed down."""
+    if has_exists(condition):  # the body of an EXISTS can use every variable around it
+        return Filter(operator, condition)
+    names = variables_of(condition)
+    match operator:
+        case Join(parts):
+            for place, part in enumerate(parts):
+                others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
+                if names & possible_variables(part) and _sees_the_same(condition, part, others):
+                    return make_join(*parts[:place], _pushed(part, condition), *parts[place + 1 :])
+        case Union(branches):
+            return make_union(*(_pushed(branch, condition) for branch in branches))
+        case LeftJoin(left, right) if _sees_the_same(condition, left, possible_variables(right)):
+            return replace(operator, left=_pushed(left, condition))
+        case SemiJoin(left) | Minus(left):
+            return replace(operator, left=_pushed(left, condition))
+        case Extend(inner, variable) if variable not in names:
+            return replace(operator, inner=_pushed(inner, condition))
+        case Distinct(inner):
+            return Distinct(_pushed(inner, condition))
+        case Project(inner, columns) if names & possible_variables(inner) <= frozenset(columns):
+            return replace(operator, inner=_pushed(inner, condition))
+        case Filter(inner, other) if not isinstance(inner, Conjunction):
+            return Filter(_pushed(inner, condition), other)
+    return Filter(operator, condition)
+
+
+def _sees_the_same(condition: Formula, part: Operator, others: frozenset[str]) -> bool:
+    """Return whether a condition has the same value in a part and in its join with others: the part binds its variables."""
+    return variables_of(condition) & others <= certain_variables(part)

@@ -1,0 +1,507 @@
+"""The translation of groups, property paths and solution modifiers to operators (sections 18.2.2 and 18.2.4).
+
+A path is split where the standard splits it: a sequence is a join through a fresh variable, an inverse swaps its ends, and
+an alternative is a union, all with bag semantics. Closures, negated sets, and sequences with a part that accepts the empty
+path remain path atoms: sets of pairs that a nonempty path joins. Under simple paths nothing is split, because a
+concatenation of simple paths need not be simple.
+
+Groups contain subselects, which contain groups; therefore both are in this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from rpq.automata.expressions import (
+    Alternation,
+    Concatenation,
+    Expression,
+    Inverse,
+    Label,
+    NegatedSet,
+    Repetition,
+    SizeError,
+)
+from rpq.automata.symbols import Symbol
+from rpq.language.pattern import Atom, Blank, Term, Variable
+from rpq.language.sparql.algebra import (
+    UNIT,
+    Aggregate,
+    Call,
+    Conjunction,
+    Distinct,
+    Extend,
+    Formula,
+    Group,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    Values,
+    WindowAtom,
+    aggregates_in,
+    make_filter,
+    make_join,
+    make_union,
+    possible_variables,
+    variables_of,
+)
+from rpq.language.sparql.syntax.formulas import FormulaReader, Prologue, Scope, source_name
+from rpq.language.sparql.syntax.grammar import Leaf
+from rpq.language.sparql.syntax.source_text import SourceText, refusal
+
+_QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[[str, Any], Exception]) -> Expression:
+    """Translate a path of the parse tree to an expression. Raises `SizeError`, and the error that `refuse` returns."""
+
+    def read(node: Any) -> Expression:
+        name = getattr(node, "name", None)
+        if name == "PathAlternative":
+            return _of_parts(Alternation, [read(part) for part in node.part])
+        if name == "PathSequence":
+            return _of_parts(Concatenation, [read(part) for part in node.part])
+        if name == "PathEltOrInverse":
+            return Inverse(read(node.part))
+        if name == "PathElt":
+            inner = read(node.part)
+            return inner if node.mod is None else Repetition(inner, *_QUANTIFIERS[node.mod])
+        if name == "PathNegatedPropertySet":
+            return NegatedSet(tuple(member(part) for part in node.part or ()))
+        if name == "DistinctPath":
+            raise refuse("DISTINCT in a path", node)
+        return Label(label_of(node))
+
+    def member(node: Any) -> Symbol:
+        if getattr(node, "name", None) == "InversePath":
+            return Symbol(label_of(node.part), inverse=True)
+        return Symbol(label_of(node))
+
+    return read(node)
+
+
+def accepts_empty(expression: Expression) -> bool:
+    """Return whether the empty word is in the language of an expression.
+
+    >>> from rpq.automata import parse
+    >>> [accepts_empty(parse(text)) for text in ("a*/b?", "a/b*", "a|b*", "^(a?)", "!a")]
+    [True, False, True, True, False]
+    """
+    match expression:
+        case Inverse(inner):
+            return accepts_empty(inner)
+        case Concatenation(parts):
+            return all(map(accepts_empty, parts))
+        case Alternation(parts):
+            return any(map(accepts_empty, parts))
+        case Repetition(inner, minimum):
+            return minimum == 0 or accepts_empty(inner)
+        case _:
+            return False
+
+
+def atoms_of_path(
+    subject: Term, expression: Expression, object_: Term, *, window: str | None, fresh: Callable[[], Blank], whole: bool
+) -> Operator:
+    """Return the atoms of a path between two terms: a conjunction, or a union of conjunctions.
+
+    With `whole`, the result is a single atom.
+
+    >>> from rpq.automata import parse
+    >>> from rpq.language.pattern import Variable
+    >>> names = iter("123")
+    >>> conjunction = atoms_of_path(
+    ...     Variable("x"), parse("a/^b"), Variable("y"), window=None, fresh=lambda: Blank(next(names)), whole=False
+    ... )
+    >>> [str(one.atom) for one in conjunction.atoms]
+    ['?x a _:1', '?y b _:1']
+    """
+
+    def operator_of(subject: Term, expression: Expression, object_: Term) -> Operator:
+        if isinstance(expression, Inverse) and (not whole or isinstance(expression.inner, Label)):
+            return operator_of(object_, expression.inner, subject)
+        if not whole and isinstance(expression, Alternation):
+            return make_union(*(operator_of(subject, part, object_) for part in expression.parts))
+        if not whole and isinstance(expression, Concatenation) and not any(map(accepts_empty, expression.parts)):
+            inner = [fresh() for _ in expression.parts[1:]]
+            ends = [subject, *inner, object_]
+            return make_join(
+                *(operator_of(start, part, end) for start, part, end in zip(ends, expression.parts, ends[1:], strict=False))
+            )
+        return Conjunction((WindowAtom(Atom(subject, expression, object_), window),))
+
+    return operator_of(subject, expression, object_)
+
+
+def _of_parts(kind: type[Alternation] | type[Concatenation], parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else kind(tuple(parts))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A query or a subselect of the parse tree: its node, its columns (None for all), and whether it is the whole query."""
+
+    node: Any
+    columns: tuple[Leaf, ...] | None
+    is_whole: bool
+
+    @classmethod
+    def of(cls, node: Any, *, is_whole: bool) -> Selection:
+        """Return the selection at a node of the parse tree."""
+        if node.projection is None:
+            return cls(node, None, is_whole)
+        return cls(node, tuple(one.evar or one.var for one in node.projection), is_whole)
+
+    @property
+    def is_select(self) -> bool:
+        """Whether the selection has columns; ASK and CONSTRUCT have none."""
+        return self.node.name in ("SelectQuery", "SubSelect")
+
+
+def apply_modifiers(reader: GroupReader, selection: Selection, scope: Scope) -> tuple[Operator, tuple[str, ...]]:
+    """Return the operator of a whole selection, and the names of its columns. Raises `SparqlError`."""
+    return _ModifierReader(reader, selection, scope).operator_and_columns()
+
+
+class _ModifierReader:
+    """The translation of one selection, from its group to its columns."""
+
+    def __init__(self, reader: GroupReader, selection: Selection, scope: Scope) -> None:
+        self._reader = reader
+        self._selection = selection
+        self._node = selection.node
+        self._scope = scope
+        self._aggregates: dict[Aggregate, str] = {}
+
+    def operator_and_columns(self) -> tuple[Operator, tuple[str, ...]]:
+        node, reader, scope = self._node, self._reader, self._scope
+        self._refuse()
+        inner: Operator = reader.group(node.where, scope)[0] if node.where is not None else make_join()
+        select = [(one, reader.formulas.formula(one.expr, scope)) for one in node.projection or () if one.expr is not None]
+        having = [reader.formulas.formula(one, scope) for one in (node.having.condition if node.having else ())]
+        conditions_of_groups = node.groupby.condition if node.groupby else ()
+        has_aggregates = any(True for formula in [one for _, one in select] + having for _ in aggregates_in(formula))
+        operator = inner
+        keys: tuple[str, ...] | None = None
+        if node.groupby or having or has_aggregates:
+            operator, keys = self._keys(operator, conditions_of_groups)
+            if self._selection.is_select and self._selection.columns is None:
+                raise reader.source.error("SELECT * cannot be grouped", node.place, "the keys and aggregates by name")
+            having = [self._without_aggregates(formula, keys, "HAVING", node.having.place) for formula in having]
+            select = [(one, self._without_aggregates(formula, None, "SELECT", one.place)) for one, formula in select]
+            operator = Group(operator, keys, tuple((name, one) for one, name in self._aggregates.items()))
+        for formula in having:
+            operator = make_filter(operator, formula)
+        if node.valuesClause:
+            operator = make_join(operator, reader.values(node.valuesClause, scope))
+        operator, columns = self._columns(operator, inner, select, keys)
+        if self._selection.is_select:
+            operator = Project(operator, columns)
+            if node.modifier == "DISTINCT":
+                operator = Distinct(operator)
+        return operator, columns
+
+    def _refuse(self) -> None:
+        node, source = self._node, self._reader.source
+        if node.orderby:
+            raise refusal(source, "ORDER BY", node.orderby.place)
+        if node.limitoffset:
+            first = "LIMIT" if node.limitoffset.limit is not None else "OFFSET"
+            at = source.parsed[node.limitoffset.place :]
+            raise refusal(source, "OFFSET" if at[:6].upper() == "OFFSET" else first, node.limitoffset.place)
+        for clause in node.datasetClause or ():
+            raise refusal(source, "FROM NAMED" if clause.named is not None else "FROM", clause.place)
+
+    # --- groups ------------------------------------------------------------------------------------------------------
+
+    def _keys(self, operator: Operator, conditions: Iterable[Any]) -> tuple[Operator, tuple[str, ...]]:
+        """Extend the operator by a variable for every key, and return it with the names of the keys."""
+        keys: list[str] = []
+        for condition in conditions:
+            is_named = getattr(condition, "name", None) == "GroupAs"
+            formula = self._reader.formulas.formula(condition.expr if is_named else condition, self._scope)
+            if any(True for _ in aggregates_in(formula)):
+                place = getattr(condition, "place", None)
+                raise self._reader.source.error("an aggregate is not allowed in GROUP BY", place, "it in SELECT or HAVING")
+            if is_named and condition.var is not None:
+                name = self._reader.assign(condition.var, self._scope, possible_variables(operator))
+            elif isinstance(formula, Variable):
+                keys.append(formula.name)
+                continue
+            else:
+                name = f".key{len(keys) + 1}"
+            operator = Extend(operator, name, formula)
+            keys.append(name)
+        return operator, tuple(dict.fromkeys(keys))
+
+    def _without_aggregates(self, formula: Formula, keys: tuple[str, ...] | None, where: str, place: int) -> Formula:
+        """Replace the aggregates in a formula by names. With `keys`, every other variable must be one of them."""
+        if isinstance(formula, Aggregate):
+            inner = formula.argument
+            if inner is not None and any(True for _ in aggregates_in(inner)):
+                raise self._reader.source.error("an aggregate is not allowed in an aggregate", place, "a subselect")
+            return Variable(self._aggregates.setdefault(formula, f".{len(self._aggregates) + 1}"))
+        if isinstance(formula, Call):
+            arguments = [self._without_aggregates(one, keys, where, place) for one in formula.arguments]
+            return Call(formula.function, tuple(arguments))
+        if isinstance(formula, Variable) and keys is not None and formula.name not in keys:
+            raise self._ungrouped(formula.name, where, place)
+        return formula
+
+    def _ungrouped(self, name: str, where: str, place: int) -> Exception:
+        written = source_name(name)
+        message = f"?{written} in {where} is not a key of GROUP BY, and can have several values in a group"
+        return self._reader.source.error(
+            message, place, f"an aggregate such as SAMPLE(?{written}), or ?{written} in GROUP BY"
+        )
+
+    # --- columns -----------------------------------------------------------------------------------------------------
+
+    def _columns(
+        self, operator: Operator, inner: Operator, select: list[tuple[Any, Formula]], keys: tuple[str, ...] | None
+    ) -> tuple[Operator, tuple[str, ...]]:
+        reader, scope = self._reader, self._scope
+        # An expression may use the columns before it. Variables that grouping hides keep their names reserved.
+        bound = possible_variables(inner) | possible_variables(operator)
+        visible = None if keys is None else {*keys, *self._aggregates.values()}
+        formulas = {id(one): formula for one, formula in select}
+        columns: list[str] = []
+        for one in self._node.projection or ():
+            if one.expr is None:
+                name = reader.formulas.variable(one.var, scope)
+                if visible is not None and name not in visible:
+                    raise self._ungrouped(name, "SELECT", one.place)
+            else:
+                formula = formulas[id(one)]
+                if visible is not None and (hidden := (_plain_variables(formula) - visible)):
+                    raise self._ungrouped(min(hidden), "SELECT", one.place)
+                name = reader.assign(one.evar, scope, bound)
+                operator = Extend(operator, name, formula)
+                bound |= {name}
+                if visible is not None:
+                    visible.add(name)
+            if name in columns:
+                raise reader.source.error(f"SELECT names ?{source_name(name)} twice", one.place, "each column once")
+            columns.append(name)
+        if self._selection.is_select and self._selection.columns is None:
+            named = [name for name in possible_variables(operator) if not name.startswith("_:") and not name.startswith(".")]
+            columns = sorted(named, key=lambda name: reader.formulas.places[name])
+        return operator, tuple(columns)
+
+
+def _plain_variables(formula: Formula) -> frozenset[str]:
+    """Return the variables of a formula, except those inside EXISTS."""
+    if isinstance(formula, Call):
+        return frozenset().union(*map(_plain_variables, formula.arguments))
+    return variables_of(formula) if isinstance(formula, Variable) else frozenset()
+
+
+class GroupReader:
+    """Translates groups and the subselects in them; its warnings and assignments cover the whole query."""
+
+    def __init__(
+        self, source: SourceText, prologue: Prologue, *, windows: frozenset[str], uses: frozenset[int], is_simple: bool
+    ) -> None:
+        self.source = source
+        self.prologue = prologue
+        self.formulas = FormulaReader(source, prologue, self._body_of_exists)
+        self.warnings: dict[str, None] = {}
+        self.assigned: dict[str, int] = {}
+        """The variables that BIND and AS assign, with their places in the text."""
+        self._windows = windows
+        self._uses = uses
+        self._is_simple = is_simple
+        self._subselects = 0
+        self._blocks = 0
+        self._block_of_blank: dict[str, int] = {}
+        self._window: str | None = None
+        self._out_of_sight: list[tuple[str, int]] = []
+        """Variables, by their names in the text, that a FILTER uses and its own group does not bind, with the places."""
+        self._correlated = 0
+        """The number of EXISTS and OPTIONAL that enclose the current group."""
+
+    def group(self, node: Any, scope: Scope, *, optional: bool = False) -> tuple[Operator, list[Formula]]:
+        """Translate a group. With `optional`, return its conditions separately instead of applying them as filters."""
+        if node.name == "SubSelect":
+            return self._subselect(node, scope), []
+        hidden_before = len(self._out_of_sight)
+        operator: Operator = UNIT
+        conditions: list[tuple[Formula, int]] = []
+        block = self._new_block()
+        for part in node.part or ():
+            if part.name == "TriplesBlock":
+                operator = make_join(operator, *(self._triple(*triple, scope, block) for triple in _triples(part.triples)))
+                continue
+            if part.name == "Filter":
+                conditions.append((self._condition(part.expr, scope, "FILTER", part.place), part.place))
+                continue
+            operator = self._with(operator, part, scope)
+            block = self._new_block()
+        self._check_sight(operator, scope, hidden_before)
+        if optional:
+            return operator, [condition for condition, _ in conditions]
+        for condition, place in conditions:
+            if not self._correlated:
+                hidden = _plain_variables(condition) - possible_variables(operator)
+                self._out_of_sight.extend((source_name(name), place) for name in sorted(hidden))
+            operator = make_filter(operator, condition)
+        return operator, []
+
+    def triple_terms(self, triples: Any, scope: Scope) -> list[tuple[Any, str, Any]]:
+        """Return the triples of a template as (term, label, term). Raises `SparqlError` for refused constructs."""
+        template = []
+        for subject, predicate, object_ in _triples(triples):
+            self._check_predicate(predicate)
+            terms = [self.formulas.term(one, scope) for one in (subject, object_)]
+            for node, term in zip((subject, object_), terms, strict=True):
+                if isinstance(term, Blank):
+                    places = [one.place for one in (node, predicate, subject, object_) if isinstance(one, Leaf)]
+                    raise refusal(self.source, "a blank node in a CONSTRUCT template", places[0] if places else None)
+            template.append((terms[0], self.prologue.iri(predicate), terms[1]))
+        return template
+
+    def assign(self, leaf: Leaf, scope: Scope, bound: frozenset[str]) -> str:
+        """Return the name of a variable that BIND or AS assigns. Raises `SparqlError` if the variable is already bound."""
+        name = self.formulas.variable(leaf, scope)
+        if name in bound:
+            raise self.source.error(f"?{leaf.text} is already bound", leaf.place, "another name after AS")
+        self.assigned.setdefault(name, leaf.place)
+        return name
+
+    # --- the parts of a group ----------------------------------------------------------------------------------------
+
+    def _with(self, operator: Operator, part: Any, scope: Scope) -> Operator:
+        match part.name:
+            case "GroupOrUnionGraphPattern":
+                return make_join(operator, make_union(*(self.group(one, scope)[0] for one in part.graph)))
+            case "OptionalGraphPattern":
+                self._correlated += 1
+                right, conditions = self.group(part.graph, scope, optional=True)
+                self._correlated -= 1
+                return LeftJoin(operator, right, _all_of(conditions))
+            case "MinusGraphPattern":
+                return Minus(operator, self.group(part.graph, scope)[0])
+            case "Bind":
+                formula = self._condition(part.expr, scope, "BIND", part.place)
+                return Extend(operator, self.assign(part.var, scope, possible_variables(operator)), formula)
+            case "InlineData":
+                return make_join(operator, self.values(part, scope))
+            case "GraphGraphPattern":
+                return make_join(operator, self._in_window(part, scope))
+            case "ServiceGraphPattern":
+                raise refusal(self.source, "SERVICE", part.place)
+        raise AssertionError(part.name)
+
+    def _in_window(self, part: Any, scope: Scope) -> Operator:
+        if part.place not in self._uses:
+            raise refusal(self.source, "GRAPH", part.place)
+        name = self.prologue.iri(part.term)
+        if name not in self._windows:
+            near = get_close_matches(name, self._windows, 1)
+            hint = f"did you mean <{near[0]}>?" if near else "declare it with FROM NAMED WINDOW"
+            place = getattr(part.term, "place", part.place)
+            raise self.source.error(f"there is no window <{name}>; {hint}", place)
+        around, self._window = self._window, name
+        try:
+            return self.group(part.graph, scope)[0]
+        finally:
+            self._window = around
+
+    def _body_of_exists(self, node: Any, scope: Scope) -> Operator:
+        self._correlated += 1
+        body = self.group(node, scope)[0]
+        self._correlated -= 1
+        return body
+
+    def _condition(self, node: Any, scope: Scope, where: str, place: int) -> Formula:
+        formula = self.formulas.formula(node, scope)
+        if any(True for _ in aggregates_in(formula)):
+            raise self.source.error(
+                f"an aggregate is not allowed in {where}", place, "it in SELECT (… AS ?name) or HAVING"
+            )
+        return formula
+
+    def values(self, node: Any, scope: Scope) -> Values:
+        """Translate VALUES."""
+        leaves = node.var or ()
+        names = tuple(self.formulas.variable(leaf, scope) for leaf in leaves)
+        if len(set(names)) < len(names):
+            raise self.source.error("VALUES names a variable twice", node.place)
+        rows = []
+        for value in node.value or ():
+            row = list(value) if type(value).__name__ == "ParseResults" else [value]
+            if len(row) != len(names):
+                raise self.source.error(f"VALUES has {len(names)} variables and a row of {len(row)}", node.place)
+            rows.append(tuple(None if one == "UNDEF" else self.formulas.constant(one) for one in row))
+        return Values(names, tuple(rows))
+
+    # --- triples -----------------------------------------------------------------------------------------------------
+
+    def _triple(self, subject: Any, path: Any, object_: Any, scope: Scope, block: int) -> Operator:
+        self._check_predicate(path)
+        try:
+            expression = path_expression(
+                path, self.prologue.iri, lambda construct, node: refusal(self.source, construct, node.place)
+            )
+        except SizeError as problem:
+            raise self.source.error(str(problem), getattr(path, "place", None), "a smaller path") from None
+        if accepts_empty(expression):
+            self.warnings[f"the path {expression} also accepts the empty path, which is never an answer"] = None
+        ends = []
+        for end in (subject, object_):
+            term = self.formulas.term(end, scope)
+            if isinstance(end, Leaf) and end.kind == "blank" and self._block_of_blank.setdefault(end.text, block) != block:
+                message = f"_:{end.text} occurs in two groups, where it would denote two nodes"
+                raise self.source.error(message, end.place, "a variable in its place")
+            ends.append(term)
+        return atoms_of_path(
+            ends[0],
+            expression,
+            ends[1],
+            window=self._window,
+            fresh=self.formulas.fresh,
+            whole=self._is_simple,
+        )
+
+    def _check_predicate(self, node: Any) -> None:
+        if isinstance(node, Leaf) and node.kind == "variable":
+            raise refusal(self.source, "a variable as a predicate", node.place)
+
+    def _new_block(self) -> int:
+        self._blocks += 1
+        return self._blocks
+
+    # --- subselects, and variables that a FILTER cannot see ----------------------------------------------------------
+
+    def _subselect(self, node: Any, scope: Scope) -> Operator:
+        selection = Selection.of(node, is_whole=False)
+        inner = scope
+        if selection.columns is not None:
+            self._subselects += 1
+            inner = Scope(scope, frozenset(leaf.text for leaf in selection.columns), self._subselects)
+        return apply_modifiers(self, selection, inner)[0]
+
+    def _check_sight(self, operator: Operator, scope: Scope, since: int) -> None:
+        bound = possible_variables(operator)
+        for written, place in self._out_of_sight[since:]:
+            if scope.name(written) in bound:
+                message = f"the FILTER uses ?{written}, which only an outer group binds: it is unbound here"
+                raise self.source.error(message, place, f"the FILTER in the group that binds ?{written}")
+
+
+def _triples(blocks: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the triples of blocks, whose flat lists contain one triple after the other."""
+    for block in blocks or ():
+        flat = list(block)
+        for start in range(0, len(flat), 3):
+            yield flat[start], flat[start + 1], flat[start + 2]
+
+
+def _all_of(conditions: list[Formula]) -> Formula | None:
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    return Call("&&", tuple(conditions))

@@ -1,0 +1,517 @@
+"""Products of bags of rows, and DISTINCT.
+
+`Product` combines parts, each with a bag of rows: a changed row of a part is combined with all rows of the other parts, and
+each combination is a row of the product as often as the product of the counts says. The rows are stored as parts and not
+multiplied out. A product may have several *meanings*, each with parts of its own, whose products are added up. Under
+DISTINCT bag 0 counts the rows of the product. `Distinct` is the same for a single part, whose rows need not be stored.
+
+Kernels stop before a change, or before the end of an event, for which there is no room, and the same call goes on there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import bound, view
+from rpq.operators.bags.row_bags import (
+    CHANGED,
+    FREE,
+    NONE,
+    ROOM,
+    STRIDE,
+    USED,
+    RowBags,
+    add,
+    add_all,
+    add_in_event,
+    empty,
+    settle,
+)
+from rpq.rows.weighted_rows import WeightedRows
+
+# The codes of `change_parts`: finished, or what lacks room.
+DONE, NEED_ENTRIES, NEED_ROWS = range(3)
+
+INT64_MAX = np.iinfo(np.int64).max
+
+# Fields of `Parts.state`.
+AT = 0  # the change at which it is
+IS_APPLIED = 1  # 1: that change is applied, and what is left is the end of its event
+COLUMNS = 2  # of the output
+DISTINCT = 3
+DIFFER = 4  # 1: values of different parts must be different
+MOST_PARTS = 5
+NEEDED = 6  # entries or rows for which there is no room
+WRITTEN = 7  # changes of the output so far
+WEIGHT = 8  # the sum of the sizes of their weights
+REPORTS = 9  # 0: rows are only counted
+MOST = 10  # limit of an event, which has one sign: after one more row all ends, for good; -1 no limit
+ENOUGH = 11  # weight at which it stops
+TURNED = 12  # under DISTINCT, how many rows the event has added or removed so far
+STOPPED = 13  # 1: under DISTINCT it has stopped, and the rows so far are to be written
+STATE = 14
+
+
+class Parts(NamedTuple):
+    """The state of forming rows. Part p of meaning m has bag 1 + m * MOST_PARTS + p."""
+
+    parts: np.ndarray  # int32 a meaning: number of its parts; 0 it has no rows
+    select: np.ndarray  # int32, two a column: part, and place in its rows
+    row: np.ndarray  # int32: the row that is being formed
+    at: np.ndarray  # int32 a part: its entry in the combination; -1 none
+    state: np.ndarray  # int64[STATE]
+
+
+class Output(NamedTuple):
+    """Changes of the output."""
+
+    rows: np.ndarray  # int32
+    weights: np.ndarray  # int64
+    events: np.ndarray  # int64
+
+
+_bound_kernels: dict[Any, Any] = {}
+"""Bound kernels, shared by all products, since their arguments have the same types."""
+
+
+class Product:
+    """The sum of the products of the parts of `meanings`, or the set of its rows if `distinct`.
+
+    `widths` are the numbers of columns of the parts of a meaning, which may also have fewer parts. `select` are the columns
+    of the output: part, and place in its rows. With `differ` values of different parts must be different.
+
+    On bags: Ω1 × … × Ωn, with the product of the counts. A change of one part is combined with the current rows of the
+    others, so while one part is empty there is no output.
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        select: Sequence[tuple[int, int]],
+        *,
+        meanings: int = 1,
+        distinct: bool = False,
+        differ: bool = False,
+    ) -> None:
+        self.widths = [*widths]
+        self.width = len(select)
+        self._distinct = distinct
+        state = np.zeros(STATE, np.int64)
+        state[COLUMNS], state[MOST_PARTS] = len(select), max(1, len(widths))
+        state[DISTINCT], state[DIFFER] = distinct, differ
+        self._parts = Parts(
+            parts=np.zeros(meanings, np.int32),
+            select=np.array(select, np.int32).reshape(-1),
+            row=np.zeros(len(select), np.int32),
+            at=np.full(max(1, len(widths)), NONE, np.int32),
+            state=state,
+        )
+        self._parts_view = view(self._parts)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove all meanings."""
+        self.bags = RowBags([self.width if self._distinct else 0, *self.widths * len(self._parts.parts)])
+        self._parts.parts[:] = 0
+
+    def _bag(self, meaning: int, part: int) -> int:
+        return 1 + meaning * int(self._parts.state[MOST_PARTS]) + part
+
+    # --- meanings --------------------------------------------------------------------------------------------
+
+    def load(self, meaning: int, rows: Sequence[np.ndarray], *, most: int | None = None) -> None:
+        """Set the rows of the parts of a meaning that is absent: for each part an int32 array (row, column).
+
+        Where these make more than `most` rows, under DISTINCT only somewhat more than `most` are counted; after that only
+        `rows`, which shows that there are so many, and `clear` may be called.
+        """
+        self._parts.parts[meaning] = len(rows)
+        for part, some in enumerate(rows[:-1]):
+            at = np.zeros(1, np.int64)
+            values = np.ascontiguousarray(some).reshape(-1)
+            while not self._call(add_all, self._bag(meaning, part), values, at, len(some)):
+                self.bags.make_room(1)
+        self._change([((meaning, len(rows) - 1), WeightedRows.inserted(rows[-1]))], None, most, reports=False)
+
+    @property
+    def meanings(self) -> list[int]:
+        """The meanings that are present."""
+        return np.flatnonzero(self._parts.parts).tolist()
+
+    def drop(self, meaning: int) -> None:
+        """Remove a meaning. O(its rows)."""
+        if not self._parts.parts[meaning]:
+            return
+        last = int(self._parts.parts[meaning]) - 1
+        rows, counts = self.bags.rows(self._bag(meaning, last))
+        removed = WeightedRows(rows, -counts, np.zeros(len(rows), np.int64))
+        self._change([((meaning, last), removed)], None, None, reports=False)
+        for part in range(last + 1):
+            self._call(empty, self._bag(meaning, part))
+        self._parts.parts[meaning] = 0
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def change(
+        self,
+        changes: Iterable[tuple[tuple[int, int], WeightedRows]],
+        *,
+        silent: np.ndarray | None = None,
+        most: int | None = None,
+    ) -> WeightedRows:
+        """Apply changes of parts, each after its meaning and part; return the changes of the output.
+
+        With `silent` (a boolean for each event) deletions in these events are applied but not returned. With `most` all
+        changes of an event must be of one sign: of an event with more rows only somewhat more than `most` are returned, and
+        nothing after it; then the state is of no further use. Under DISTINCT the output is net of each event, deletions
+        first. O(changes + output).
+        """
+        output = self._change(changes, silent, most, reports=True)
+        count = int(self._parts.state[WRITTEN])
+        rows = output.rows[: count * self.width].reshape(count, self.width)
+        return WeightedRows(rows, output.weights[:count], output.events[:count])
+
+    def _change(
+        self,
+        changes: Iterable[tuple[tuple[int, int], WeightedRows]],
+        silent: np.ndarray | None,
+        most: int | None,
+        *,
+        reports: bool,
+    ) -> Output:
+        state = self._parts.state
+        state[[AT, IS_APPLIED, WRITTEN, WEIGHT, STOPPED]] = 0
+        state[REPORTS], state[MOST] = reports, -1 if most is None else most
+        some = [(self._bag(*place), rows) for place, rows in changes if len(rows)]
+        output = self._room(sum([len(rows) for _, rows in some]) if reports else 0)
+        if not some:
+            return output
+        places, begin = [], 0
+        for _, rows in some:
+            width = rows.rows.shape[1]
+            places.append(begin + width * np.arange(len(rows)))
+            begin += rows.rows.size
+        values = np.concatenate([rows.rows.reshape(-1) for _, rows in some])
+        weights, events = (np.concatenate([getattr(rows, name) for _, rows in some]) for name in ("weights", "events"))
+        bags = np.repeat([bag for bag, _ in some], [len(rows) for _, rows in some])
+        inputs = [np.concatenate(places), bags, weights, events]
+        if len(some) > 1:  # what leaves in an event comes first, so that less is formed that leaves again
+            order = np.argsort(2 * events + (weights > 0), kind="stable")
+            inputs = [array[order] for array in inputs]
+        is_silent = np.zeros(len(weights), bool) if silent is None else silent[inputs[-1]]
+        while True:
+            code = self._call(change_parts, output, values, *inputs, is_silent, len(output.weights))
+            if code == DONE:
+                return output
+            needed = int(state[NEEDED])
+            if code == NEED_ENTRIES:
+                self.bags.make_room(needed)
+            else:
+                more = self._room(2 * int(state[WRITTEN]) + needed)
+                for new, old in zip(more, output, strict=True):
+                    new[: len(old)] = old
+                output = more
+
+    def rows(self, *, most: int | None = None) -> np.ndarray:
+        """Return the output, (row, column), each row as often as it occurs. O(output).
+
+        Where it has more than `most` rows, only somewhat more than `most` are returned.
+        """
+        if self._distinct:
+            return self.bags.rows(0)[0]
+        state = self._parts.state
+        room = sum(int(self._call(count_all, meaning)) for meaning in self.meanings)
+        output = self._room(room if most is None else min(room, most + 1))
+        state[WRITTEN] = state[WEIGHT] = 0
+        state[ENOUGH] = INT64_MAX if most is None else most + 1
+        for meaning in self.meanings:
+            self._call(write_all, output, meaning)
+        count = int(state[WRITTEN])
+        return np.repeat(output.rows[: count * self.width].reshape(count, self.width), output.weights[:count], axis=0)
+
+    def _room(self, rows: int) -> Output:
+        return Output(np.empty(rows * self.width, np.int32), np.empty(rows, np.int64), np.empty(rows, np.int64))
+
+    def _call(self, kernel: Any, *arguments: Any) -> Any:
+        own = (self.bags.view,) if kernel in (add_all, empty) else (self.bags.view, self._parts_view)
+        ready = _bound_kernels.get(kernel)
+        if ready is None:
+            ready = _bound_kernels[kernel] = bound(kernel, *own, *arguments)
+        return ready(*own, *arguments)
+
+    # --- sizes -----------------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> int:
+        """Different rows of all parts."""
+        return int(self.bags.bags.different[1:].sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.bags.nbytes
+
+    def ids(self) -> np.ndarray:
+        """Return the ids in the stored rows, with duplicates. O(entries)."""
+        return self.bags.ids()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self.bags.check()
+
+
+class Distinct:
+    """The set of the rows of a bag: a row enters when its count becomes positive, and leaves when it becomes 0.
+
+    An event in which it does both changes nothing. Amortised O(changes).
+    """
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self.bags = RowBags([self._width])
+
+    def change(self, changes: WeightedRows) -> WeightedRows:
+        """Apply changes and return the rows that entered or left, net of each event, those that left first."""
+        count, width = len(changes), self._width
+        fields = self.bags.bags.fields
+        if fields[USED] - fields[FREE] + count > fields[ROOM]:
+            self.bags.make_room(count)
+        rows, weights, events, written = change_distinct(
+            self.bags.view, np.ascontiguousarray(changes.rows).reshape(-1), changes.weights, changes.events, width
+        )
+        return WeightedRows(rows[: written * width].reshape(written, width), weights[:written], events[:written])
+
+    def rows(self) -> np.ndarray:
+        """Return the rows, (row, column). O(entries)."""
+        return self.bags.rows(0)[0]
+
+    @property
+    def entries(self) -> int:
+        """Different rows."""
+        return int(self.bags.bags.different.sum())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.bags.nbytes
+
+    def ids(self) -> np.ndarray:
+        """Return the ids in the stored rows, with duplicates. O(entries)."""
+        return self.bags.ids()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self.bags.check()
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _bag(parts, meaning, part):
+    return 1 + meaning * parts.state[MOST_PARTS] + part
+
+
+@njit(cache=True, nogil=True)
+def _combinations(bags, parts, meaning, part):
+    """Return how many combinations a row of a part can bring; with no part, how many there are."""
+    count = np.int64(1)
+    for other in range(parts.parts[meaning]):
+        if other != part:
+            count *= bags.different[_bag(parts, meaning, other)]
+    return count
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _are_different(bags, first, width, second, second_width):
+    for i in range(width):
+        for j in range(second_width):
+            if bags.rows[first + i] == bags.rows[second + j]:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _is_apart(bags, parts, meaning):
+    """Return whether no value of one part is a value of another."""
+    stride = bags.fields[STRIDE]
+    for one in range(parts.parts[meaning]):
+        width = np.int64(bags.width[_bag(parts, meaning, one)])
+        for other in range(one):
+            other_width = np.int64(bags.width[_bag(parts, meaning, other)])
+            if not _are_different(bags, parts.at[one] * stride, width, parts.at[other] * stride, other_width):
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _is_limited(state, is_reported):
+    """Return whether more than `MOST` rows are too many: silent ones do not count while others are reported."""
+    return state[MOST] >= 0 and (is_reported or state[REPORTS] == 0)
+
+
+@njit(cache=True, nogil=True)
+def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
+    """Form all combinations with the entry `at[part]` (with no part: all there are), each `amount` times its count."""
+    state, number = parts.state, np.int64(parts.parts[meaning])
+    stride, columns = bags.fields[STRIDE], state[COLUMNS]
+    for other in range(number):
+        if other != part:
+            parts.at[other] = bags.first[_bag(parts, meaning, other)]
+            if parts.at[other] == NONE:
+                return
+    while True:
+        if state[DIFFER] == 0 or _is_apart(bags, parts, meaning):
+            weight = np.int64(amount)
+            for other in range(number):
+                if other != part:
+                    weight *= bags.counts[parts.at[other]]
+            for column in range(columns):
+                entry = np.int64(parts.at[parts.select[2 * column]])
+                parts.row[column] = bags.rows[entry * stride + parts.select[2 * column + 1]]
+            if state[DISTINCT] != 0:
+                state[TURNED] += add_in_event(bags, 0, parts.row, 0, weight)
+                if _is_limited(state, is_reported) and state[TURNED] > state[MOST]:
+                    state[STOPPED] = 1
+                    return
+            elif is_reported:
+                left = state[ENOUGH] - state[WEIGHT]
+                _write(parts, output, min(weight, left) if weight > 0 else max(weight, -left), event)
+                if state[WEIGHT] >= state[ENOUGH]:
+                    return
+        turning = np.int64(number - 1)
+        while turning >= 0:
+            if turning != part:
+                parts.at[turning] = bags.next[parts.at[turning]]
+                if parts.at[turning] != NONE:
+                    break
+                parts.at[turning] = bags.first[_bag(parts, meaning, turning)]
+            turning -= 1
+        if turning < 0:
+            return
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _write(parts, output, weight, event):
+    """Write the current row."""
+    state = parts.state
+    at = state[WRITTEN] * state[COLUMNS]
+    for column in range(state[COLUMNS]):
+        output.rows[at + column] = parts.row[column]
+    output.weights[state[WRITTEN]] = weight
+    output.events[state[WRITTEN]] = event
+    state[WRITTEN] += 1
+    state[WEIGHT] += abs(weight)
+
+
+@njit(cache=True, nogil=True)
+def _write_turned(bags, rows, weights, events, at, width, event, removes, adds):
+    """Write the rows that an event has removed from the set of rows with a count, then those that it has added.
+
+    Writes from place `at` on; return the place behind.
+    """
+    stride = bags.fields[STRIDE]
+    for sign in (-1, 1):
+        if not (removes if sign < 0 else adds):
+            continue
+        for i in range(bags.fields[CHANGED]):
+            entry = np.int64(bags.changed[i])
+            was, is_there = bags.before[entry] > 0, bags.counts[entry] > 0
+            if was != is_there and is_there == (sign > 0):
+                for column in range(width):
+                    rows[at * width + column] = bags.rows[entry * stride + column]
+                weights[at] = sign
+                events[at] = event
+                at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def change_parts(bags, parts, output, values, places, numbers, weights, events, is_silent, room):
+    """Apply changes of parts, from where it stopped; there is room for `room` changes of the output.
+
+    `numbers` are the bags of the changes, `places` those of their first values.
+    """
+    state, fields = parts.state, bags.fields
+    count = len(weights)
+    while state[AT] < count:
+        i = state[AT]
+        event, weight = events[i], weights[i]
+        if state[IS_APPLIED] == 0:
+            meaning, part = (numbers[i] - 1) // state[MOST_PARTS], (numbers[i] - 1) % state[MOST_PARTS]
+            is_reported = state[REPORTS] != 0 and (weight > 0 or not is_silent[i])
+            if i == 0 or events[i - 1] != event:
+                state[ENOUGH] = state[WEIGHT] + state[MOST] + 1 if state[MOST] >= 0 and state[DISTINCT] == 0 else INT64_MAX
+                state[TURNED] = 0
+            needed = _combinations(bags, parts, meaning, part)
+            if state[DISTINCT] != 0 or not is_reported:
+                if _is_limited(state, is_reported):
+                    needed = min(needed, state[MOST] + 1 - state[TURNED])  # a new entry is a new row
+                state[NEEDED] = 1 + (needed if state[DISTINCT] != 0 else 0)
+            else:
+                needed = min(needed, state[ENOUGH] - state[WEIGHT])
+                state[NEEDED] = needed
+                if state[WRITTEN] + needed > room:
+                    return np.int64(NEED_ROWS)
+                state[NEEDED] = 1
+            if fields[USED] - fields[FREE] + state[NEEDED] > fields[ROOM]:
+                return np.int64(NEED_ENTRIES)
+            parts.at[part] = add(bags, numbers[i], values, places[i], weight)
+            if state[DISTINCT] != 0 or is_reported:
+                _combine(bags, parts, output, meaning, part, weight, event, is_reported)
+            state[IS_APPLIED] = 1
+            if state[WEIGHT] >= state[ENOUGH]:
+                return np.int64(DONE)
+        is_over = state[STOPPED] != 0 or i + 1 == count or events[i + 1] != event
+        if is_over and fields[CHANGED] != 0:
+            if state[REPORTS] != 0:
+                if state[WRITTEN] + fields[CHANGED] > room:
+                    state[NEEDED] = fields[CHANGED]
+                    return np.int64(NEED_ROWS)
+                state[WRITTEN] = _write_turned(
+                    bags, output.rows, output.weights, output.events, state[WRITTEN], state[COLUMNS], event,
+                    not is_silent[i], True,
+                )  # fmt: skip
+            settle(bags)
+        if state[STOPPED] != 0:
+            return np.int64(DONE)
+        state[AT] = i + 1
+        state[IS_APPLIED] = 0
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def write_all(bags, parts, output, meaning):
+    """Write all rows of a meaning with their counts, up to a weight of `ENOUGH`. There must be room."""
+    if parts.state[WEIGHT] < parts.state[ENOUGH]:
+        _combine(bags, parts, output, meaning, np.int64(NONE), np.int64(1), np.int64(0), True)
+
+
+@njit(cache=True, nogil=True)
+def count_all(bags, parts, meaning):
+    """Return an upper bound of the number of different combinations of a meaning."""
+    return _combinations(bags, parts, meaning, np.int64(NONE))
+
+
+@njit(cache=True, nogil=True)
+def change_distinct(bags, changes, change_weights, change_events, width):
+    """Apply changes; return (rows, weights, events, number) of the rows that appeared or disappeared."""
+    count = len(change_weights)
+    rows, weights, events = np.empty(count * width, np.int32), np.empty(count, np.int64), np.empty(count, np.int64)
+    written = 0
+    removes = adds = False
+    for i in range(count):
+        add_in_event(bags, 0, changes, i * width, change_weights[i])
+        removes |= change_weights[i] < 0
+        adds |= change_weights[i] > 0
+        if i + 1 < count and change_events[i + 1] == change_events[i]:
+            continue
+        written = _write_turned(bags, rows, weights, events, written, width, change_events[i], removes, adds)
+        removes = adds = False
+        settle(bags)
+    return rows, weights, events, written

@@ -1,0 +1,290 @@
+"""Bags of rows of ids, counted by kernels: how often each row is in each bag, and which rows a bag has.
+
+All bags of a query lie in one set of arrays. An *entry* is one row of one bag with its count. One hash table
+(`rpq/compiled/arrays/hashing.py`) finds entries; the entries of a bag with a count form a list. An entry whose count has
+become 0 stays, since it often recurs, until room is needed: then all such entries are freed at once, and the table is
+rebuilt. An entry that an event changed has its count before the event, until `settle` is called.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.arrays.hashing import (
+    clear,
+    first_candidate,
+    home_of,
+    id_at,
+    mixed,
+    new_table,
+    next_candidate,
+    put,
+    put_new,
+    table_size,
+)
+from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
+from rpq.compiled.views import view
+
+# Fields of `Bags.fields`.
+USED = 0  # entries given out so far (high water)
+FREE = 1  # entries in the stack of free ones
+ROOM = 2  # entries for which there is room
+TABLE = 3  # entries of the hash table
+STRIDE = 4  # columns that an entry has room for
+CHANGED = 5  # entries in `changed`
+FIELDS = 6
+
+NONE = -1
+_PRIME = np.uint64(1099511628211)
+
+
+class Bags(NamedTuple):
+    """The arrays of row bags."""
+
+    rows: np.ndarray  # int32, STRIDE an entry
+    bag: np.ndarray  # int32 an entry; -1 free
+    counts: np.ndarray  # int64 an entry
+    before: np.ndarray  # int64 an entry: its count before the event; -1 if unchanged
+    next: np.ndarray  # int32 an entry, in the list of its bag
+    previous: np.ndarray  # int32 an entry
+    free: np.ndarray  # int32, stack
+    changed: np.ndarray  # int32: entries that the event changed
+    table: np.ndarray  # int32
+    width: np.ndarray  # int32 a bag: columns
+    first: np.ndarray  # int32 a bag: its list
+    different: np.ndarray  # int64 a bag: entries in its list
+    total: np.ndarray  # int64 a bag: rows
+    fields: np.ndarray  # int64[FIELDS]
+
+
+_OF_ENTRIES = {"bag": NONE, "counts": 0, "before": NONE, "next": NONE, "previous": NONE, "free": NONE, "changed": NONE}
+
+
+class RowBags:
+    """Bags 0 … `len(widths) − 1` of rows with so many columns, and their memory."""
+
+    def __init__(self, widths: list[int], *, capacity: int = 16) -> None:
+        stride = max([1, *widths])
+        self.bags = Bags(
+            rows=np.zeros(capacity * stride, np.int32),
+            bag=np.full(capacity, NONE, np.int32),
+            counts=np.zeros(capacity, np.int64),
+            before=np.full(capacity, NONE, np.int64),
+            next=np.full(capacity, NONE, np.int32),
+            previous=np.full(capacity, NONE, np.int32),
+            free=np.full(capacity, NONE, np.int32),
+            changed=np.full(capacity, NONE, np.int32),
+            table=new_table(capacity),
+            width=np.array(widths, np.int32),
+            first=np.full(len(widths), NONE, np.int32),
+            different=np.zeros(len(widths), np.int64),
+            total=np.zeros(len(widths), np.int64),
+            fields=np.array([0, 0, capacity, 0, stride, 0], np.int64),
+        )
+        self.bags.fields[TABLE] = len(self.bags.table)
+        self.view = view(self.bags)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return sum(array.nbytes for array in self.bags)
+
+    def make_room(self, entries: int) -> None:
+        """Make room for `entries` more entries. Amortised O(1) an entry."""
+        fields = self.bags.fields
+        held = int(fields[USED] - fields[FREE])
+        _forget(self.view)
+        if fields[ROOM] + fields[FREE] - fields[USED] < max(entries, held // 4):
+            self._grow(max(entries, int(fields[ROOM])))
+
+    def _grow(self, more: int) -> None:
+        bags = self.bags
+        grown = {
+            name: np.concatenate([array := getattr(bags, name), np.full(more, empty, array.dtype)])
+            for name, empty in _OF_ENTRIES.items()
+        }
+        rows = np.concatenate([bags.rows, np.zeros(more * int(bags.fields[STRIDE]), np.int32)])
+        bags.fields[ROOM] += more
+        self.bags = bags = bags._replace(rows=rows, **grown)
+        if table_size(int(bags.fields[ROOM])) > len(bags.table):
+            self.bags = bags = bags._replace(table=new_table(int(bags.fields[ROOM])))
+            bags.fields[TABLE] = len(bags.table)
+        self.view = view(bags)
+        _fill_table(self.view)
+
+    def rows(self, bag: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return (rows, counts) of a bag, in no particular order. O(entries)."""
+        held = np.flatnonzero((self.bags.bag == bag) & (self.bags.counts != 0))
+        rows = self.bags.rows.reshape(-1, self.bags.fields[STRIDE])[held, : self.bags.width[bag]]
+        return rows, self.bags.counts[held]
+
+    def ids(self) -> np.ndarray:
+        """Return the ids in the rows of all bags, with duplicates. O(entries)."""
+        return np.concatenate([self.rows(bag)[0].reshape(-1) for bag in range(len(self.bags.width))])
+
+    def check(self) -> None:
+        """Assert the invariants between entries, lists and counts."""
+        bags, fields = self.bags, self.bags.fields
+        assert fields[CHANGED] == 0 and (bags.before == NONE).all(), "an event was not settled"
+        assert (bags.counts >= 0).all(), "a row is there less than never"
+        for bag in range(len(bags.width)):
+            listed, entry, before = [], int(bags.first[bag]), NONE
+            while entry != NONE:
+                assert bags.previous[entry] == before, "a list is linked one way only"
+                listed.append(entry)
+                before, entry = entry, int(bags.next[entry])
+            held = np.flatnonzero((bags.bag == bag) & (bags.counts != 0))
+            assert sorted(listed) == held.tolist(), "a row with a count is not listed"
+            assert (bags.different[bag], bags.total[bag]) == (len(held), bags.counts[held].sum()), "a bag is miscounted"
+
+
+@wraps_around
+@njit(cache=True, nogil=True, forceinline=True)
+def _hash(bag, rows, at, width):
+    h = np.uint64(bag + 1) * _PRIME
+    for i in range(width):
+        h = (h ^ np.uint64(rows[at + i])) * _PRIME
+        h ^= h >> np.uint64(29)
+    return mixed(h)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _is_row(bags, entry, bag, rows, at, width):
+    if bags.bag[entry] != bag:
+        return False
+    held = entry * bags.fields[STRIDE]
+    i = np.int64(0)
+    while i < width and bags.rows[held + i] == rows[at + i]:
+        i += 1
+    return i == width
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def prefetch_place(bags, bag, rows, at):
+    """Prefetch the place of a row in the table."""
+    h = _hash(bag, rows, at, np.int64(bags.width[bag]))
+    prefetch_at(bags.table, home_of(bags.fields[TABLE], h))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def prefetch_entry(bags, bag, rows, at):
+    """Prefetch the entry at that place, which most often is the row's; return its number, or -1."""
+    h = _hash(bag, rows, at, np.int64(bags.width[bag]))
+    entry = id_at(bags.table, home_of(bags.fields[TABLE], h))
+    if entry >= 0:
+        prefetch_at(bags.rows, entry * bags.fields[STRIDE])
+        prefetch_at(bags.bag, entry)
+        prefetch_at(bags.counts, entry)
+        prefetch_at(bags.before, entry)
+    return entry
+
+
+@njit(cache=True, nogil=True)
+def add(bags, bag, rows, at, amount):
+    """Change the count of a row by an amount, which may be negative; return its entry. There must be room for one."""
+    fields = bags.fields
+    width = np.int64(bags.width[bag])
+    place = first_candidate(bags.table, fields[TABLE], _hash(bag, rows, at, width))
+    while place >= 0 and not _is_row(bags, id_at(bags.table, place), bag, rows, at, width):
+        place = next_candidate(bags.table, fields[TABLE], place)
+    if place >= 0:
+        entry = id_at(bags.table, place)
+    else:
+        if fields[FREE] > 0:
+            fields[FREE] -= 1
+            entry = np.int64(bags.free[fields[FREE]])
+        else:
+            entry = fields[USED]
+            fields[USED] += 1
+        put(bags.table, place, entry)
+        for i in range(width):
+            bags.rows[entry * fields[STRIDE] + i] = rows[at + i]
+        bags.bag[entry] = bag
+        bags.counts[entry] = 0
+    held = bags.counts[entry]
+    bags.counts[entry] = held + amount
+    bags.total[bag] += amount
+    if held == 0:
+        following = np.int64(bags.first[bag])
+        bags.next[entry] = following
+        bags.previous[entry] = NONE
+        if following != NONE:
+            bags.previous[following] = entry
+        bags.first[bag] = entry
+        bags.different[bag] += 1
+    elif held + amount == 0:
+        before, following = np.int64(bags.previous[entry]), np.int64(bags.next[entry])
+        if before != NONE:
+            bags.next[before] = following
+        else:
+            bags.first[bag] = following
+        if following != NONE:
+            bags.previous[following] = before
+        bags.different[bag] -= 1
+    return entry
+
+
+@njit(cache=True, nogil=True)
+def add_in_event(bags, bag, rows, at, amount):
+    """Change a count like `add`, and store the count before the event; return whether the row appeared or disappeared."""
+    entry = add(bags, bag, rows, at, amount)
+    if bags.before[entry] == NONE:
+        bags.before[entry] = bags.counts[entry] - amount
+        bags.changed[bags.fields[CHANGED]] = entry
+        bags.fields[CHANGED] += 1
+    return (bags.counts[entry] - amount == 0) != (bags.counts[entry] == 0)
+
+
+@njit(cache=True, nogil=True)
+def add_all(bags, bag, rows, at, count):
+    """Count rows, from number `at[0]` on; return whether there was room for all."""
+    width = np.int64(bags.width[bag])
+    while at[0] < count:
+        if bags.fields[USED] - bags.fields[FREE] >= bags.fields[ROOM]:
+            return False
+        add(bags, bag, rows, at[0] * width, np.int64(1))
+        at[0] += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def empty(bags, bag):
+    """Remove all rows from a bag."""
+    while bags.first[bag] != NONE:
+        entry = np.int64(bags.first[bag])
+        add(bags, bag, bags.rows, entry * bags.fields[STRIDE], -bags.counts[entry])
+
+
+@njit(cache=True, nogil=True)
+def settle(bags):
+    """End the event."""
+    for i in range(bags.fields[CHANGED]):
+        bags.before[bags.changed[i]] = NONE
+    bags.fields[CHANGED] = 0
+
+
+@njit(cache=True, nogil=True)
+def _forget(bags):
+    """Free the entries without a count, except those that the present event changed."""
+    fields = bags.fields
+    for entry in range(fields[USED]):
+        if bags.bag[entry] != NONE and bags.counts[entry] == 0 and bags.before[entry] == NONE:
+            bags.bag[entry] = NONE
+            bags.free[fields[FREE]] = entry
+            fields[FREE] += 1
+    _fill_table(bags)
+
+
+@njit(cache=True, nogil=True)
+def _fill_table(bags):
+    entries = bags.fields[TABLE]
+    clear(bags.table, entries)
+    for entry in range(bags.fields[USED]):
+        bag = np.int64(bags.bag[entry])
+        if bag != NONE:
+            h = _hash(bag, bags.rows, entry * bags.fields[STRIDE], np.int64(bags.width[bag]))
+            put_new(bags.table, entries, h, entry)

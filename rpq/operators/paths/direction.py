@@ -1,0 +1,65 @@
+"""The end from which the paths of a query are followed.
+
+The index keeps a tree for each root, so a query costs what its roots cost; that only few ends of paths count saves rows,
+not trees. The paths from x to y are those from y to x of the reversed expression. Therefore a query for few targets has
+these as its roots, and its pairs are turned around where they leave the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from typing import NamedTuple
+
+from rpq.automata import DFA, ExpressionError, parse, reversal
+from rpq.automata.expressions import SizeError
+from rpq.language.query import Query, Vertex, compiled
+from rpq.operators.paths.program import Compiled
+
+_LARGER = 8
+"""How many times as many states as the expression's automaton that of the reversal may have."""
+
+
+class Way(NamedTuple):
+    """How paths are followed: by which automaton, from which roots to which ends (None: all vertices).
+
+    `turned` if roots are the targets of answers.
+    """
+
+    dfa: DFA
+    roots: Collection[Vertex] | None
+    ends: Collection[Vertex] | None
+    turned: bool
+
+
+def way_of(query: Query) -> Way:
+    """Return the way from the targets where these are fewer and nothing speaks against it, else from the sources.
+
+    What speaks against it is an automaton that is much larger in that direction: that of `(a|b){9}/a/(a|b)*` has 11 states,
+    that of its reversal 1,024. With simple paths it is also any conflict, in either direction: roots are then what has a
+    budget and may be set aside, and an automaton can have conflicts (`^b*/^a`) where its reversal has none (`a/b*`).
+    """
+    forward = Way(query.dfa, query.sources, query.targets, False)
+    if query.targets is None or (query.sources is not None and len(query.sources) <= len(query.targets)):
+        return forward
+    dfa = _reversed(query.expression)
+    if dfa is None:
+        return forward
+    if len(dfa.accepting) > _LARGER * len(query.dfa.accepting):
+        return forward
+    if query.paths == "simple" and (_has_conflicts(query.dfa) or _has_conflicts(dfa)):
+        return forward
+    return Way(dfa, query.targets, query.sources, True)
+
+
+@lru_cache(maxsize=4096)
+def _reversed(expression: str) -> DFA | None:
+    """Return the automaton of the reversal, if there is one: thousands of queries may ask for that of one expression."""
+    try:
+        return compiled(str(reversal(parse(expression))))
+    except (ExpressionError, SizeError):
+        return None
+
+
+def _has_conflicts(dfa: DFA) -> bool:
+    return len(Compiled(dfa).program.later_state) > 0

@@ -1,0 +1,354 @@
+"""The loop over the tuples of a chunk."""
+
+import numpy as np
+
+from rpq.compiled.arrays.lists import append, reserve, truncate
+from rpq.compiled.cycle_counter import count_ticks
+from rpq.compiled.intrinsics import cycles
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.conflicts import concerns_doubt
+from rpq.operators.paths.index.delete import refill, report_lost, suspect_step, take_out
+from rpq.operators.paths.index.expiry import cross, expire
+from rpq.operators.paths.index.insert import fixpoint, raise_step
+from rpq.operators.paths.index.layout import (
+    BASE,
+    CEILING,
+    CONFLICTED,
+    DONE,
+    EDGE_SLIDE,
+    ENTERED,
+    EVENT_CAPACITY,
+    EVENT_OUT,
+    EVENTS,
+    EXPLICIT,
+    HAS_TIME,
+    IDLE,
+    INSERTING,
+    JUDGED,
+    JUDGING,
+    LOSING,
+    LOW_HALF,
+    NEED_CROSSING,
+    NEED_JUDGE,
+    NEED_LINKS,
+    NEED_OUTPUT,
+    NEED_PATHS,
+    NEED_SUPPORTS,
+    NEXT_BOUNDARY,
+    NEXT_LOST,
+    NEXT_PATH,
+    NOW,
+    OUT,
+    OUTCOMES,
+    PATH_CAPACITY,
+    PATH_END_CAPACITY,
+    PATHS,
+    PHASE,
+    POINTER,
+    QUIET,
+    REFILLING,
+    SIMPLE,
+    SIZE,
+    SLIDE,
+    STARTED,
+    SUPPORTS,
+    SWEPT,
+    TIME,
+    TIMED,
+    TUPLE,
+    WITNESS,
+    WITNESSING,
+)
+from rpq.operators.paths.index.rows import end_event
+from rpq.operators.paths.index.witness import erase_loops, walk_back
+from rpq.operators.paths.program import CLASSES
+from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, leaving_slide, outcome_of
+
+
+@njit(cache=True, nogil=True)
+def start_clock(index, time):
+    """Set the stream time at the first tuple, without crossing."""
+    fields, settings = index.state, index.settings
+    fields[HAS_TIME] = 1
+    fields[TIME] = time
+    fields[BASE] = time // settings[SLIDE]
+    fields[SWEPT] = fields[BASE]
+    cross(index, fields[BASE])
+
+
+@njit(cache=True, nogil=True)
+def cross_to(index, slide, order):
+    """Make an absolute slide the current one, reporting what leaves if that is asked for."""
+    if index.settings[EXPLICIT]:
+        return expire(index, slide, order)
+    cross(index, slide)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def move_clock(index, time, order):
+    """Make `time` the stream time if it is larger, crossing boundaries, whose events have this place in the chunk."""
+    fields, settings = index.state, index.settings
+    if not fields[HAS_TIME]:
+        start_clock(index, time)
+    elif time > fields[TIME]:
+        if time >= fields[NEXT_BOUNDARY]:
+            slide = time // settings[SLIDE]
+            if fields[CONFLICTED] > 0:
+                return np.int64(NEED_CROSSING)
+            code = cross_to(index, slide, order)
+            if code != DONE:
+                return code
+        fields[TIME] = time
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def link(index, edge, u, v, forward, inverse):
+    """Enter an edge in the adjacency lists; return NEED_LINKS, with nothing done, where a pool is full."""
+    graph, classes = index.graph, index.program.sizes[CLASSES]
+    both = 2 if u == v and forward == inverse else 1
+    backward = index.state[SUPPORTS] != 0
+    if forward >= 0:
+        if not reserve(graph.out, u * classes + forward, both):
+            return np.int64(NEED_LINKS)
+        if backward and not reserve(graph.into, v * classes + forward, both):
+            return np.int64(NEED_LINKS)
+    if inverse >= 0:
+        if not reserve(graph.out, v * classes + inverse, both):
+            return np.int64(NEED_LINKS)
+        if backward and not reserve(graph.into, u * classes + inverse, both):
+            return np.int64(NEED_LINKS)
+    if forward >= 0:
+        append(graph.out, u * classes + forward, v << 32 | edge << 1)
+        if backward:
+            append(graph.into, v * classes + forward, u << 32 | edge << 1)
+    if inverse >= 0:
+        append(graph.out, v * classes + inverse, u << 32 | edge << 1 | 1)
+        if backward:
+            append(graph.into, u * classes + inverse, v << 32 | edge << 1 | 1)
+    graph.linked[edge] = 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _drop_link(lists, i, edge):
+    first = lists.start[i]
+    kept = np.int64(0)
+    for place in range(first, first + np.int64(lists.length[i])):
+        if (lists.entries[place] >> 1) & POINTER != edge:
+            lists.entries[first + kept] = lists.entries[place]
+            kept += 1
+    truncate(lists, i, kept)
+
+
+@njit(cache=True, nogil=True)
+def unlink(index, edge, u, v, forward, inverse):
+    """Take an edge out of the adjacency lists."""
+    graph, classes = index.graph, index.program.sizes[CLASSES]
+    backward = index.state[SUPPORTS] != 0
+    if forward >= 0:
+        _drop_link(graph.out, u * classes + forward, edge)
+        if backward:
+            _drop_link(graph.into, v * classes + forward, edge)
+    if inverse >= 0:
+        _drop_link(graph.out, v * classes + inverse, edge)
+        if backward:
+            _drop_link(graph.into, u * classes + inverse, edge)
+    graph.linked[edge] = 0
+
+
+@njit(cache=True, nogil=True)
+def raise_edge(index, u, v, forward, inverse, slide):
+    """Follow an edge in both its directions, to the fixpoint."""
+    code = np.int64(DONE)
+    if forward >= 0:
+        code = raise_step(index, u, v, forward, slide)
+    if code == DONE and inverse >= 0:
+        code = raise_step(index, v, u, inverse, slide)
+    if code == DONE:
+        code = fixpoint(index)
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _begin_insert(index, chunk, i, u, v, forward, inverse):
+    fields, settings, graph = index.state, index.settings, index.graph
+    edge = np.int64(chunk.edge[i])
+    slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
+    is_late = edge < 0 or slide <= fields[BASE] + fields[NOW]
+    held = np.int64(0) if is_late else np.int64(graph.expiry[edge])
+    is_static = held > settings[CEILING]
+    inside = np.int64(graph.within[edge]) if is_static else held
+    outcome = outcome_of(False, inside > fields[NOW], is_late)
+    if is_late or is_static:
+        fields[OUTCOMES + outcome] += 1
+        if is_static:
+            graph.within[edge] = max(inside, slide - fields[BASE])
+        return np.int64(DONE)
+    if settings[JUDGED] and graph.linked[edge] and held <= fields[NOW]:
+        # Among its fellows it is the youngest again, whether or not a sweep came first: searches follow this order.
+        unlink(index, edge, u, v, forward, inverse)
+    if not graph.linked[edge]:
+        code = link(index, edge, u, v, forward, inverse)
+        if code != DONE:
+            return code
+    fields[OUTCOMES + outcome] += 1
+    fields[ENTERED] = 1 if outcome == INSERTED else 0
+    slide -= fields[BASE]
+    if slide > held:
+        graph.expiry[edge] = slide
+        fields[EDGE_SLIDE] = slide
+        fields[PHASE] = INSERTING
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _begin_delete(index, chunk, i, u, v, forward, inverse):
+    fields, graph = index.state, index.graph
+    edge = np.int64(chunk.edge[i])
+    held = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
+    is_static = held > index.settings[CEILING]
+    inside = np.int64(graph.within[edge]) if is_static else held
+    outcome = outcome_of(True, inside > fields[NOW], False)
+    if outcome == DELETED and not is_static and not fields[SUPPORTS]:
+        return np.int64(NEED_SUPPORTS)
+    fields[OUTCOMES + outcome] += 1
+    if is_static:
+        graph.within[edge] = 0
+    if is_static or outcome == ABSENT:
+        return np.int64(DONE)
+    graph.expiry[edge] = 0
+    waiting = np.int64(0)
+    if forward >= 0:
+        waiting = suspect_step(index, waiting, u, v, forward, held)
+    if inverse >= 0:
+        waiting = suspect_step(index, waiting, v, u, inverse, held)
+    take_out(index, waiting)
+    refill(index)
+    fields[PHASE] = REFILLING
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _resume(index, u, v, forward, inverse):
+    """Bring the current tuple to its end, from the phase that it has come to."""
+    fields = index.state
+    if fields[PHASE] == INSERTING:
+        code = raise_edge(index, u, v, forward, inverse, fields[EDGE_SLIDE])
+        if code != DONE:
+            return code
+        fields[NEXT_PATH] = fields[EVENT_OUT]
+        fields[PHASE] = WITNESSING if index.settings[WITNESS] else IDLE
+        if index.settings[JUDGED] and fields[ENTERED] and fields[CONFLICTED] > 0:
+            if concerns_doubt(index, u, v, forward, inverse):
+                fields[PHASE] = JUDGING
+    if fields[PHASE] == REFILLING:
+        quiet = fields[QUIET]
+        fields[QUIET] = 1
+        code = fixpoint(index)
+        fields[QUIET] = quiet
+        if code != DONE:
+            return code
+        fields[NEXT_LOST] = 0
+        fields[PHASE] = LOSING
+    if fields[PHASE] == LOSING:
+        code = report_lost(index)
+        if code != DONE:
+            return code
+        fields[PHASE] = JUDGING if fields[CONFLICTED] > 0 else IDLE
+    if fields[PHASE] == JUDGING:
+        return np.int64(NEED_JUDGE)
+    if fields[PHASE] == WITNESSING:
+        code = write_paths(index)
+        if code != DONE:
+            return code
+        fields[PHASE] = IDLE
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def write_paths(index):
+    """Return a witness for each row of the current event, from row NEXT_PATH on."""
+    fields, output = index.state, index.output
+    steps = np.empty(64, np.int64)
+    while fields[NEXT_PATH] < fields[OUT]:
+        pair = output.pairs[fields[NEXT_PATH]]
+        length, steps = walk_back(index, pair >> 32, pair & LOW_HALF, steps)
+        if index.settings[SIMPLE]:
+            length = erase_loops(pair & LOW_HALF, steps, length)
+        if fields[PATHS] + length > fields[PATH_CAPACITY] or fields[NEXT_PATH] >= fields[PATH_END_CAPACITY]:
+            return np.int64(NEED_PATHS)
+        for j in range(length):
+            output.paths[fields[PATHS] + j] = steps[j] & LOW_HALF
+        fields[PATHS] += length
+        output.path_end[fields[NEXT_PATH]] = fields[PATHS]
+        fields[NEXT_PATH] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def apply_tuples(index, chunk, count):
+    """Apply the tuples of a chunk from TUPLE on; return DONE, or what Python must do before the next call."""
+    fields, program = index.state, index.program
+    while fields[TUPLE] < count:
+        i = fields[TUPLE]
+        label = np.int64(chunk.label[i])
+        forward = np.int64(program.forward[label])
+        inverse = np.int64(program.inverse[label])
+        if fields[PHASE] == IDLE:
+            relevant = forward >= 0 or inverse >= 0
+            if relevant:
+                if fields[EVENTS] >= fields[EVENT_CAPACITY]:
+                    return np.int64(NEED_OUTPUT)
+                fields[STARTED] = cycles()
+            code = move_clock(index, chunk.timestamp[i], 2 * i)
+            if code != DONE:
+                return code
+            if not relevant:
+                fields[OUTCOMES + IRRELEVANT] += 1
+                fields[TUPLE] += 1
+                continue
+            u = np.int64(chunk.source[i])
+            v = np.int64(chunk.target[i])
+            if chunk.delete[i]:
+                code = _begin_delete(index, chunk, i, u, v, forward, inverse)
+            else:
+                code = _begin_insert(index, chunk, i, u, v, forward, inverse)
+            if code != DONE:
+                return code
+        if fields[PHASE] != IDLE:
+            code = _resume(index, np.int64(chunk.source[i]), np.int64(chunk.target[i]), forward, inverse)
+            if code != DONE:
+                return code
+            end_event(index, fields[TIME], -1 if chunk.delete[i] else 1, 2 * i + 1)
+        spent = cycles() - fields[STARTED]
+        count_ticks(index.latency, spent)
+        if i < fields[TIMED]:
+            index.spent[i] += spent
+        fields[TUPLE] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def load_tuples(index, chunk, slides, count):
+    """Enter edges with their relative slides (largest first is cheapest), without crossing or counting."""
+    fields, program, graph = index.state, index.program, index.graph
+    while fields[TUPLE] < count:
+        i = fields[TUPLE]
+        edge = np.int64(chunk.edge[i])
+        forward = np.int64(program.forward[chunk.label[i]])
+        inverse = np.int64(program.inverse[chunk.label[i]])
+        if forward >= 0 or inverse >= 0:
+            u = np.int64(chunk.source[i])
+            v = np.int64(chunk.target[i])
+            if not graph.linked[edge]:
+                code = link(index, edge, u, v, forward, inverse)
+                if code != DONE:
+                    return code
+            graph.expiry[edge] = slides[i]
+            code = raise_edge(index, u, v, forward, inverse, slides[i])
+            if code != DONE:
+                return code
+        fields[TUPLE] += 1
+    return np.int64(DONE)

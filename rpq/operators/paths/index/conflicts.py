@@ -1,0 +1,328 @@
+"""Simple paths in the index: no walk comes back to its root, and what a conflict puts in doubt is marked.
+
+A simple path from x never visits x again, so under simple path semantics the cells (x, t) of root x stay empty: the
+table holds the *walks that do not come back to their root*. That alone makes it exact where every cycle can be left
+out, and where only the root was in conflict (`a/b*`, `(a|b)/c*`).
+
+State t *makes a conflict after* state r if a non-empty word leads from r to t, and [r] ⊉ [t]. A root *meets a
+conflict* at v while its cell (v, r) is alive and a live cell (u, s) steps to (v, t), where t makes a conflict after r and
+a walk may visit (v, r) and then (u, s): a non-empty word leads from r to s, or they are the same cell. (v, t) is the
+*later* cell. So in `a/b/c*` an edge b is the last of no conflict, unless it leads from a vertex to itself. A cell is
+*in doubt* while a walk of its root may come to it through the later cell of a conflict, or it is one.
+
+**Why it is exact.** Let a walk of x end in an accepting cell that is not in doubt: then none of its cells is the later
+one of a conflict, so where it visits w in s and again in t, [s] ⊇ [t]. Leave out its cycles from the front: at each
+vertex, go on from where the walk leaves it for the last time. The state r in which the path so made comes to a vertex
+of the walk, and the state q in which the walk does, keep [r] ⊇ [q]: [r] ⊇ [q] ⊇ [q'] where a cycle from q to q' is left
+out, and a step keeps it. At the end q accepts, hence r does. So such a pair has a simple path, and the table answers
+it. Of every other pair (`doubted`: some live accepting cell of it is in doubt) the table only says that there is a walk.
+
+**How it is kept.** `Table.doubt` has a bit a cell, none for dead cells (between tuples), and is closed: an edge in
+the window takes the doubt of a cell to every cell that it leads to. A push takes the doubt of its source along, and
+marks the conflicts of its step; when a cell comes alive, the steps into the other cells of its vertex are looked at
+again. A block that doubt was added to is pushed on as one that grew. An edge refreshed and an edge deleted make no
+doubt. A cell keeps its doubt until it dies or the slide changes, when all doubt is found anew from the conflicts that are
+left (`mark_conflicts`): a bit may be out of date for a while, which costs a search and no answer. Accepting cells that
+an insert puts in doubt are listed (`Queue.to_search`), since a pair that was an answer before has to be searched.
+
+All of it is 64 roots at a time, and costs nothing where no state makes a conflict.
+"""
+
+import numpy as np
+
+from rpq.compiled.arrays.lanes import live
+from rpq.compiled.intrinsics import population
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.layout import (
+    CONFLICTED,
+    CONFLICTS,
+    EVENT_OUT,
+    LOW_HALF,
+    NOW,
+    OUT,
+    PHASE,
+    REFILLING,
+    ROWS,
+    SIMPLE,
+    TO_SEARCH,
+)
+from rpq.operators.paths.index.rows import (
+    ONE,
+    ZERO,
+    block_at,
+    block_count,
+    enqueue,
+    find,
+    in_edges,
+    next_in_edge,
+    node_of,
+    nth_block,
+    past_transition,
+    row_at,
+)
+from rpq.operators.paths.program import ACCEPTING, STATES
+
+EVERY = np.uint64(2**64 - 1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def own_slot(index, vertex):
+    """Return the slot of a vertex as a root, whose cell in its own rows stays empty; -1 where paths may be walks."""
+    return np.int64(index.table.slot_of[vertex]) if index.settings[SIMPLE] else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def doubted(index, vertex, number):
+    """Return the lanes with a live accepting cell of the vertex that is in doubt."""
+    program, table = index.program, index.table
+    lanes = ZERO
+    for i in range(program.sizes[ACCEPTING]):
+        block = block_at(index, vertex, np.int64(program.accepting_states[i]), number)
+        if block >= 0 and table.doubt[block] != ZERO:
+            lanes |= table.doubt[block] & live(table.values, block, index.state[NOW])
+    return lanes
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_bit(words, slot):
+    """Return whether a root is among some, which are given as uint64 a block number; one without a slot is not."""
+    return slot >= 0 and (words[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True)
+def in_doubt(index, slot, target):
+    """Return whether a pair, whose root has that slot, has a walk now and the table does not answer it."""
+    return (doubted(index, target, slot >> 6) >> np.uint64(slot & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def makes_conflicts(index, vertex, state, from_vertex, from_state):
+    """Return whether a step between two product nodes may be the last one to the later cell of a conflict."""
+    program = index.program
+    step = from_state * program.sizes[STATES] + state
+    return program.earlier_first[step + 1] > program.earlier_first[step] or (
+        vertex == from_vertex and program.earlier_loop[step] != 0
+    )
+
+
+@njit(cache=True, nogil=True)
+def _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number):
+    """Return the lanes for which such a step, taken from a live cell, comes to the later cell of a conflict."""
+    program, table = index.program, index.table
+    step = from_state * program.sizes[STATES] + state
+    if vertex == from_vertex and program.earlier_loop[step]:
+        return EVERY
+    lanes = ZERO
+    for i in range(program.earlier_first[step], program.earlier_first[step + 1]):
+        block = block_at(index, vertex, np.int64(program.earlier_state[i]), number)
+        if block >= 0:
+            lanes |= live(table.values, block, index.state[NOW])
+    return lanes
+
+
+@njit(cache=True, nogil=True)
+def _later_cells(index, vertex, state, number, lanes):
+    """Return those of some live lanes of a product node that are the later cell of a conflict."""
+    program, table, now = index.program, index.table, index.state[NOW]
+    found, passed, loops = ZERO, ZERO, False
+    transition = np.int64(-1)
+    edge = in_edges(index, vertex, state)
+    while True:
+        edge = next_in_edge(index, vertex, state, edge, now)
+        if edge.link < 0:
+            return found
+        if edge.transition != transition:
+            transition = edge.transition
+            if edge.source_state != 0:
+                passed = _lanes_in_conflict(index, vertex, state, np.int64(-1), edge.source_state, number)
+                loops = program.earlier_loop[edge.source_state * program.sizes[STATES] + state] != 0
+        wanted = lanes & ~found
+        if edge.source != vertex or not loops:
+            wanted &= passed
+        if edge.source_state == 0 or (wanted == ZERO and not loops):
+            edge = past_transition(edge)
+        elif wanted != ZERO:
+            block = block_at(index, edge.source, edge.source_state, number)
+            if block >= 0:
+                found |= wanted & live(table.values, block, now)
+
+
+@njit(cache=True, nogil=True)
+def _mark_doubt(index, row, number, block, lanes):
+    """Mark live cells, and list them if they accept."""
+    table, fields = index.table, index.state
+    table.doubt[block] |= lanes
+    # Refilling what a delete took out makes no doubt that is new.
+    if index.program.accepting[node_of(table, row)[1]] and fields[PHASE] != REFILLING:
+        if table.new_doubt[block] == ZERO:
+            index.queue.to_search[fields[TO_SEARCH]] = row << 32 | number
+            fields[TO_SEARCH] += 1
+        table.new_doubt[block] |= lanes
+
+
+@njit(cache=True, nogil=True)
+def _schedule_doubt(index, row, number):
+    """Enqueue a row, behind all that grew, to push the doubt of a block."""
+    program, table = index.program, index.table
+    _, state = node_of(table, row)
+    if program.leave_first[state + 1] > program.leave_first[state]:
+        table.pending[row] |= ONE << np.uint64(number & 63)
+        enqueue(index.queue, index.state, row, np.int64(0))
+
+
+@njit(cache=True, nogil=True)
+def _note_met(index, number, lanes):
+    """Note the roots that meet a conflict."""
+    table, fields = index.table, index.state
+    lanes &= ~table.conflicted[number]
+    table.conflicted[number] |= lanes
+    fields[CONFLICTED] += population(lanes)
+    fields[CONFLICTS] += population(lanes)
+
+
+@njit(cache=True, nogil=True)
+def bring_doubt(index, row, count, from_vertex, from_state):
+    """Push the doubt of blocks into a row, and return the pending bits of the blocks to which this added any.
+
+    The blocks are those in the queue's scratch, which were just pushed into the row; the step brings its own doubt.
+    """
+    table, queue, now = index.table, index.queue, index.state[NOW]
+    vertex, state = node_of(table, row)
+    may_meet = makes_conflicts(index, vertex, state, from_vertex, from_state)
+    pending = ZERO
+    for i in range(count):
+        number, source = queue.number[i], queue.block[i]
+        if table.doubt[source] == ZERO and not may_meet:
+            continue
+        block = find(table, row, number)
+        if block < 0:
+            continue
+        # What the source reaches is alive, but for the cell of a root at itself.
+        open_lanes = ~table.doubt[block] & live(table.values, block, now)
+        lanes = table.doubt[source] & open_lanes
+        if may_meet:
+            met = open_lanes & live(table.values, source, now)
+            if met != ZERO:
+                met &= _lanes_in_conflict(index, vertex, state, from_vertex, from_state, number)
+                _note_met(index, number, met)
+                lanes |= met
+        if lanes != ZERO:
+            _mark_doubt(index, row, number, block, lanes)
+            pending |= ONE << np.uint64(number & 63)
+    return pending
+
+
+@njit(cache=True, nogil=True)
+def note_conflicts(index, vertex, state, number, lanes):
+    """Mark the cells of a vertex that are the later ones of a conflict now that others of it have come alive."""
+    program, table = index.program, index.table
+    for i in range(program.later_first[state], program.later_first[state + 1]):
+        later_state = np.int64(program.later_state[i])
+        row = row_at(index, vertex, later_state)
+        block = find(table, row, number) if row >= 0 else np.int64(-1)
+        if block >= 0:
+            met = lanes & live(table.values, block, index.state[NOW]) & ~table.doubt[block]
+            if met != ZERO:
+                met = _later_cells(index, vertex, later_state, number, met)
+            if met != ZERO:
+                _note_met(index, number, met)
+                _mark_doubt(index, row, number, block, met)
+                _schedule_doubt(index, row, number)
+
+
+@njit(cache=True, nogil=True)
+def unblocking(index, number, held):
+    """Return the lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
+    table = index.table
+    if table.blocked[number] == ZERO:
+        return ZERO
+    return table.blocked[number] & ~table.suspended[number] & live(table.values, held, index.state[NOW])
+
+
+@njit(cache=True, nogil=True)
+def _may_unblock(index, u, transition_class):
+    program, table = index.program, index.table
+    slot = np.int64(table.slot_of[u])
+    if program.start_target[transition_class] >= 0 and has_bit(table.blocked, slot):
+        return True
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        row = row_at(index, u, np.int64(program.step_source[step]))
+        if row >= 0:
+            for i in range(block_count(table, row)):
+                number, held = nth_block(table, row, i)
+                if unblocking(index, number, held) != ZERO:
+                    return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def concerns_doubt(index, u, v, forward, inverse):
+    """Return whether the current insert, of an edge u -> v, may change an answer that is in doubt."""
+    table, fields = index.table, index.state
+    if fields[TO_SEARCH] > 0:
+        return True
+    for row in range(fields[EVENT_OUT], fields[OUT]):
+        slot = np.int64(table.slot_of[index.output.pairs[row] >> 32])
+        if has_bit(table.conflicted, slot):
+            if has_bit(table.suspended, slot) or in_doubt(index, slot, index.output.pairs[row] & LOW_HALF):
+                return True
+    if forward >= 0 and _may_unblock(index, u, forward):
+        return True
+    return inverse >= 0 and _may_unblock(index, v, inverse)
+
+
+@njit(cache=True, nogil=True)
+def live_conflicts(index, found):
+    """Set in `found` (uint64 a block number) the bits of the roots that meet a conflict now. O(size of the index)."""
+    table = index.table
+    for row in range(index.state[ROWS]):
+        if table.node[row] >= 0:
+            vertex, state = node_of(table, row)
+            for i in range(block_count(table, row)):
+                number, block = nth_block(table, row, i)
+                lanes = live(table.values, block, index.state[NOW]) & ~found[number]
+                if lanes != ZERO:
+                    found[number] |= _later_cells(index, vertex, state, number, lanes)
+
+
+@njit(cache=True, nogil=True)
+def mark_conflicts(index, found):
+    """Set the bits that `live_conflicts` sets, and put in doubt the later cells of these conflicts, and no others.
+
+    The caller pushes what is pending. O(size of the index).
+    """
+    table = index.table
+    for row in range(index.state[ROWS]):
+        if table.node[row] >= 0:
+            vertex, state = node_of(table, row)
+            for i in range(block_count(table, row)):
+                number, block = nth_block(table, row, i)
+                table.doubt[block] = ZERO
+                lanes = live(table.values, block, index.state[NOW])
+                if lanes != ZERO:
+                    lanes = _later_cells(index, vertex, state, number, lanes)
+                if lanes != ZERO:
+                    found[number] |= lanes
+                    _mark_doubt(index, row, number, block, lanes)
+                    _schedule_doubt(index, row, number)
+
+
+@njit(cache=True, nogil=True)
+def drop_doubt(index, roots):
+    """Clear the doubt of all cells of the roots in `roots` (uint64 a block number). O(blocks of the index)."""
+    table = index.table
+    for row in range(index.state[ROWS]):
+        if table.node[row] >= 0:
+            for i in range(block_count(table, row)):
+                number, block = nth_block(table, row, i)
+                table.doubt[block] &= ~roots[number]
+
+
+@njit(cache=True, nogil=True)
+def forget_new_doubt(index):
+    """Forget which accepting cells came into doubt."""
+    table, fields = index.table, index.state
+    for i in range(fields[TO_SEARCH]):
+        entry = index.queue.to_search[i]
+        table.new_doubt[find(table, entry >> 32, entry & LOW_HALF)] = ZERO
+    fields[TO_SEARCH] = 0

@@ -1,0 +1,450 @@
+"""The Δ index of one query, or of one partition of its roots: calls the kernels, gives them memory, hands out rows.
+
+The layout and the memory are explained in `layout.py`; inserting is in `insert.py`, deleting in
+`delete.py`, slides in `expiry.py`. Which walks make an answer is for the judge to say (`judging.py`).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Self
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.stopwatch import compiling_seconds
+from rpq.compiled.views import bound, view
+from rpq.errors import QueryError
+from rpq.language.protocol import Guard, Overrun
+from rpq.operators.paths.index import kernels, layout
+from rpq.operators.paths.index.check import check_index
+from rpq.operators.paths.index.judging import DoubtFigures, Judge, NoDoubt
+from rpq.operators.paths.index.layout import (
+    LOW_HALF,
+    Index,
+    index_bytes,
+    new_index,
+    note_capacities,
+    with_more,
+    with_room,
+    without_cells,
+)
+from rpq.operators.paths.program import Program
+from rpq.rows.delta import Delta, IdRows
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.snapshot import Edges
+from rpq.stream.window import Window
+
+_CELL_TYPES = (np.uint8, np.uint16, np.uint32, np.int64)
+
+_OF_OUTPUT = np.array([layout.OUT, layout.EVENTS, layout.EVENT_OUT, layout.PATHS, layout.NEXT_PATH])
+
+_ENDS = (1, 0) if sys.byteorder == "little" else (0, 1)  # where root and end lie in a pair
+_END = (1 << 32) - 1
+
+
+class PathDelta(Delta):
+    """Pairs (int64, root << 32 | end) as rows of ids: (root, end), or where they are `turned` (end, root).
+
+    With witnesses, row r's path is `paths[path_ends[r - 1] : path_ends[r]]`, last step from the root first, a step being
+    edge << 1 | against.
+    """
+
+    __slots__ = ("pairs", "path_ends", "paths", "turned")
+
+    def __init__(
+        self, *, pairs: np.ndarray, paths: np.ndarray, path_ends: np.ndarray, turned: bool = False, **events: np.ndarray
+    ) -> None:
+        super().__init__(ids=None, is_lasting=False, **events)
+        self.pairs = pairs
+        self.paths = paths
+        self.path_ends = path_ends
+        self.turned = turned
+
+    @property
+    def ids(self) -> IdRows:
+        return rows_of_pairs(self.pairs, turned=self.turned)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def as_lists(self) -> list[tuple[int, ...]]:
+        if self.turned:
+            return [(pair & _END, pair >> 32) for pair in self.pairs.tolist()]
+        return [(pair >> 32, pair & _END) for pair in self.pairs.tolist()]
+
+    def _first(self, events: int, rows: int) -> Self:
+        first = super()._first(events, rows)
+        first.pairs, first.path_ends = self.pairs[:rows], self.path_ends[:rows]
+        return first
+
+
+def rows_of_pairs(pairs: np.ndarray, *, turned: bool = False) -> IdRows:
+    """Return pairs (int64, root << 32 | end) as rows (root, end), or (end, root) if `turned`; a view."""
+    return IdRows(pairs.view(np.int32).reshape(-1, 2), _ENDS[::-1] if turned else _ENDS)
+
+
+class DeltaIndex:
+    """Spanning trees of one query for the roots that `is_root` admits.
+
+    `judge` says which walks make an answer: without one, all do. An index of a reversed expression has targets as its
+    roots; `turned` lets what it reports be rows (source, target) all the same. `capacity` is the initial number of rows and
+    blocks: small ones make every growth path run. Not thread-safe; several indexes may run in several threads, kernels
+    release the GIL.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        window: Window,
+        *,
+        explicit: bool = False,
+        witness: bool = False,
+        judge: Judge | None = None,
+        turned: bool = False,
+        capacity: int = 256,
+        guard: Guard | None = None,
+    ) -> None:
+        self.window = window
+        self.turned = turned
+        self.guard: Guard = guard if guard is not None else lambda size, place: None
+        span = -(-window.size // window.slide) + 1
+        cell = next((t for t in _CELL_TYPES if span <= np.iinfo(t).max - np.iinfo(t).max // 50 - 1), None)
+        if cell is None:
+            raise QueryError(
+                f"a window of {window.size} has too many slides of {window.slide}; take a larger slide"
+            )
+        self.cell = np.dtype(cell)
+        ceiling = int(np.iinfo(cell).max) - (2 if cell is np.int64 else 1)  # above it there is what never expires
+        settings = np.zeros(layout.SETTINGS_FIELDS, np.int64)
+        settings[layout.SIZE] = window.size
+        settings[layout.SLIDE] = window.slide
+        settings[layout.RANGE] = span
+        settings[layout.CEILING] = ceiling
+        settings[layout.RANK_SHIFT] = max(0, span.bit_length() - 8)
+        settings[layout.EXPLICIT] = explicit
+        settings[layout.SWEEP_EVERY] = max(1, span // 8)
+        settings[layout.WITNESS] = witness
+        self.judge: Judge = NoDoubt() if judge is None else judge
+        settings[layout.SIMPLE] = not self.judge.walks_return
+        settings[layout.JUDGED] = self.judge.doubts
+        self._waiting: Chunk | None = None  # static edges that the next load enters
+        self._apply_chunk: Any = None  # bound when the first chunk comes
+        self.index = new_index(program, settings, self.cell, supports=witness or self.judge.doubts, capacity=capacity)
+        self.judge.serve(self)
+
+    # --- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def index(self) -> Index:
+        """The arrays of the graph; assigning them replaces all."""
+        return self._index
+
+    @index.setter
+    def index(self, index: Index) -> None:
+        self._index = index
+        self._held_view: Any = None
+
+    @property
+    def view(self) -> Any:
+        """The arrays as the kernels take them."""
+        if self._held_view is None:
+            note_capacities(self._index)
+            self._held_view = view(self._index)
+        return self._held_view
+
+    @property
+    def state(self) -> np.ndarray:
+        """The counters and positions named in `layout`."""
+        return self.index.state
+
+    @property
+    def time(self) -> int:
+        """The stream time."""
+        return int(self.state[layout.TIME])
+
+    @property
+    def current(self) -> int:
+        """The slide up to which edges have left the window."""
+        return int(self.state[layout.BASE] + self.state[layout.NOW])
+
+    @property
+    def keeps_supports(self) -> bool:
+        """Whether hop counts and in-edges are kept."""
+        return len(self.index.table.hops) > 0
+
+    @property
+    def buffer_bytes(self) -> int:
+        """The part of `nbytes` that the buffer for the rows of one chunk takes."""
+        return sum(array.nbytes for array in self.index.output)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return index_bytes(self.index) + self.judge.nbytes
+
+    def live(self) -> tuple[int, int, int]:
+        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        cells, walks = kernels.count_live(self.view)
+        answers = len(self.answers()) if self.state[layout.CONFLICTED] else int(walks)
+        return int(cells), answers, int((self._in_window(self.index.graph) > self.state[layout.NOW]).sum())
+
+    def _in_window(self, graph: layout.Graph) -> np.ndarray:
+        """Return when each edge leaves the window, relative to the base, which it may do without expiring."""
+        if not len(graph.within):
+            return graph.expiry
+        return np.where(graph.expiry > self.index.settings[layout.CEILING], graph.within, graph.expiry)
+
+    def walks(self) -> np.ndarray:
+        """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
+        return kernels.live_pairs(self.view)
+
+    def answers(self) -> np.ndarray:
+        """Return the current answers, source << 32 | target. O(size of the index)."""
+        return self.judge.answered(self.walks())
+
+    def figures(self) -> DoubtFigures:
+        """Return what judging has met and done, and what it holds. O(pairs in doubt)."""
+        return self.judge.figures()
+
+    def set_figures(self, *, conflicts: int, searches: int) -> None:
+        """Set the counts to go on from."""
+        self.judge.set_figures(conflicts=conflicts, searches=searches)
+
+    @property
+    def aside(self) -> dict[int, int]:
+        """The roots that are set aside, and after how many nodes each was."""
+        return self.judge.aside
+
+    @property
+    def may_overrun(self) -> bool:
+        """Whether a root can ever go over its budget."""
+        return self.judge.doubts
+
+    # --- what it does ----------------------------------------------------------------------------------------
+
+    def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
+        """Set the transition classes of every label id (int16, -1 none); the engine's own arrays, which keep growing."""
+        program = self.index.program._replace(forward=forward, inverse=inverse)
+        self.index = self.index._replace(program=program)
+
+    def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
+        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
+        index = with_room(self.index, vertices, edges, is_root, is_target)
+        if index is not self.index:
+            self.index = index
+        self.judge.make_room(vertices, edges)
+
+    def add_cycles_to(self, spent: np.ndarray, count: int) -> None:
+        """Make the next tuples, so many, add the cycles that they take to their place in an array (int64)."""
+        self.state[layout.TIMED] = count
+        if self.index.spent is not spent:
+            self.index = self.index._replace(spent=spent)
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes.
+
+        The `details`, which other workers need, play no part.
+        """
+        self._begin_output()
+        self.state[layout.TUPLE] = 0
+        if self._apply_chunk is None:
+            self._apply_chunk = bound(kernels.apply_chunk, self.view, tuples, 1)
+        while (code := self._apply_chunk(self.view, tuples, len(chunk.timestamp))) != layout.DONE:
+            compiled = compiling_seconds()
+            if code == layout.NEED_SUPPORTS:
+                self.keep_supports(edges)
+            elif code == layout.NEED_CROSSING:
+                i = int(self.state[layout.TUPLE])
+                self.judge.cross(int(chunk.timestamp[i]) // self.window.slide, 2 * i)
+            elif code == layout.NEED_JUDGE:
+                self.judge.judge_tuple(chunk, int(self.state[layout.TUPLE]))
+            else:
+                self.provide(code)
+            if compiling_seconds() > compiled:  # a kernel that was called for the first time: not this tuple's doing
+                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `delta` is not empty."""
+        return bool(self._index.state[layout.EVENTS])
+
+    def delta(self, *, before: int | None = None) -> PathDelta:
+        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        output, state = self._index.output, self._index.state
+        events = int(state[layout.EVENTS])
+        if before is not None:
+            events = int(np.searchsorted(output.event_tuple[:events], 2 * before))
+        rows = int(output.event_end[events - 1]) if events else 0
+        return PathDelta(
+            pairs=output.pairs[:rows],
+            times=output.event_time[:events],
+            ends=output.event_end[:events],
+            kinds=output.event_kind[:events],
+            orders=output.event_tuple[:events],
+            paths=output.paths[: state[layout.PATHS]],
+            path_ends=output.path_end[:rows],
+            turned=self.turned,
+        )
+
+    def advance(self, time: int) -> PathDelta:
+        """Move the stream time without a tuple."""
+        self._begin_output()
+        while (code := int(kernels.advance(self.view, time))) != layout.DONE:
+            if code == layout.NEED_CROSSING:
+                self.judge.cross(time // self.window.slide, 0)
+            else:
+                self.provide(code)
+        return self.delta()
+
+    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
+        """Enter edges that expire at these absolute slides; the answers that they make are one event, now."""
+        self._begin_output()
+        (mine,) = slides
+        self._load(*self._with_static(chunk, mine - self.state[layout.BASE]), quiet=quiet)
+        self.judge.judge_load(quiet=quiet)
+        if self.index.settings[layout.WITNESS] and not quiet:
+            self.write_paths(0)
+        kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
+        return self.delta()
+
+    def grow(self, roots: np.ndarray) -> PathDelta:
+        """Make vertices roots that were none; their answers are one event, at the present time.
+
+        Where the guard refuses, they are none.
+        """
+        self.index.table.is_root[roots] = 1
+        self._begin_output()
+        self.state[layout.TUPLE] = 0
+        try:
+            while (code := int(kernels.grow_trees(self.view, roots))) != layout.DONE:
+                self.provide(code)
+            self.judge.judge_load(quiet=False)
+        except BaseException:
+            self.drop(roots)
+            raise
+        kernels.end_event(self.view, self.state[layout.TIME], 1, 0)
+        return self.delta()
+
+    def drop(self, roots: np.ndarray) -> None:
+        """Drop roots with their trees, without rows. O(size of the index)."""
+        self.index.table.is_root[roots] = 0
+        slots = self.index.table.slot_of[roots]
+        mask = np.zeros_like(self.index.table.conflicted)
+        for slot in slots[slots >= 0].tolist():
+            mask[slot >> 6] |= np.uint64(1 << (slot & 63))
+        self.judge.forget_roots(roots)
+        kernels.drop_trees(self.view, mask)
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Add edges that never expire, whatever the window holds; the next `load`, the first one, enters them."""
+        self._waiting = chunk
+
+    def _with_static(self, chunk: Chunk, relative: np.ndarray) -> tuple[Chunk, np.ndarray]:
+        """Return edges and their relative slides, with the static ones; an edge of both kinds is static."""
+        static, self._waiting = self._waiting, None
+        if static is None:
+            return chunk, relative
+        graph = self.index.graph
+        within = np.zeros_like(graph.expiry)
+        is_static = np.isin(chunk.edge, static.edge)
+        within[chunk.edge[is_static]] = np.maximum(relative[is_static], 0)
+        self.index = self.index._replace(graph=graph._replace(within=within))
+        never = np.full(len(static.edge), self.index.settings[layout.CEILING] + 1, np.int64)
+        both = zip(chunk, static, strict=True)
+        joined = Chunk(*(np.concatenate([mine[~is_static], theirs]) for mine, theirs in both))
+        return joined, np.concatenate([relative[~is_static], never])
+
+    def slides(self, edges: np.ndarray) -> np.ndarray:
+        """Return the absolute slides at which edges leave the window; at or below the current if not in it."""
+        return self._in_window(self.index.graph)[edges].astype(np.int64) + self.state[layout.BASE]
+
+    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
+        """Return the steps of a path that answers (source, target), first to last, or None. Keeps supports from now on."""
+        if not len(self.judge.answered(np.array([source << 32 | target]))):
+            return None
+        known = self.judge.path_of(source, target)
+        if known is not None:
+            return known
+        if not self.keeps_supports:
+            self.keep_supports(edges)
+        length, steps = kernels.walk_back(self.view, source, target)
+        if length > 0 and self.index.settings[layout.SIMPLE]:
+            length = kernels.erase_loops(target, steps, length)
+        return steps[:length][::-1] & LOW_HALF if length > 0 else None
+
+    def set_aside(self, roots: dict[int, int]) -> None:
+        """Make the next load set those of these roots aside that meet a conflict; the values are sizes in nodes."""
+        self.judge.set_aside(roots)
+
+    def restore_root(self, root: int) -> bool:
+        """Restore a root and return whether it was set aside; `delta` has its answers. It may go over again."""
+        self._begin_output()
+        return self.judge.restore_root(root)
+
+    def take_overruns(self) -> list[Overrun]:
+        """Return the roots that went over their budget since the last call."""
+        return self.judge.take_overruns()
+
+    def sweep(self) -> None:
+        """Release everything that has left the window."""
+        kernels.sweep(self.view)
+
+    def keep_supports(self, edges: Edges) -> None:
+        """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
+        graph, state = self.index.graph, self.state
+        self.ask_for_memory()
+        held = np.flatnonzero(graph.expiry > state[layout.NOW])
+        relative = graph.expiry[held].astype(np.int64)
+        saved = state[layout.TUPLE]
+        self.index = without_cells(self.index, len(held))
+        chunk = Chunk(
+            source=edges.source[held],
+            target=edges.target[held],
+            label=edges.label[held],
+            timestamp=np.zeros(len(held), np.int64),
+            delete=np.zeros(len(held), np.uint8),
+            edge=held.astype(np.int32),
+        )
+        self._load(chunk, relative, quiet=True)
+        state[layout.TUPLE] = saved
+
+    # --- steps, some of them for the judge, and memory -------------------------------------------------------
+
+    def _load(self, chunk: Chunk, relative: np.ndarray, *, quiet: bool) -> None:
+        order = np.argsort(-relative, kind="stable")
+        ordered = Chunk(*(array[order] for array in chunk))
+        self.state[layout.TUPLE] = 0
+        self.state[layout.QUIET] = quiet
+        tuples = view(ordered)
+        while (code := int(kernels.load_edges(self.view, tuples, relative[order]))) != layout.DONE:
+            self.provide(code)
+        self.state[layout.QUIET] = 0
+
+    def _begin_output(self) -> None:
+        self.state[_OF_OUTPUT] = 0
+
+    def cross_table(self, slide: int, order: int) -> None:
+        """Make an absolute slide the current one of the table, with the events of that order."""
+        while (code := int(kernels.cross(self.view, slide, order))) != layout.DONE:
+            self.provide(code)
+
+    def write_paths(self, first: int) -> None:
+        """Write the witnesses of the current event, whose rows begin at `first`."""
+        self.state[layout.NEXT_PATH] = first
+        while (code := self.judge.write_paths()) != layout.DONE:
+            self.provide(code)
+
+    def provide(self, code: int) -> None:
+        """Give a kernel the memory that it asked for; the guard may refuse."""
+        self.ask_for_memory()
+        self.index = with_more(self.index, code)
+
+    def ask_for_memory(self) -> None:
+        """Tell the guard that more memory is about to be taken; it may refuse."""
+        self.guard(self.nbytes + self.nbytes // 4, int(self.state[layout.TUPLE]))
+
+    def _check(self) -> None:
+        """Assert every structural invariant, between tuples. O(size of the index × degree)."""
+        check_index(self.index)
+        self.judge.check()

@@ -1,0 +1,275 @@
+"""Crossing slide boundaries: answers that leave, the sweep, moving the base of the cells."""
+
+import numpy as np
+
+from rpq.compiled.arrays.lanes import LANES, live, lowest
+from rpq.compiled.arrays.lists import truncate
+from rpq.compiled.intrinsics import population
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.conflicts import doubted
+from rpq.operators.paths.index.layout import (
+    BASE,
+    BLOCKS,
+    CEILING,
+    DONE,
+    EDGES,
+    EVENT_CAPACITY,
+    EVENTS,
+    FREE_ROWS,
+    FREE_SLOTS,
+    NEED_OUTPUT,
+    NEXT_BOUNDARY,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    OUTCOMES,
+    POINTER,
+    RANGE,
+    ROWS,
+    SLIDE,
+    SLOTS,
+    STATE_BITS,
+    STATICS,
+    SUPPORTS,
+    SWEEP_EVERY,
+    SWEPT,
+    SWEPT_TUPLES,
+    VERTICES,
+)
+from rpq.operators.paths.index.rows import (
+    DENSE,
+    NEVER,
+    ZERO,
+    block_count,
+    end_event,
+    held_by_no_other,
+    make_sparse,
+    node_of,
+    nth_block,
+    release_blocks,
+    release_region,
+    slide_of,
+    write_pairs,
+)
+from rpq.operators.paths.program import CLASSES, STATES
+from rpq.stream.outcomes import INSERTED, REFRESHED
+
+SMALL = 1 << 16  # edges up to which a sweep costs next to nothing
+
+
+@njit(cache=True, nogil=True)
+def cross(index, slide):
+    """Make `slide` (absolute) the current one. Cells up to it are dead from here on."""
+    fields, settings = index.state, index.settings
+    passed = slide - fields[BASE]
+    # A difference that overflows is a jump past everything as well.
+    if passed < 0 or passed > settings[CEILING] - settings[RANGE]:
+        _rebase(index, slide, passed)
+    fields[NOW] = slide - fields[BASE]
+    if slide < NEVER // settings[SLIDE]:
+        fields[NEXT_BOUNDARY] = (slide + 1) * settings[SLIDE]
+    else:
+        fields[NEXT_BOUNDARY] = NEVER
+    if (slide - fields[SWEPT] >= settings[SWEEP_EVERY] and _pays_to_sweep(index)) or slide < fields[SWEPT]:
+        sweep(index)
+
+
+@njit(cache=True, nogil=True)
+def _pays_to_sweep(index):
+    """Return whether the index is small, or enough has come since the last sweep to pay for looking through all of it."""
+    fields = index.state
+    came = fields[OUTCOMES + INSERTED] + fields[OUTCOMES + REFRESHED] - fields[SWEPT_TUPLES]
+    return fields[EDGES] <= SMALL or came * 16 >= fields[EDGES]
+
+
+@njit(cache=True, nogil=True)
+def _rebase(index, slide, passed):
+    """Make `slide` the new base: subtract what has passed from every cell that expires, stopping at 0."""
+    table, graph, fields = index.table, index.graph, index.state
+    ceiling = index.settings[CEILING]
+    if passed < 0 or passed >= ceiling:
+        passed = ceiling
+    _subtract(table.values, fields[BLOCKS] * LANES, passed, ceiling)
+    _subtract(graph.expiry, fields[EDGES], passed, ceiling)
+    if fields[STATICS] != 0:
+        _subtract(graph.within, fields[EDGES], passed, ceiling)
+    for row in range(fields[ROWS]):
+        if table.low[row] <= ceiling:
+            table.low[row] = max(np.int64(0), table.low[row] - passed)
+    fields[BASE] = slide
+
+
+@njit(cache=True, nogil=True)
+def _subtract(values, count, amount, ceiling):
+    for i in range(count):
+        value = np.int64(values[i])
+        values[i] = value if value > ceiling else max(value - amount, np.int64(0))
+
+
+@njit(cache=True, nogil=True)
+def sweep(index):
+    """Collect blocks and rows without a live cell, links of edges that are gone, slots of empty trees."""
+    _sweep_rows(index)
+    graph = index.graph
+    lists = index.state[VERTICES] * index.program.sizes[CLASSES]
+    _sweep_links(graph, graph.out, lists, index.state[NOW])
+    if index.state[SUPPORTS]:
+        _sweep_links(graph, graph.into, lists, index.state[NOW])
+    for edge in range(index.state[EDGES]):
+        if graph.linked[edge] and np.int64(graph.expiry[edge]) <= index.state[NOW]:
+            graph.linked[edge] = 0
+            graph.expiry[edge] = 0
+    _sweep_slots(index)
+    index.state[SWEPT] = index.state[BASE] + index.state[NOW]
+    index.state[SWEPT_TUPLES] = index.state[OUTCOMES + INSERTED] + index.state[OUTCOMES + REFRESHED]
+
+
+@njit(cache=True, nogil=True)
+def _sweep_rows(index):
+    table, fields, directory = index.table, index.state, index.table.directory
+    now = fields[NOW]
+    for row in range(fields[ROWS]):
+        if table.node[row] < 0:
+            continue
+        kept = np.int64(0)
+        if table.span[row] > 0:
+            for block in range(table.base[row], table.base[row] + np.int64(table.span[row])):
+                if live(table.values, block, now) != ZERO:
+                    kept += 1
+            if kept * 2 * DENSE < np.int64(table.span[row]) and kept > 0:
+                make_sparse(index, row, kept)
+        else:
+            start = directory.start[row]
+            for place in range(start, start + np.int64(directory.length[row])):
+                entry = directory.entries[place]
+                if live(table.values, entry & POINTER, now) == ZERO:
+                    release_region(table, entry & POINTER, np.int64(0))
+                else:
+                    directory.entries[start + kept] = entry
+                    kept += 1
+            directory.length[row] = kept
+        if kept == 0:
+            release_blocks(table, row)
+            vertex, state = node_of(table, row)
+            table.row_of[vertex * index.program.sizes[STATES] + state] = -1
+            table.node[row] = -1
+            table.free_rows[fields[FREE_ROWS]] = row
+            fields[FREE_ROWS] += 1
+
+
+@njit(cache=True, nogil=True)
+def _sweep_links(graph, lists, count, now):
+    for i in range(count):
+        length = np.int64(lists.length[i])
+        if length == 0:
+            continue
+        start = lists.start[i]
+        kept = np.int64(0)
+        for place in range(start, start + length):
+            link = lists.entries[place]
+            if slide_of(graph, link) > now:
+                lists.entries[start + kept] = link
+                kept += 1
+        if kept < length:
+            truncate(lists, i, kept)
+
+
+@njit(cache=True, nogil=True)
+def _sweep_slots(index):
+    """Free the slots of roots without a first edge; from the back, so that low slots are given out first."""
+    program, table, fields = index.program, index.table, index.state
+    classes = program.sizes[CLASSES]
+    for slot in range(fields[SLOTS] - 1, -1, -1):
+        vertex = np.int64(table.slot_vertex[slot])
+        if vertex < 0:
+            continue
+        needed = False
+        for first_class in range(classes):
+            if program.start_target[first_class] >= 0 and index.graph.out.length[vertex * classes + first_class] > 0:
+                needed = True
+        if not needed:
+            table.slot_of[vertex] = -1
+            table.slot_vertex[slot] = -1
+            table.free_slots[fields[FREE_SLOTS]] = slot
+            fields[FREE_SLOTS] += 1
+
+
+@njit(cache=True, nogil=True)
+def expire(index, slide, order):
+    """Cross to an absolute slide, with a removed row for every answer that dies on the way, boundary by boundary.
+
+    NEED_OUTPUT where there is no room for the rows of the next boundary (and for the event of the tuple after it); called
+    again it resumes behind the boundaries that were reported. A row is scanned only when its lower bound is passed, which is
+    then made exact.
+    """
+    fields = index.state
+    last = slide - fields[BASE]
+    if last < 0 or last > index.settings[CEILING]:
+        last = index.settings[CEILING]
+    while True:
+        dying = _next_death(index)
+        if dying > last:
+            break
+        if fields[OUT] + _count_dying(index, dying) > fields[OUT_CAPACITY] or fields[EVENTS] + 2 > fields[EVENT_CAPACITY]:
+            return np.int64(NEED_OUTPUT)
+        _report_dying(index, dying)
+        end_event(index, (fields[BASE] + dying) * index.settings[SLIDE], -1, order)
+    cross(index, slide)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _next_death(index):
+    """Return a relative slide before which no answer dies."""
+    table, accepting = index.table, index.program.accepting
+    first = np.int64(NEVER)
+    for row in range(index.state[ROWS]):
+        if table.low[row] < first and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
+            first = table.low[row]
+    # A bound may be out of date: what it was computed from has died and been reported.
+    return max(first, index.state[NOW] + 1)
+
+
+@njit(cache=True, nogil=True)
+def _dying_lanes(index, vertex, state, number, block, dying):
+    """Return the pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
+    table = index.table
+    lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
+    lanes = held_by_no_other(index, vertex, state, number, lanes, dying - 1, dying)
+    if lanes & table.conflicted[number] != ZERO:
+        # What these answer is not what the table says.
+        lanes &= ~(table.conflicted[number] & (table.suspended[number] | doubted(index, vertex, number)))
+    return lanes
+
+
+@njit(cache=True, nogil=True)
+def _count_dying(index, dying):
+    """Return the room that the rows of one boundary may take."""
+    table, accepting = index.table, index.program.accepting
+    count = np.int64(0)
+    for row in range(index.state[ROWS]):
+        if table.low[row] <= dying and table.node[row] >= 0 and accepting[table.node[row] & STATE_BITS]:
+            for i in range(block_count(table, row)):
+                _, block = nth_block(table, row, i)
+                count += population(live(table.values, block, dying - 1) & ~live(table.values, block, dying))
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _report_dying(index, dying):
+    """Write the pairs that die at a slide, and make the lower bounds of their rows exact."""
+    table, accepting = index.table, index.program.accepting
+    for row in range(index.state[ROWS]):
+        if table.low[row] > dying or table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        if not accepting[state]:
+            continue
+        low = np.int64(NEVER)
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            if table.is_target[vertex]:
+                write_pairs(index, vertex, number, _dying_lanes(index, vertex, state, number, block, dying))
+            if live(table.values, block, dying) != ZERO:
+                low = min(low, lowest(table.values, block, dying))
+        table.low[row] = low

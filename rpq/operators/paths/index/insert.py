@@ -1,0 +1,379 @@
+"""Inserting an edge: row operations, pushed along out-edges to the fixpoint.
+
+Pacaci et al. (2020), section 3.1, with bottleneck timestamps (the largest over paths of the smallest over
+edges) and for 64 roots at once. Every function here can be called again after a `NEED_` code: raising a
+cell twice changes nothing, and a pair is reported when its cell comes alive, which happens once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.arrays.lanes import LANES, live, prefetch, raise_block, raise_block_with_hops
+from rpq.compiled.intrinsics import trailing_zeros
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.conflicts import bring_doubt, forget_new_doubt, note_conflicts, own_slot
+from rpq.operators.paths.index.layout import (
+    BUCKETS,
+    DONE,
+    FREE_SLOTS,
+    JUDGED,
+    NEED_OUTPUT,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    QUEUED,
+    ROWS,
+    SIMPLE,
+    SLOTS,
+    STEPS,
+    SUPPORTS,
+)
+from rpq.operators.paths.index.rows import (
+    ONE,
+    ZERO,
+    block_count,
+    dequeue,
+    enqueue,
+    find,
+    lane_of,
+    make_block,
+    make_row,
+    node_of,
+    nth_block,
+    rank_of,
+    report_new,
+    root_slot,
+    row_at,
+    slide_of,
+)
+from rpq.operators.paths.program import CLASSES
+
+EVERY = np.uint64(2**64 - 1)
+
+
+class Push(NamedTuple):
+    """The part of a row that is pushed to others: `count` of its blocks, which are in the queue's scratch."""
+
+    vertex: int
+    state: int
+    low: int  # no live cell of the row is below
+    count: int  # type: ignore[assignment]  # not the method of tuples
+    rank: int  # the bucket that the row was taken from: what it gives is no larger
+
+
+class Step(NamedTuple):
+    """A step of the product graph into (vertex, state), over an edge that lasts to `slide`."""
+
+    vertex: int
+    state: int
+    slide: int
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_out(index, vertex, state):
+    """Return whether an edge leads on from a product node."""
+    program, out = index.program, index.graph.out
+    for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+        if out.length[vertex * program.sizes[CLASSES] + program.leave_class[leave]] > 0:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _schedule(index, push, step, row, pending):
+    """Enqueue the row that a step leads to, whose blocks grew."""
+    table = index.table
+    table.low[row] = min(table.low[row], min(push.low, step.slide))
+    if has_out(index, step.vertex, step.state):
+        table.pending[row] |= pending
+        enqueue(index.queue, index.state, row, min(push.rank, rank_of(index, step.slide)))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _raise_dense(index, push, step, row):
+    """Do what `_raise_row` does to a row that has all the blocks, where paths may be walks.
+
+    Nearly all steps are of this kind, so nothing is looked at here that they do not need.
+    """
+    table, queue = index.table, index.queue
+    now = index.state[NOW]
+    supports = index.state[SUPPORTS] != 0
+    accepts = index.program.accepting[step.state] != 0
+    base = table.base[row]
+    pending = ZERO
+    for i in range(push.count):
+        number = queue.number[i]
+        if supports:
+            grew, fresh = raise_block_with_hops(table.values, table.hops, base + number, queue.block[i], step.slide, now)
+        else:
+            grew, fresh = raise_block(table.values, base + number, queue.block[i], step.slide, now)
+        if grew != ZERO:
+            pending |= ONE << np.uint64(number & 63)
+            if accepts and fresh != ZERO:
+                report_new(index, step.vertex, step.state, number, fresh)
+    index.state[STEPS] += push.count
+    if pending != ZERO:
+        _schedule(index, push, step, row, pending)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _raise_row(index, push, step):
+    """Raise the row that a step leads to from what is pushed, cut to the slide of the step."""
+    program, table, queue, fields = index.program, index.table, index.queue, index.state
+    now = fields[NOW]
+    row = row_at(index, step.vertex, step.state)
+    if row < 0:
+        row = make_row(index, step.vertex, step.state)
+        if row < 0:
+            return -row
+    accepts = program.accepting[step.state] != 0
+    judged = index.settings[JUDGED] != 0
+    in_conflict = judged and program.later_first[step.state + 1] > program.later_first[step.state]
+    own = own_slot(index, step.vertex)
+    pending = ZERO
+    code = np.int64(DONE)
+    base, span = table.base[row], np.int64(table.span[row])
+    for i in range(push.count):
+        number = queue.number[i]
+        source = queue.block[i]
+        block = base + number if number < span else find(table, row, number)
+        if block < 0:
+            if live(table.values, source, now) == ZERO:
+                continue
+            block = make_block(index, row, number)
+            if block < 0:
+                code = -block
+                break
+            base, span = table.base[row], np.int64(table.span[row])
+        if accepts and fields[OUT] + LANES > fields[OUT_CAPACITY]:
+            code = np.int64(NEED_OUTPUT)
+            break
+        if fields[SUPPORTS]:
+            grew, fresh = raise_block_with_hops(table.values, table.hops, block, source, step.slide, now)
+        else:
+            grew, fresh = raise_block(table.values, block, source, step.slide, now)
+        if number == own >> 6 and grew & lane_of(own) != ZERO:
+            # No walk comes back to its root.
+            table.values[block * LANES + (own & (LANES - 1))] = 0
+            grew &= ~lane_of(own)
+            fresh &= ~lane_of(own)
+        if grew != ZERO:
+            if in_conflict and fresh != ZERO:
+                note_conflicts(index, step.vertex, step.state, number, fresh)
+            pending |= ONE << np.uint64(number & 63)
+            if accepts and fresh != ZERO:
+                report_new(index, step.vertex, step.state, number, fresh)
+    fields[STEPS] += push.count
+    if judged and code == DONE:
+        pending |= bring_doubt(index, row, push.count, push.vertex, push.state)
+    if pending != ZERO:
+        _schedule(index, push, step, row, pending)
+    return code
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _gather(table, queue, row, pending):
+    """Copy the blocks of a row whose number has its bit set to the scratch; return their count."""
+    count = 0
+    span = np.int64(table.span[row])
+    if span > 0:
+        base = table.base[row]
+        while pending != ZERO:
+            number = trailing_zeros(pending)
+            pending &= pending - ONE
+            while number < span:
+                queue.number[count] = number
+                queue.block[count] = base + number
+                count += 1
+                number += 64
+    else:
+        for i in range(np.int64(table.directory.length[row])):
+            number, block = nth_block(table, row, i)
+            if (pending >> np.uint64(number & 63)) & ONE:
+                queue.number[count] = number
+                queue.block[count] = block
+                count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def push_row(index, row, rank):
+    """Push the pending blocks of a row along the out-edges of its vertex."""
+    program, graph, table, queue, fields = index.program, index.graph, index.table, index.queue, index.state
+    now = fields[NOW]
+    classes = program.sizes[CLASSES]
+    vertex, state = node_of(table, row)
+    low = table.low[row]
+    pending = table.pending[row]
+    table.pending[row] = ZERO
+    count = _gather(table, queue, row, pending)
+    first_number = queue.number[0]
+    highest = first_number
+    for i in range(1, count):
+        highest = max(highest, queue.number[i])
+    walks = index.settings[SIMPLE] == 0
+    push = Push(vertex, state, low, count, rank)
+    for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+        links = vertex * classes + program.leave_class[leave]
+        target_state = np.int64(program.leave_target[leave])
+        start = graph.out.start[links]
+        end = start + np.int64(graph.out.length[links])
+        # Ask for the target blocks some edges ahead: they are scattered, and the loads would wait one by one.
+        for place in range(start, end):
+            target = row_at(index, graph.out.entries[place] >> 32, target_state)
+            if target >= 0:
+                ahead = table.base[target] + first_number
+                prefetch(table.values, ahead)
+                prefetch(table.values, ahead + 1)
+        for place in range(start, end):
+            link = graph.out.entries[place]
+            slide = slide_of(graph, link)
+            if slide <= now:
+                continue
+            step = Step(link >> 32, target_state, slide)
+            target = row_at(index, step.vertex, target_state)
+            has_all = target >= 0 and highest < table.span[target]
+            if walks and has_all and fields[OUT] + LANES * count <= fields[OUT_CAPACITY]:
+                _raise_dense(index, push, step, target)
+                continue
+            code = _raise_row(index, push, step)
+            if code != DONE:
+                table.pending[row] |= pending
+                enqueue(queue, fields, row, rank)
+                return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def fixpoint(index):
+    """Push rows until none is pending."""
+    fields = index.state
+    while True:
+        row = dequeue(index.queue, fields)
+        if row < 0:
+            return np.int64(DONE)
+        # The bucket that the row was taken from: `dequeue` leaves it in QUEUED.
+        code = push_row(index, row, fields[QUEUED])
+        if code != DONE:
+            return code
+
+
+@njit(cache=True, nogil=True)
+def raise_root(index, root, vertex, state, slide):
+    """Return an edge out of the start state: one cell, the root's own, of row (vertex, state)."""
+    program, table, fields = index.program, index.table, index.state
+    if not table.is_root[root] or (root == vertex and index.settings[SIMPLE]):
+        return np.int64(DONE)
+    if fields[OUT] + LANES > fields[OUT_CAPACITY]:
+        return np.int64(NEED_OUTPUT)
+    slot = root_slot(index, root)
+    row = row_at(index, vertex, state)
+    if row < 0:
+        row = make_row(index, vertex, state)
+        if row < 0:
+            return -row
+    number = slot >> 6
+    block = find(table, row, number)
+    if block < 0:
+        block = make_block(index, row, number)
+        if block < 0:
+            return -block
+    cell = block * LANES + (slot & (LANES - 1))
+    held = np.int64(table.values[cell])
+    if slide <= held:
+        return np.int64(DONE)
+    table.values[cell] = slide
+    if fields[SUPPORTS]:
+        table.hops[cell] = 0
+    table.low[row] = min(table.low[row], slide)
+    fields[STEPS] += 1
+    if held <= fields[NOW]:
+        lane = lane_of(slot)
+        if program.accepting[state]:
+            report_new(index, vertex, state, number, lane)
+        if index.settings[JUDGED]:
+            note_conflicts(index, vertex, state, number, lane)
+    if has_out(index, vertex, state):
+        table.pending[row] |= ONE << np.uint64(number & 63)
+        enqueue(index.queue, fields, row, rank_of(index, slide))
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def raise_step(index, u, v, transition_class, slide):
+    """Follow an edge u -> v of a transition class from every tree that holds u in a fitting state."""
+    program, table = index.program, index.table
+    if program.start_target[transition_class] >= 0:
+        code = raise_root(index, u, v, np.int64(program.start_target[transition_class]), slide)
+        if code != DONE:
+            return code
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        state = np.int64(program.step_source[step])
+        row = row_at(index, u, state)
+        if row >= 0:
+            push = Push(u, state, table.low[row], _gather(table, index.queue, row, EVERY), np.int64(BUCKETS - 1))
+            code = _raise_row(index, push, Step(v, np.int64(program.step_target[step]), slide))
+            if code != DONE:
+                return code
+    return np.int64(DONE)
+
+
+# --- trees that come and go as a whole, where not every vertex is a root ------------------------------------
+#
+# The adjacency lists hold all edges in the window, whoever is a root. So the tree of a vertex that becomes one later is
+# raised from them, and has the cells that it would have had.
+
+@njit(cache=True, nogil=True)
+def grow_trees(index, roots, count):
+    """Raise the trees of some roots from their first edges, to the fixpoint; codes as `apply_chunk`."""
+    program, out = index.program, index.graph.out
+    classes = program.sizes[CLASSES]
+    for i in range(count):
+        root = np.int64(roots[i])
+        for transition_class in range(classes):
+            state = np.int64(program.start_target[transition_class])
+            if state < 0:
+                continue
+            links = root * classes + transition_class
+            for place in range(out.start[links], out.start[links] + np.int64(out.length[links])):
+                link = out.entries[place]
+                slide = slide_of(index.graph, link)
+                if slide > index.state[NOW]:
+                    code = raise_root(index, root, link >> 32, state, slide)
+                    if code != DONE:
+                        return code
+    return fixpoint(index)
+
+
+@njit(cache=True, nogil=True)
+def drop_trees(index, mask):
+    """Clear the cells of the roots in `mask` (uint64 a block number), and what waits to be pushed; their slots are free."""
+    table, fields = index.table, index.state
+    while dequeue(index.queue, fields) >= 0:
+        pass
+    if index.settings[JUDGED]:
+        forget_new_doubt(index)
+    for row in range(fields[ROWS]):
+        if table.node[row] < 0:
+            continue
+        table.pending[row] = ZERO
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = mask[number]
+            if lanes == ZERO:
+                continue
+            for lane in range(LANES):
+                if (lanes >> np.uint64(lane)) & ONE != ZERO:
+                    table.values[block * LANES + lane] = 0
+            if index.settings[JUDGED]:
+                table.doubt[block] &= ~lanes
+    for slot in range(fields[SLOTS] - 1, -1, -1):
+        vertex = np.int64(table.slot_vertex[slot])
+        if vertex >= 0 and (mask[slot >> 6] >> np.uint64(slot & 63)) & ONE != ZERO:
+            table.slot_of[vertex] = -1
+            table.slot_vertex[slot] = -1
+            table.free_slots[fields[FREE_SLOTS]] = slot
+            fields[FREE_SLOTS] += 1

@@ -1,0 +1,222 @@
+"""The protocol between an index and its judge.
+
+The table of an index holds walks, and marks those cells that a walk may be unable to answer for. Whether such a walk makes
+its pair an answer is for the *judge* to say, which the index owns. There are two: `NoDoubt`, for which every pair of the
+table is an answer, and `SimpleJudge` (`rpq/operators/paths/simple/simple_judge.py`). Kernels ask for the judge only where
+something is in doubt (they return NEED_JUDGE or NEED_CROSSING), so tuples without doubt cost the same whichever judge there
+is.
+
+A judge may take long over some roots, and has a budget for each. A root that went over it is *set aside*: it answers
+nothing until nothing of it is in doubt any more, or somebody restores it. Whoever uses an index may ask about such roots
+whatever its judge: where nothing is in doubt there are none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from rpq.language.protocol import Overrun
+from rpq.operators.paths.index import kernels
+from rpq.operators.paths.index.layout import Index
+from rpq.stream.chunk import Chunk
+from rpq.stream.window import Window
+
+
+class DoubtFigures(NamedTuple):
+    """Counts of judging.
+
+    Conflicts met, roots in conflict now, pairs in doubt now, searches, roots set aside now, and what became of paths,
+    blocked pairs and conflicts. A pair that a delete frees from doubt counts until the slide changes.
+    """
+
+    conflicts: int = 0
+    conflicted_roots: int = 0
+    pairs_in_doubt: int = 0
+    searches: int = 0
+    roots_set_aside: int = 0
+    unblocked: int = 0
+    broken: int = 0
+    replaced: int = 0
+    cleaned: int = 0
+
+
+class JudgedIndex(Protocol):
+    """The part of an index that its judge may use."""
+
+    @property
+    def window(self) -> Window:
+        """The window of the query."""
+
+    @property
+    def index(self) -> Index:
+        """The arrays as they are now: growth replaces some."""
+
+    @property
+    def view(self) -> Any:
+        """The arrays as the kernels take them."""
+
+    @property
+    def state(self) -> np.ndarray:
+        """The counters and positions named in `layout`."""
+
+    def walks(self) -> np.ndarray:
+        """Return the pairs that the table answers, source << 32 | target. O(size of the index)."""
+
+    def cross_table(self, slide: int, order: int) -> None:
+        """Make an absolute slide the current one of the table, with the events of that order."""
+
+    def write_paths(self, first: int) -> None:
+        """Write the witnesses of the current event, whose rows begin at `first`."""
+
+    def provide(self, code: int) -> None:
+        """Give a kernel the memory that it asked for; may be refused."""
+
+    def ask_for_memory(self) -> None:
+        """Tell that more memory is about to be taken; may be refused."""
+
+
+class Judge(Protocol):
+    """The decision which walks of a table make their pair an answer."""
+
+    walks_return: bool
+    """Whether a walk may come back to its root: kernels keep those out of the table for whom it may not."""
+    doubts: bool
+    """Whether cells can be in doubt: kernels mark those, and ask."""
+
+    def serve(self, index: JudgedIndex) -> None:
+        """Judge for this index from now on, and for no other; comes before everything else."""
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+
+    def make_room(self, vertices: int, edges: int) -> None:
+        """Make room for vertex and edge ids up to these numbers."""
+
+    # --- where rows are judged -------------------------------------------------------------------------------
+
+    def judge_tuple(self, chunk: Chunk, i: int) -> None:
+        """Judge the rows of a tuple that the table has applied."""
+
+    def cross(self, slide: int, order: int) -> None:
+        """Make an absolute slide the current one, in place of `JudgedIndex.cross_table`, and judge its rows."""
+
+    def judge_load(self, *, quiet: bool) -> None:
+        """Judge the rows of a load, which are dropped if it is `quiet`."""
+
+    def write_paths(self) -> int:
+        """Write the witnesses of the current event from row RESUME on; return a code of the kernels."""
+
+    # --- what holds now --------------------------------------------------------------------------------------
+
+    def answered(self, walks: np.ndarray) -> np.ndarray:
+        """Return those of some pairs of the table that are answers."""
+
+    def path_of(self, source: int, target: int) -> np.ndarray | None:
+        """Return the steps of the path by which an answer is known, first to last; None where that is the table's walk."""
+
+    def figures(self) -> DoubtFigures:
+        """Return the counts of judging, and the numbers of what is in doubt now."""
+
+    def set_figures(self, *, conflicts: int, searches: int) -> None:
+        """Set the counts to go on from."""
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
+
+    @property
+    def aside(self) -> dict[int, int]:
+        """The roots that are set aside, and the size at which each was."""
+
+    def set_aside(self, roots: dict[int, int]) -> None:
+        """Make the next load set those of these roots aside that meet a conflict, with the given sizes."""
+
+    def take_overruns(self) -> list[Overrun]:
+        """Return the roots that went over their budget since the last call."""
+
+    def restore_root(self, root: int) -> bool:
+        """Restore a root, with rows for its answers, and return whether it was set aside. It may go over again."""
+
+    def forget_roots(self, roots: np.ndarray) -> None:
+        """Forget vertices that are no longer roots; the table still has their cells."""
+
+    def check(self) -> None:
+        """Assert every invariant, between tuples; slow."""
+
+
+# --- the judge of an index whose table is always right ------------------------------------------------------
+#
+# The table is always right for walks, and for simple paths where the automaton has no states in conflict: then a walk that
+# does not come back to its root always has a simple path (`conflicts.py`). No tuple asks it anything: it costs nothing.
+
+class NoDoubt:
+    """The judge for whom every pair of the table is an answer, and no root is ever set aside.
+
+    `walks_return` tells whether walks that come back to their root are in the table.
+    """
+
+    doubts = False
+    nbytes = 0
+
+    def __init__(self, *, walks_return: bool = True) -> None:
+        self.walks_return = walks_return
+
+    def serve(self, index: JudgedIndex) -> None:
+        """Judge for this index from now on; see `Judge`, as for all methods below."""
+        self._index = index
+
+    def make_room(self, vertices: int, edges: int) -> None:
+        """Do nothing: this judge keeps nothing of vertices and edges."""
+
+    def judge_tuple(self, chunk: Chunk, i: int) -> None:
+        """Raise an `AssertionError`: no kernel asks for this."""
+        raise AssertionError("nothing in this index is in doubt")
+
+    def cross(self, slide: int, order: int) -> None:
+        """Make an absolute slide the current one, which the table does alone."""
+        self._index.cross_table(slide, order)
+
+    def judge_load(self, *, quiet: bool) -> None:
+        """Do nothing: all rows stay."""
+
+    def write_paths(self) -> int:
+        """Write the walks of the table."""
+        return int(kernels.write_paths(self._index.view))
+
+    def answered(self, walks: np.ndarray) -> np.ndarray:
+        """Return all of `walks`."""
+        return walks
+
+    def path_of(self, source: int, target: int) -> np.ndarray | None:
+        """Return the table has it."""
+        return None
+
+    def figures(self) -> DoubtFigures:
+        """Return zeros."""
+        return DoubtFigures()
+
+    def set_figures(self, *, conflicts: int, searches: int) -> None:
+        """Do nothing: this judge counts nothing."""
+
+    @property
+    def aside(self) -> dict[int, int]:
+        """An empty mapping."""
+        return {}
+
+    def set_aside(self, roots: dict[int, int]) -> None:
+        """Do nothing: no root meets a conflict."""
+
+    def take_overruns(self) -> list[Overrun]:
+        """Return an empty list."""
+        return []
+
+    def restore_root(self, root: int) -> bool:
+        """Return False: no root is ever set aside."""
+        return False
+
+    def forget_roots(self, roots: np.ndarray) -> None:
+        """Do nothing: this judge keeps nothing of roots."""
+
+    def check(self) -> None:
+        """Do nothing: this judge has no state."""

@@ -1,0 +1,96 @@
+"""What Python calls, with views of an index and of a chunk."""
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index import apply, expiry, insert, rows, witness
+
+
+@njit(cache=True, nogil=True)
+def apply_chunk(index, chunk, count):
+    """Apply the tuples of a chunk; return DONE, or what Python must do before the next call."""
+    return apply.apply_tuples(index, chunk, count)
+
+
+@njit(cache=True, nogil=True)
+def load_edges(index, chunk, slides):
+    """Enter the edges of a chunk with these relative slides; codes as `apply_chunk`."""
+    return apply.load_tuples(index, chunk, slides, len(slides))
+
+
+@njit(cache=True, nogil=True)
+def write_paths(index):
+    """Write the witnesses of the current event; codes as `apply_chunk`."""
+    return apply.write_paths(index)
+
+
+@njit(cache=True, nogil=True)
+def end_event(index, time, kind, order):
+    """End the current event."""
+    rows.end_event(index, time, kind, order)
+
+
+@njit(cache=True, nogil=True)
+def advance(index, time):
+    """Move the stream time; codes as `apply_chunk`."""
+    return apply.move_clock(index, time, 0)
+
+
+@njit(cache=True, nogil=True)
+def cross(index, slide, order):
+    """Make an absolute slide the current one; codes as `apply_chunk`."""
+    return apply.cross_to(index, slide, order)
+
+
+@njit(cache=True, nogil=True)
+def settle(index):
+    """Push what is pending, to the fixpoint; codes as `apply_chunk`."""
+    return insert.fixpoint(index)
+
+
+@njit(cache=True, nogil=True)
+def grow_trees(index, vertices):
+    """Raise the trees of vertices that become roots; codes as `apply_chunk`."""
+    return insert.grow_trees(index, vertices, len(vertices))
+
+
+@njit(cache=True, nogil=True)
+def drop_trees(index, mask):
+    """Clear the trees of roots, a bit for each slot."""
+    insert.drop_trees(index, mask)
+
+
+@njit(cache=True, nogil=True)
+def sweep(index):
+    """Collect what is dead."""
+    expiry.sweep(index)
+
+
+@njit(cache=True, nogil=True)
+def count_live(index):
+    """Return (live cells, answers)."""
+    return rows.count_live(index)
+
+
+@njit(cache=True, nogil=True)
+def live_pairs(index):
+    """Return the current answers."""
+    return rows.live_pairs(index)
+
+
+@njit(cache=True, nogil=True)
+def count_cells(index, cells):
+    """Count the live cells of each root."""
+    rows.count_cells(index, cells)
+
+
+@njit(cache=True, nogil=True)
+def walk_back(index, source, target):
+    """Return the steps of a witness, last first: (their number or -1, steps)."""
+    return witness.walk_back(index, source, target, np.empty(64, np.int64))
+
+
+@njit(cache=True, nogil=True)
+def erase_loops(target, steps, length):
+    """Make a simple path of the steps of `walk_back`; return their number."""
+    return witness.erase_loops(target, steps, length)

@@ -1,0 +1,496 @@
+"""The memory layout of the Δ index.
+
+Observation 1: only the expiry slide of a node matters, not its timestamp, because all edges of one slide
+leave the window together. Observation 2: trees that hold the same node do the same work. So the spanning
+trees of Pacaci et al. (2020, section 3) are stored by node in place of by root, as a table: row = product
+node (v, t), column = root, cell = the expiry slide up to which the root reaches the node. An edge
+(u, l, v) with δ(s, l) = t is one row operation:
+
+    row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))
+
+and the cells that grew are pushed along the out-edges of v, to the fixpoint.
+
+* **Cells** are bytes (wider where the window has more than 250 slides), relative to `BASE`, an absolute slide
+  that moves on from time to time (`expiry.rebase`). A cell at or below `NOW` is dead, which is the same as
+  absent: crossing a slide boundary costs one addition. Blocks without a live cell are collected by a sweep
+  every few slides.
+* **Columns** are slots: a vertex gets the lowest free one when an edge makes it a root, and gives it back when
+  none of its first edges is in the window any more. A slot is 64 * block number + lane.
+* **Rows** are cut into blocks of 64 columns. A row that holds more than a third of all block numbers is
+  *dense*: its blocks lie side by side in one region, block number i at `base + i`, and a lookup is an addition.
+  Any other row stores only the blocks that hold something, listed in its directory as sorted entries
+  `block number << 32 | block`. So a row with one root costs one block and eight bytes of directory, a row with most
+  of them no directory at all, and no row more than three times what a list would take. Block 0 is never given out.
+* **The start state** has no incoming transitions (`program.py` sees to that), so the root's own node needs no
+  row: an edge out of s0 sets one cell.
+* **Supports** are kept from the first delete on (until then `hops` is empty): see `delete.py`.
+* **Queue**: a row has a word of pending bits, one for the block numbers that are equal modulo 64. Rows with pending
+  blocks wait in 256 buckets by the largest slide that may be pending; the row with
+  the largest goes first, which saves a quarter of the steps of first-in-first-out. What a row pushes is never
+  larger than what it received, so the buckets are emptied from above in one pass.
+
+Vertices and edges are the ids of the engine's snapshot graph. The index has its own adjacency lists, by
+(vertex, column of the automaton), and its own expiry slide for every edge, so several queries with
+different windows, and several partitions of the roots of one, can share a snapshot graph.
+
+Kernels take a view of the index (`views.py`), in which every array is a pointer. They never allocate. Where something is
+full they return a `NEED_…` code and leave everything consistent; Python makes it larger and calls the kernel again, which
+resumes. `docs/kernels.md` explains how kernels are read and written.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.arrays.lanes import LANES
+from rpq.compiled.arrays.lists import Lists, grown, lists_bytes, new_lists, with_count
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.operators.paths.program import CLASSES, STATES, Program
+
+# What a kernel returns: finished, or what Python must do before it goes on.
+DONE = 0
+NEED_LINKS = 1
+NEED_ROWS = 2
+NEED_BLOCKS = 3
+NEED_DIRECTORY = 4
+NEED_OUTPUT = 5
+NEED_SUPPORTS = 6
+NEED_PATHS = 7
+NEED_JUDGE = 8  # simple paths: the tuple may change an answer that is in doubt
+NEED_CROSSING = 9  # simple paths: a boundary may
+
+# Fields of `Index.state`.
+BASE = 0  # absolute slide of cell value 0
+NOW = 1  # current slide, relative to BASE
+NEXT_BOUNDARY = 2  # stream time at which the next slide begins
+TUPLE = 3  # next tuple of the chunk
+PHASE = 4  # how far that tuple has come
+SLOTS = 5  # slots given out so far (high water)
+FREE_SLOTS = 6  # entries in the stack of free slots
+ROWS = 7
+FREE_ROWS = 8
+BLOCKS = 9
+QUEUED = 10  # highest bucket that may hold a row, -1 none
+OUT = 11  # rows in the output buffer
+EVENTS = 12  # events in the output buffer
+DEPLETED = 13  # entries of `Queue.depleted`
+TO_SEARCH = 14  # entries of `Queue.to_search`
+SWEPT = 15  # absolute slide of the last sweep
+STARTED = 16  # cycle counter when the current tuple began
+EDGE_SLIDE = 17  # INSERTING: the relative expiry slide of the current edge
+NEXT_LOST = 18  # LOSING: the entry of `Queue.depleted` to report next
+NEXT_PATH = 19  # WITNESSING: the row of the output that gets its path next
+PATHS = 20  # entries in the path buffer
+ADDED = 21
+REMOVED = 22
+OUTCOMES = 23  # how many tuples had each outcome (`rpq.stream.outcomes`), in six fields
+TIME = 29  # stream time, if HAS_TIME
+HAS_TIME = 30  # 0 before the first tuple
+QUIET = 31  # 1: do not report answers (a rebuild)
+EVENT_OUT = 32  # rows in the output buffer when the current event began
+STEPS = 33  # block steps so far
+VERTICES = 34  # the capacities of the arrays, as Python made them
+EDGES = 35
+ROW_CAPACITY = 36
+BLOCK_CAPACITY = 37
+OUT_CAPACITY = 38
+EVENT_CAPACITY = 39
+PATH_CAPACITY = 40
+PATH_END_CAPACITY = 41
+SUPPORTS = 42  # 1: hop counts and in-edges are kept
+CONFLICTED = 43  # simple paths: roots in `Table.conflicted`
+CONFLICTS = 44  # simple paths: how often a root came to be one of them
+ENTERED = 45  # 1: the current insert brought an edge that was not in the window
+SWEPT_TUPLES = 46  # inserts when the last sweep was
+STATICS = 47  # 1: there are static edges, and `Graph.within`
+TIMED = 48  # tuples of a chunk whose cycles are added up in `spent`
+STATE_FIELDS = 49
+
+# Fields of `Index.settings`.
+SIZE = 0
+SLIDE = 1
+RANGE = 2  # largest expiry slide of an edge, relative to the current slide
+CEILING = 3  # largest value of a cell that expires; the one above, of static edges, is no slide, and stays
+RANK_SHIFT = 4  # cell value to bucket
+EXPLICIT = 5
+SWEEP_EVERY = 6  # slides
+WITNESS = 7
+SIMPLE = 8  # no walk comes back to its root
+JUDGED = 9  # simple paths, and the automaton has states in conflict
+SETTINGS_FIELDS = 10
+
+# Values of `Index.state[PHASE]`: what is still to do for the current tuple.
+IDLE = 0  # nothing
+INSERTING = 1  # raise what the edge leads to
+REFILLING = 2  # push what a delete filled again
+LOSING = 3  # report the pairs that it took
+WITNESSING = 4  # write a path for each new row
+JUDGING = 5  # simple paths: look at what is in doubt
+
+# Masks of packed integers.
+POINTER = (1 << 31) - 1  # the edge of a link shifted by one, the block of a directory entry
+STATE_BITS = (1 << 16) - 1  # the state of a node
+LOW_HALF = (1 << 32) - 1  # the second of two numbers
+REGION_CLASSES = 60
+BUCKETS = 256
+
+
+class Graph(NamedTuple):
+    """The part of the snapshot graph that this index walks."""
+
+    expiry: np.ndarray  # cell type an edge: its expiry slide, 0 once deleted, CEILING + 1 if it is static
+    within: np.ndarray  # cell type an edge: the expiry slide from the window of one that is static; length 0 without such
+    linked: np.ndarray  # uint8 an edge: 1 while adjacency lists name it
+    out: Lists  # vertex * classes + class -> target << 32 | edge << 1 | against
+    into: Lists  # the same from the target; empty until supports are kept
+
+
+class Table(NamedTuple):
+    """The rows, blocks and slots of the table."""
+
+    values: np.ndarray  # cell type, 64 a block
+    hops: np.ndarray  # uint8, 64 a block; length 0 until supports are kept
+    suspect: np.ndarray  # uint64 a block: cells to be looked at; length 0 likewise
+    taken_out: np.ndarray  # uint64 a block: cells that the current delete took out; length 0 likewise
+    doubt: np.ndarray  # uint64 a block: cells in doubt (see `conflicts.py`); length 0 where nothing is judged
+    new_doubt: np.ndarray  # uint64 a block: accepting cells that the current insert put in doubt; length 0 likewise
+    row_of: np.ndarray  # int32 vertex * states + state -> row or -1
+    node: np.ndarray  # int64 a row: vertex << 16 | state, -1 free
+    low: np.ndarray  # int64 a row: no live cell is below
+    pending: np.ndarray  # uint64 a row: bit i for the block numbers equal to i modulo 64
+    base: np.ndarray  # int64 a row: first block of its region, if it is dense
+    span: np.ndarray  # int32 a row: blocks in its region, 0 if it is not dense
+    directory: Lists  # row -> its blocks, if it is not dense
+    slot_of: np.ndarray  # int32 a vertex, -1 none
+    slot_vertex: np.ndarray  # int32 a slot, -1 free
+    is_root: np.ndarray  # uint8 a vertex: may be a root (source restriction, partition)
+    is_target: np.ndarray  # uint8 a vertex: answers may end here
+    free_rows: np.ndarray  # int32, stack
+    free_regions: np.ndarray  # int32 a region class: first free region, chained through `chain`
+    chain: np.ndarray  # int32 a block: next free region of the same class, -1 none
+    free_slots: np.ndarray  # int32, stack
+    conflicted: np.ndarray  # uint64 a block number: roots that have met a conflict (see `rpq/operators/paths/simple`)
+    suspended: np.ndarray  # uint64 a block number: those of them that are set aside: over the budget, without answers
+    blocked: np.ndarray  # uint64 a block number: those that have pairs in doubt without a simple path
+
+
+class Queue(NamedTuple):
+    """Rows with pending blocks, and room for the blocks of the row that is being pushed."""
+
+    head: np.ndarray  # int32 a bucket: first row or -1
+    next: np.ndarray  # int32 a row
+    previous: np.ndarray  # int32 a row: -1 - bucket for the first
+    rank: np.ndarray  # int16 a row: its bucket, -1 not queued
+    number: np.ndarray  # int64 a block number: scratch
+    block: np.ndarray  # int64 a block number: scratch
+    suspects: np.ndarray  # int64 a block: stack of row << 32 | block number with suspect cells
+    depleted: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.taken_out`
+    to_search: np.ndarray  # int64 a block: row << 32 | block number with cells in `Table.new_doubt`
+
+
+class Output(NamedTuple):
+    """Answer changes, as they are found."""
+
+    pairs: np.ndarray  # int64: source vertex << 32 | target vertex
+    event_time: np.ndarray  # int64 an event
+    event_end: np.ndarray  # int64 an event: rows up to here
+    event_kind: np.ndarray  # int8 an event: 1 added, -1 removed
+    event_tuple: np.ndarray  # int64 an event: 2 * number of the tuple in the chunk + 1; a boundary before it: 2 * number
+    paths: np.ndarray  # int64: steps of witnesses, edge << 1 | against, last step first
+    path_end: np.ndarray  # int64 a row (only with witnesses): its path ends here
+
+
+class Index(NamedTuple):
+    """All arrays that a kernel of the index needs."""
+
+    program: Program
+    graph: Graph
+    table: Table
+    queue: Queue
+    output: Output
+    state: np.ndarray  # int64[STATE_FIELDS]
+    settings: np.ndarray  # int64[SETTINGS_FIELDS]
+    latency: np.ndarray  # int64[LATENCY_BUCKETS]: tuples by cycles
+    spent: np.ndarray  # int64 a tuple of a chunk: cycles, to which are added those that it takes here
+
+
+def block_numbers(vertices: int) -> int:
+    """Return how many block numbers a row may have; a dense row has room for up to one and a half times that."""
+    return 3 * (vertices // 64 + 1) // 2 + 1
+
+
+# --- the arrays made empty, made longer, emptied again ------------------------------------------------------
+#
+# Every function takes an `Index` and returns the one that replaces it; arrays that need no change are shared.
+
+_NEVER = np.iinfo(np.int64).max
+
+
+def new_index(program: Program, settings: np.ndarray, cell: np.dtype, *, supports: bool, capacity: int) -> Index:
+    """Return an empty index with room for `capacity` rows and blocks; `supports` keeps hop counts and in-edges."""
+    witness, judged = bool(settings[WITNESS]), bool(settings[JUDGED])
+    state = np.zeros(STATE_FIELDS, np.int64)
+    state[QUEUED] = -1
+    state[BLOCKS] = 1  # block 0 means none
+    state[NEXT_BOUNDARY] = _NEVER
+    return Index(
+        program=program,
+        graph=Graph(
+            expiry=np.zeros(0, cell),
+            within=np.zeros(0, cell),
+            linked=np.zeros(0, np.uint8),
+            out=new_lists(0, capacity),
+            into=new_lists(0, capacity if supports else 0),
+        ),
+        table=Table(
+            values=_aligned(capacity * LANES, cell),
+            hops=_aligned(capacity * LANES if supports else 0, np.dtype(np.uint8)),
+            suspect=np.zeros(capacity if supports else 0, np.uint64),
+            taken_out=np.zeros(capacity if supports else 0, np.uint64),
+            doubt=np.zeros(capacity if judged else 0, np.uint64),
+            new_doubt=np.zeros(capacity if judged else 0, np.uint64),
+            row_of=np.zeros(0, np.int32),
+            node=np.full(capacity, -1, np.int64),
+            low=np.full(capacity, _NEVER, np.int64),
+            pending=np.zeros(capacity, np.uint64),
+            base=np.zeros(capacity, np.int64),
+            span=np.zeros(capacity, np.int32),
+            directory=new_lists(capacity, capacity),
+            slot_of=np.zeros(0, np.int32),
+            slot_vertex=np.zeros(0, np.int32),
+            is_root=np.zeros(0, np.uint8),
+            is_target=np.zeros(0, np.uint8),
+            free_rows=np.zeros(capacity, np.int32),
+            free_regions=np.full(REGION_CLASSES, -1, np.int32),
+            chain=np.zeros(capacity, np.int32),
+            free_slots=np.zeros(0, np.int32),
+            conflicted=np.zeros(1, np.uint64),
+            suspended=np.zeros(1, np.uint64),
+            blocked=np.zeros(1, np.uint64),
+        ),
+        queue=Queue(
+            head=np.full(BUCKETS, -1, np.int32),
+            next=np.zeros(capacity, np.int32),
+            previous=np.zeros(capacity, np.int32),
+            rank=np.full(capacity, -1, np.int16),
+            number=np.zeros(2, np.int64),
+            block=np.zeros(2, np.int64),
+            suspects=np.zeros(capacity if supports else 0, np.int64),
+            depleted=np.zeros(capacity if supports else 0, np.int64),
+            to_search=np.zeros(capacity if judged else 0, np.int64),
+        ),
+        output=Output(
+            pairs=np.zeros(max(2 * LANES, capacity), np.int64),
+            event_time=np.zeros(capacity, np.int64),
+            event_end=np.zeros(capacity, np.int64),
+            event_kind=np.zeros(capacity, np.int8),
+            event_tuple=np.zeros(capacity, np.int64),
+            paths=np.zeros(capacity if witness else 0, np.int64),
+            path_end=np.zeros(max(2 * LANES, capacity) if witness else 0, np.int64),
+        ),
+        state=state,
+        settings=settings,
+        latency=np.zeros(LATENCY_BUCKETS, np.int64),
+        spent=np.zeros(0, np.int64),
+    )
+
+
+def index_bytes(index: Index) -> int:
+    """Return bytes held."""
+    parts = (*index.table, *index.graph, *index.queue, *index.output)
+    return sum(lists_bytes(part) if isinstance(part, Lists) else part.nbytes for part in parts)
+
+
+def note_capacities(index: Index) -> None:
+    """Tell the kernels, which see pointers, how long the arrays are."""
+    state = index.state
+    state[VERTICES] = len(index.table.slot_of)
+    state[EDGES] = len(index.graph.expiry)
+    state[ROW_CAPACITY] = len(index.table.node)
+    state[BLOCK_CAPACITY] = len(index.table.values) // LANES
+    state[OUT_CAPACITY] = len(index.output.pairs)
+    state[EVENT_CAPACITY] = len(index.output.event_time)
+    state[PATH_CAPACITY] = len(index.output.paths)
+    state[PATH_END_CAPACITY] = len(index.output.path_end)
+    state[SUPPORTS] = len(index.table.hops) > 0
+    state[STATICS] = len(index.graph.within) > 0
+
+
+def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> Index:
+    """Return an index with room for vertex and edge ids up to these numbers; the same object where it had room."""
+    graph, table, queue = index.graph, index.table, index.queue
+    classes, states = (int(index.program.sizes[field]) for field in (CLASSES, STATES))
+    fit = vertices <= len(table.slot_of) and edges <= len(graph.expiry)
+    if fit and is_root is table.is_root and is_target is table.is_target:
+        return index
+    if edges > len(graph.expiry):
+        more = edges - len(graph.expiry)
+        within = _longer(graph.within, more if len(graph.within) else 0, 0)
+        graph = graph._replace(expiry=_longer(graph.expiry, more, 0), within=within, linked=_longer(graph.linked, more, 0))
+    if vertices > len(table.slot_of):
+        more = vertices - len(table.slot_of)
+        graph = graph._replace(
+            out=with_count(graph.out, vertices * classes), into=with_count(graph.into, vertices * classes)
+        )
+        numbers = block_numbers(vertices)
+        table = table._replace(
+            row_of=_longer(table.row_of, more * states, -1),
+            slot_of=_longer(table.slot_of, more, -1),
+            slot_vertex=_longer(table.slot_vertex, more, -1),
+            conflicted=_longer(table.conflicted, numbers - len(table.conflicted), 0),
+            suspended=_longer(table.suspended, numbers - len(table.suspended), 0),
+            blocked=_longer(table.blocked, numbers - len(table.blocked), 0),
+            free_slots=_longer(table.free_slots, more, -1),
+        )
+        queue = queue._replace(number=np.zeros(numbers, np.int64), block=np.zeros(numbers, np.int64))
+    table = table._replace(is_root=is_root, is_target=is_target)
+    return index._replace(graph=graph, table=table, queue=queue)
+
+
+def without_cells(index: Index, edges: int) -> Index:
+    """Return the same memory without edges and trees, and with supports; its lists have room for so many edges."""
+    graph, table, state = index.graph, index.table, index.state
+    for field in (SLOTS, FREE_SLOTS, ROWS, FREE_ROWS):
+        state[field] = 0
+    state[BLOCKS] = 1
+    blocks = len(table.values) // LANES
+    room = max(16, 2 * edges)
+    return index._replace(
+        graph=Graph(
+            expiry=np.zeros_like(graph.expiry),
+            within=graph.within,
+            linked=np.zeros_like(graph.linked),
+            out=new_lists(len(graph.out.start), room),
+            into=new_lists(len(graph.into.start), room),
+        ),
+        table=table._replace(
+            hops=_aligned(blocks * LANES, np.dtype(np.uint8)),
+            suspect=np.zeros(blocks, np.uint64),
+            taken_out=np.zeros(blocks, np.uint64),
+            row_of=np.full_like(table.row_of, -1),
+            node=np.full_like(table.node, -1),
+            directory=new_lists(len(table.node), len(table.directory.entries)),
+            pending=np.zeros_like(table.pending),
+            span=np.zeros_like(table.span),
+            free_regions=np.full_like(table.free_regions, -1),
+            slot_of=np.full_like(table.slot_of, -1),
+            slot_vertex=np.full_like(table.slot_vertex, -1),
+        ),
+        queue=index.queue._replace(suspects=np.zeros(blocks, np.int64), depleted=np.zeros(blocks, np.int64)),
+    )
+
+
+def with_more(index: Index, code: int) -> Index:
+    """Return the index with half as much again of what a kernel was missing when it returned `code`, a `NEED_`…."""
+    if code == NEED_LINKS:
+        return _with_links(index)
+    if code == NEED_ROWS:
+        return _with_rows(index)
+    if code == NEED_BLOCKS:
+        return _with_blocks(index)
+    if code == NEED_DIRECTORY:
+        numbers = 2 * (int(index.state[SLOTS]) // LANES + 1)
+        return index._replace(table=index.table._replace(directory=grown(index.table.directory, 64 + 2 * numbers)))
+    if code == NEED_OUTPUT:
+        return _with_output(index)
+    if code == NEED_PATHS:
+        return _with_paths(index)
+    raise AssertionError(f"a kernel returned {code}")
+
+
+def _with_links(index: Index) -> Index:
+    graph = index.graph
+    room = max(64, 4 * int(max(graph.out.length.max(), graph.into.length.max(initial=0))))
+    into = grown(graph.into, room) if len(graph.into.entries) else graph.into
+    return index._replace(graph=graph._replace(out=grown(graph.out, room), into=into))
+
+
+def _with_rows(index: Index) -> Index:
+    table, queue = index.table, index.queue
+    more = max(16, len(table.node) // 2)
+    return index._replace(
+        table=table._replace(
+            node=_longer(table.node, more, -1),
+            low=_longer(table.low, more, _NEVER),
+            directory=with_count(table.directory, len(table.node) + more),
+            pending=_longer(table.pending, more, 0),
+            base=_longer(table.base, more, 0),
+            span=_longer(table.span, more, 0),
+            free_rows=_longer(table.free_rows, more, 0),
+        ),
+        queue=queue._replace(
+            next=_longer(queue.next, more, -1),
+            previous=_longer(queue.previous, more, -1),
+            rank=_longer(queue.rank, more, -1),
+        ),
+    )
+
+
+def _with_blocks(index: Index) -> Index:
+    table, queue = index.table, index.queue
+    held = len(table.values) // LANES
+    # Enough for the largest region, of one and a half times all block numbers, that a row may ask for.
+    more = max(16, held // 2, 2 * (int(index.state[SLOTS]) // LANES + 1))
+    with_supports = more if len(table.hops) else 0
+    with_doubt = more if index.settings[JUDGED] else 0
+    hops = table.hops
+    if with_supports:
+        hops = _aligned((held + more) * LANES, hops.dtype, hops)
+    return index._replace(
+        table=table._replace(
+            values=_aligned((held + more) * LANES, table.values.dtype, table.values),
+            hops=hops,
+            suspect=_longer(table.suspect, with_supports, 0),
+            taken_out=_longer(table.taken_out, with_supports, 0),
+            doubt=_longer(table.doubt, with_doubt, 0),
+            new_doubt=_longer(table.new_doubt, with_doubt, 0),
+            chain=_longer(table.chain, more, -1),
+        ),
+        queue=queue._replace(
+            suspects=_longer(queue.suspects, with_supports, 0),
+            depleted=_longer(queue.depleted, with_supports, 0),
+            to_search=_longer(queue.to_search, with_doubt, 0),
+        ),
+    )
+
+
+def _with_output(index: Index) -> Index:
+    output = index.output
+    rows, events = len(output.pairs), len(output.event_time)
+    paths = rows if len(output.path_end) else 0
+    return index._replace(
+        output=output._replace(
+            pairs=_longer(output.pairs, rows // 2 + LANES, 0),
+            event_time=_longer(output.event_time, events // 2 + 16, 0),
+            event_end=_longer(output.event_end, events // 2 + 16, 0),
+            event_kind=_longer(output.event_kind, events // 2 + 16, 0),
+            event_tuple=_longer(output.event_tuple, events // 2 + 16, 0),
+            path_end=_longer(output.path_end, paths // 2 + LANES if paths else 0, 0),
+        )
+    )
+
+
+def _with_paths(index: Index) -> Index:
+    output = index.output
+    return index._replace(
+        output=output._replace(
+            paths=_longer(output.paths, max(256, len(output.paths)), 0),
+            path_end=_longer(output.path_end, max(0, len(output.pairs) - len(output.path_end)), 0),
+        )
+    )
+
+
+def _longer(array: np.ndarray, more: int, fill: int) -> np.ndarray:
+    return np.concatenate([array, np.full(more, fill, array.dtype)]) if more else array
+
+
+def _aligned(count: int, dtype: np.dtype, content: np.ndarray | None = None) -> np.ndarray:
+    """Return `count` cells that start at a cache line, so that a block of bytes is one; untouched beyond the content."""
+    raw = np.empty(count * dtype.itemsize + LANES, np.uint8)
+    offset = -raw.ctypes.data % LANES
+    array = raw[offset : offset + count * dtype.itemsize].view(dtype)
+    if content is not None:
+        array[: len(content)] = content
+    return array

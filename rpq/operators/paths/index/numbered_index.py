@@ -1,0 +1,303 @@
+"""The Δ index over windows that know no time: of count, and unbounded.
+
+A count window is a window of time over the numbers of inserts. So this is a Δ index whose timestamps are numbers: a chunk
+goes in with the number of the last insert in place of each tuple's time, and what comes out gets the time of its tuple back.
+What the index reports at a boundary, before the insert that crosses it, belongs to the event of that insert here: the rows
+of both are netted. An unbounded window is one whose inserts all have the number 0, so that no boundary is ever crossed.
+
+The inserts that are numbered are those with labels of the expression, unless it is one of several that are evaluated over
+one window (`numbers_of`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import bound, view
+from rpq.language.protocol import Guard, Overrun
+from rpq.operators.paths.index import layout
+from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.judging import Judge
+from rpq.operators.paths.program import Program
+from rpq.rows.delta import ends_after_filter
+from rpq.rows.weighted_rows import WeightedRows
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.outcomes import NEVER, NOT_HELD, leaving_slide, outcome_of
+from rpq.stream.snapshot import Edges
+from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
+
+_NOTHING = Window(size=1, slide=1)
+"""Over the number 0 alone: it holds what has it."""
+
+# Fields of `_Numbering.progress`.
+_SIZE = 0
+_STEP = 1  # 0: the window is unbounded
+_NUMBER = 2  # of the last insert
+_TIME = 3  # the stream time
+_OWN_LABELS = 4  # 0: `numbered` says which labels are numbered; 1: those of the expression are
+_OUTCOMES = 5  # inserts with the outcomes INSERTED and REFRESHED; the last
+
+
+class _Numbering(NamedTuple):
+    """The numbers of inserts: how far they have come, and when each edge leaves."""
+
+    leaves: np.ndarray  # int64 an edge: the slide at which it leaves, in numbers
+    numbered: np.ndarray  # uint8 a label
+    progress: np.ndarray  # int64[7]
+
+
+def index_over(
+    window: AnyWindow,
+    program: Program,
+    *,
+    explicit: bool = False,
+    witness: bool = False,
+    judge: Judge | None = None,
+    turned: bool = False,
+    capacity: int = 256,
+    guard: Guard | None = None,
+) -> DeltaIndex:
+    """Return the index of an expression over a window of any kind."""
+    options: dict[str, Any] = {"witness": witness, "judge": judge, "turned": turned, "capacity": capacity, "guard": guard}
+    if isinstance(window, Window):
+        return DeltaIndex(program, window, explicit=explicit, **options)
+    return NumberedIndex(program, window, explicit=explicit, **options)
+
+
+class NumberedIndex(DeltaIndex):
+    """A Δ index over a count window, or an unbounded one; `number` is that of the last insert."""
+
+    def __init__(
+        self, program: Program, window: CountWindow | UnboundedWindow, *, explicit: bool = False, **options: Any
+    ) -> None:
+        counts = isinstance(window, CountWindow)
+        numbers = window.numbers if isinstance(window, CountWindow) else _NOTHING
+        # What leaves in silence may come back with the insert, which is no row then.
+        super().__init__(program, numbers, explicit=counts, **options)
+        self._counts = counts
+        self._is_silent = counts and not explicit
+        self._numbering = _Numbering(
+            leaves=np.full(0, NOT_HELD, np.int64),
+            numbered=np.zeros(0, np.uint8),
+            progress=np.array([numbers.size, numbers.slide if counts else 0, 0, NOT_HELD, 1, 0, 0], np.int64),
+        )
+        self._numbering_view: Any = view(self._numbering)
+        self._times = np.zeros(0, np.int64)  # of each tuple of the chunk, the stream time with it
+        self._single: tuple[Chunk, Chunk, Any] | None = None  # a chunk of one tuple, which comes again and again
+        self._call: Any = None  # bound when the first chunk comes
+        self._net: PathDelta | None = None
+        self._overruns: list[Overrun] = []
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return super().nbytes + self._numbering.leaves.nbytes
+
+    def live(self) -> tuple[int, int, int]:
+        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        cells, answers, _ = super().live()
+        return cells, answers, int((self._numbering.leaves > self.current).sum())
+
+    @property
+    def number(self) -> int:
+        """The number of the last insert."""
+        return int(self._numbering.progress[_NUMBER])
+
+    @property
+    def current(self) -> int:
+        """The slide up to which edges have left the window, in numbers."""
+        return self.number // self.window.slide if self._counts else NOT_HELD
+
+    def count_from(self, number: int) -> None:
+        """Set the number of the insert to go on from; the index is empty."""
+        self._numbering.progress[_NUMBER] = number
+
+    def numbers_of(self, numbered: np.ndarray) -> None:
+        """Set the label ids (uint8, a flag each) whose inserts are numbered: one window serves several expressions.
+
+        It is the caller's own array, which it goes on filling, and as long as the other arrays of labels.
+        """
+        self._numbering.progress[_OWN_LABELS] = 0
+        self._numbering = self._numbering._replace(numbered=numbered)
+        self._numbering_view = view(self._numbering)
+
+    def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
+        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
+        super().make_room(vertices, edges, is_root, is_target)
+        held = self._numbering.leaves
+        if (more := edges - len(held)) > 0:
+            self._numbering = self._numbering._replace(leaves=np.concatenate([held, np.full(more, NOT_HELD, np.int64)]))
+            self._numbering_view = view(self._numbering)
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
+        count = len(chunk.timestamp)
+        if self._single is not None and self._single[0] is chunk:
+            _, numbered, numbered_view = self._single
+        else:
+            numbered = chunk._replace(timestamp=np.empty(count, np.int64))
+            numbered_view = view(numbered)
+            self._single = (chunk, numbered, numbered_view) if count == 1 else None
+        if len(self._times) != count:
+            self._times = np.empty(count, np.int64)
+        arguments = self.view, tuples, numbered_view, self._numbering_view, self._times, count
+        if self._call is None:
+            self._call = bound(_number, *arguments)
+        self._call(*arguments)
+        super().apply(numbered, numbered_view, edges)
+        # An insert that comes to an edge which it would evict refreshes it.
+        self.state[layout.OUTCOMES : layout.OUTCOMES + 2] = self._numbering.progress[_OUTCOMES:]
+
+    def advance(self, time: int) -> PathDelta:
+        """Move the stream time without a tuple: nothing leaves."""
+        self._numbering.progress[_TIME] = max(time, self.time)
+        self._times = np.zeros(0, np.int64)
+        super().advance(self.number)
+        return self.delta()
+
+    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
+        """Enter edges that leave at these slides, in numbers; the answers that they make are one event, now."""
+        (mine,) = slides
+        program = self.index.program
+        is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
+        is_inside = is_read & (mine > self.current)
+        self._numbering.leaves[chunk.edge[is_inside]] = mine[is_inside]
+        self._times = np.zeros(0, np.int64)
+        inner = mine if self._counts else np.where(mine == NEVER, 1, 0)
+        return super().load(chunk, inner, quiet=quiet)
+
+    def slides(self, edges: np.ndarray) -> np.ndarray:
+        """Return the slides at which edges leave, in numbers; at or below the current one if not in it."""
+        found: np.ndarray = self._numbering.leaves[edges]
+        return found
+
+    def grow(self, roots: np.ndarray) -> PathDelta:
+        """Make vertices roots that were none; their answers are one event, at the present time."""
+        self._times = np.zeros(0, np.int64)
+        grown = super().grow(roots)
+        grown.orders = np.zeros_like(grown.orders)  # what is there already comes before any tuple
+        return grown
+
+    def restore_root(self, root: int) -> bool:
+        """Restore a root and return whether it was set aside; `delta` has its answers. It may go over again."""
+        self._times = np.zeros(0, np.int64)
+        return super().restore_root(root)
+
+    def take_overruns(self) -> list[Overrun]:
+        """Return the roots that went over their budget since the last call."""
+        self._note_overruns()
+        taken, self._overruns = self._overruns, []
+        return taken
+
+    # --- what it tells ---------------------------------------------------------------------------------------
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `delta` is not empty."""
+        return super().has_rows and len(self.delta()) > 0
+
+    def delta(self, *, before: int | None = None) -> PathDelta:
+        """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
+        if self._net is None:
+            self._net = self._netted(super().delta(before=before))
+        return self._net
+
+    def _begin_output(self) -> None:
+        super()._begin_output()
+        self._net = None
+
+    def _note_overruns(self) -> None:
+        self._overruns += [
+            overrun._replace(time=self._time_of(overrun.place)) for overrun in self.judge.take_overruns()
+        ]
+
+    @property
+    def time(self) -> int:
+        """The stream time."""
+        return int(self._numbering.progress[_TIME])
+
+    def _time_of(self, place: int) -> int:
+        return int(self._times[place]) if 0 <= place < len(self._times) else self.time
+
+    def _netted(self, raw: PathDelta) -> PathDelta:
+        """Return rows with the times of their tuples; those that an eviction takes and its insert brings are none."""
+        if not len(raw.ends):
+            return raw
+        is_eviction = (raw.orders % 2 == 0) & (len(self._times) > 0)
+        orders = raw.orders | 1
+        times = self._times[orders // 2] if len(self._times) else np.full(len(orders), self.time, np.int64)
+        parts: dict[str, Any] = {"pairs": raw.pairs, "ends": raw.ends, "kinds": raw.kinds}
+        parts |= {"paths": raw.paths, "path_ends": raw.path_ends, "turned": raw.turned}
+        if not is_eviction.any():
+            return PathDelta(**parts, times=times, orders=orders)
+        lengths = raw.lengths()
+        weights, events = np.repeat(raw.kinds.astype(np.int64), lengths), np.repeat(orders, lengths)
+        kept = np.zeros(len(raw), bool)
+        kept[WeightedRows(raw.ids.values, weights, events).net_places()[0]] = True
+        if self._is_silent:
+            kept &= ~self._silent(raw, is_eviction)
+        ends = ends_after_filter(kept, raw.ends)
+        some = np.diff(ends, prepend=0) > 0
+        added = np.repeat(raw.kinds > 0, raw.lengths())
+        self.state[layout.ADDED] -= (~kept & added).sum()
+        self.state[layout.REMOVED] -= (~kept & ~added).sum()
+        paths, path_ends = _paths_of_kept(raw, added, kept) if len(raw.path_ends) else (raw.paths, raw.path_ends)
+        return PathDelta(
+            pairs=raw.pairs[kept],
+            times=times[some],
+            ends=ends[some],
+            kinds=raw.kinds[some],
+            orders=orders[some],
+            paths=paths,
+            path_ends=path_ends,
+            turned=raw.turned,
+        )
+
+    def _silent(self, raw: PathDelta, is_eviction: np.ndarray) -> np.ndarray:
+        """Return which rows an eviction alone takes: not those of a root set aside then, whose answers leave with a row."""
+        silent = np.repeat(is_eviction, raw.lengths())
+        self._note_overruns()
+        if self._overruns:
+            place = np.repeat(raw.orders // 2, raw.lengths())
+            aside = {(overrun.place, overrun.root) for overrun in self._overruns}
+            silent &= [pair not in aside for pair in zip(place.tolist(), (raw.pairs >> 32).tolist(), strict=True)]
+        return silent
+
+
+def _paths_of_kept(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the witnesses of the rows that are kept, and where they end."""
+    lengths = np.zeros(len(raw.pairs), np.int64)
+    lengths[added] = np.diff(raw.path_ends[added], prepend=0)
+    is_kept = np.repeat(kept, lengths)
+    return raw.paths[: len(is_kept)][is_kept], np.cumsum(lengths[kept])
+
+
+@njit(cache=True, nogil=True)
+def _number(index, chunk, numbered, numbering, times, count):
+    """Assign numbers to the inserts of a chunk, which replace times, and note the stream time of each."""
+    forward, inverse = index.program.forward, index.program.inverse
+    progress, leaves = numbering.progress, numbering.leaves
+    size, step, number, time = progress[_SIZE], progress[_STEP], progress[_NUMBER], progress[_TIME]
+    own = progress[_OWN_LABELS] != 0
+    for i in range(count):
+        time = max(time, chunk.timestamp[i])
+        times[i] = time
+        label = np.int64(chunk.label[i])
+        is_read = forward[label] >= 0 or inverse[label] >= 0
+        if is_read if own else numbering.numbered[label] != 0:
+            edge = np.int64(chunk.edge[i])
+            if chunk.delete[i] != 0:
+                if edge >= 0 and is_read:
+                    leaves[edge] = NOT_HELD
+            else:
+                current = number // step if step > 0 else np.int64(NOT_HELD)
+                number += 1 if step > 0 else 0
+                if is_read:
+                    progress[_OUTCOMES + outcome_of(False, leaves[edge] > current, False)] += 1
+                    leaves[edge] = leaving_slide(number, size, step) if step > 0 else np.int64(NEVER)
+        numbered.timestamp[i] = number
+    progress[_NUMBER] = number
+    progress[_TIME] = time

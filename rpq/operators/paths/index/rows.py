@@ -1,0 +1,525 @@
+"""Rows of the Δ index: finding and making rows, blocks and slots, the queue, reporting answers, and walks over in-edges."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.arrays.lanes import LANES, live
+from rpq.compiled.arrays.lists import append, reserve, truncate
+from rpq.compiled.intrinsics import population, trailing_zeros
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.layout import (
+    ADDED,
+    BLOCK_CAPACITY,
+    BLOCKS,
+    BUCKETS,
+    EVENT_OUT,
+    EVENTS,
+    FREE_ROWS,
+    FREE_SLOTS,
+    JUDGED,
+    NEED_BLOCKS,
+    NEED_DIRECTORY,
+    NEED_ROWS,
+    NOW,
+    OUT,
+    POINTER,
+    QUEUED,
+    QUIET,
+    RANK_SHIFT,
+    REMOVED,
+    ROW_CAPACITY,
+    ROWS,
+    SLOTS,
+    STATE_BITS,
+    SUPPORTS,
+)
+from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+NEVER = np.iinfo(np.int64).max
+DENSE = 3
+"""A row is dense when it holds more than one in DENSE of all block numbers."""
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def find(table, row, number):
+    """Return block `number` of a row, or -1."""
+    span = np.int64(table.span[row])
+    if span > 0:
+        return table.base[row] + number if number < span else np.int64(-1)
+    directory = table.directory
+    low = directory.start[row]
+    high = low + np.int64(directory.length[row])
+    while high - low > 4:
+        middle = (low + high) >> 1
+        if directory.entries[middle] >> 32 <= number:
+            low = middle
+        else:
+            high = middle
+    for place in range(low, high):
+        if directory.entries[place] >> 32 == number:
+            return directory.entries[place] & POINTER
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def block_count(table, row):
+    """Return how many blocks a row has."""
+    span = np.int64(table.span[row])
+    return span if span > 0 else np.int64(table.directory.length[row])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def nth_block(table, row, i):
+    """Return the number and the block of the i-th block of a row."""
+    if table.span[row] > 0:
+        return np.int64(i), table.base[row] + i
+    entry = table.directory.entries[table.directory.start[row] + i]
+    return entry >> 32, entry & POINTER
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def row_at(index, vertex, state):
+    """Return the row of a product node, or -1."""
+    return np.int64(index.table.row_of[vertex * index.program.sizes[STATES] + state])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def block_at(index, vertex, state, number):
+    """Return block `number` of the row of a product node, or -1."""
+    row = row_at(index, vertex, state)
+    return find(index.table, row, number) if row >= 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def cell_at(index, vertex, state, slot):
+    """Return the cell of a root, by its slot, in the row of a product node: its place in `Table.values`, or -1."""
+    block = block_at(index, vertex, state, slot >> 6)
+    return block * LANES + (slot & (LANES - 1)) if block >= 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def lane_of(slot):
+    """Return the bit of a slot in the mask of its block."""
+    return ONE << np.uint64(slot & (LANES - 1))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def slide_of(graph, link):
+    """Return the relative expiry slide of the edge of a link."""
+    return np.int64(graph.expiry[(link >> 1) & POINTER])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def node_of(table, row):
+    """Return the vertex and the state of a row."""
+    return table.node[row] >> 16, table.node[row] & STATE_BITS
+
+
+@njit(cache=True, nogil=True)
+def make_row(index, vertex, state):
+    """Return a new empty row for a product node; minus a `NEED_` code where there is no room."""
+    table, fields = index.table, index.state
+    if fields[FREE_ROWS] > 0:
+        fields[FREE_ROWS] -= 1
+        row = np.int64(table.free_rows[fields[FREE_ROWS]])
+    elif fields[ROWS] < fields[ROW_CAPACITY]:
+        row = fields[ROWS]
+        fields[ROWS] += 1
+    else:
+        return np.int64(-NEED_ROWS)
+    table.node[row] = vertex << 16 | state
+    table.row_of[vertex * index.program.sizes[STATES] + state] = row
+    table.low[row] = NEVER
+    table.span[row] = 0
+    table.pending[row] = ZERO
+    index.queue.rank[row] = -1
+    return row
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def region_size(region_class):
+    """Return the number of blocks in a region of a class: 1, (1), 2, 3, 4, 6, 8, 12, …."""
+    return ((2 + (region_class & 1)) << (region_class >> 1)) >> 1
+
+
+@njit(cache=True, nogil=True)
+def _region_class(blocks):
+    """Return the smallest class whose regions hold that many blocks."""
+    region_class = np.int64(0)
+    while region_size(region_class) < blocks:
+        region_class += 2 if region_class == 0 else 1
+    return region_class
+
+
+@njit(cache=True, nogil=True)
+def take_region(index, region_class):
+    """Return the first block of an empty region, or -1 where there is none."""
+    table, fields = index.table, index.state
+    size = region_size(region_class)
+    block = np.int64(table.free_regions[region_class])
+    if block >= 0:
+        table.free_regions[region_class] = table.chain[block]
+    elif fields[BLOCKS] + size <= fields[BLOCK_CAPACITY]:
+        block = fields[BLOCKS]
+        fields[BLOCKS] += size
+    else:
+        return np.int64(-1)
+    for cell in range(block * LANES, (block + size) * LANES):
+        table.values[cell] = 0
+    if index.settings[JUDGED]:
+        for taken in range(block, block + size):
+            table.doubt[taken] = ZERO
+            table.new_doubt[taken] = ZERO
+    return block
+
+
+@njit(cache=True, nogil=True)
+def release_region(table, block, region_class):
+    """Give a region back."""
+    table.chain[block] = table.free_regions[region_class]
+    table.free_regions[region_class] = block
+
+
+@njit(cache=True, nogil=True)
+def _copy_block(index, source, target):
+    table = index.table
+    for lane in range(LANES):
+        table.values[target * LANES + lane] = table.values[source * LANES + lane]
+    if index.state[SUPPORTS]:
+        for lane in range(LANES):
+            table.hops[target * LANES + lane] = table.hops[source * LANES + lane]
+    if index.settings[JUDGED]:
+        table.doubt[target] = table.doubt[source]
+        table.new_doubt[target] = table.new_doubt[source]
+
+
+@njit(cache=True, nogil=True)
+def _make_dense(index, row, numbers):
+    """Lay the blocks of a row side by side, with room for block numbers below `numbers`; return False without room."""
+    table = index.table
+    region_class = _region_class(numbers)
+    region = take_region(index, region_class)
+    if region < 0:
+        return False
+    for i in range(block_count(table, row)):
+        number, block = nth_block(table, row, i)
+        _copy_block(index, block, region + number)
+    release_blocks(table, row)
+    table.base[row] = region
+    table.span[row] = region_size(region_class)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def release_blocks(table, row):
+    """Take all blocks from a row."""
+    if table.span[row] > 0:
+        release_region(table, table.base[row], _region_class(np.int64(table.span[row])))
+        table.span[row] = 0
+    else:
+        for i in range(np.int64(table.directory.length[row])):
+            _, block = nth_block(table, row, i)
+            release_region(table, block, np.int64(0))
+        truncate(table.directory, row, 0)
+
+
+@njit(cache=True, nogil=True)
+def make_sparse(index, row, kept):
+    """List the `kept` live blocks of a dense row in its directory, if there is room."""
+    table, directory = index.table, index.table.directory
+    base = table.base[row]
+    span = np.int64(table.span[row])
+    if not reserve(directory, row, kept) or index.state[BLOCKS] + kept > index.state[BLOCK_CAPACITY]:
+        return
+    for number in range(span):
+        if live(table.values, base + number, index.state[NOW]) != ZERO:
+            block = take_region(index, np.int64(0))
+            _copy_block(index, base + number, block)
+            append(directory, row, number << 32 | block)
+    release_region(table, base, _region_class(span))
+    table.span[row] = 0
+
+
+@njit(cache=True, nogil=True)
+def make_block(index, row, number):
+    """Give a row without a block `number` an empty one; return the block, or minus a `NEED_` code."""
+    table, fields, directory = index.table, index.state, index.table.directory
+    numbers = (fields[SLOTS] + LANES - 1) >> 6
+    length = np.int64(directory.length[row])
+    if table.span[row] > 0 or (length + 1) * DENSE >= numbers:
+        if not _make_dense(index, row, numbers):
+            return np.int64(-NEED_BLOCKS)
+        return table.base[row] + number
+    if not reserve(directory, row, 1):
+        return np.int64(-NEED_DIRECTORY)
+    block = take_region(index, np.int64(0))
+    if block < 0:
+        return np.int64(-NEED_BLOCKS)
+    start = directory.start[row]
+    place = start + length
+    while place > start and directory.entries[place - 1] >> 32 > number:
+        directory.entries[place] = directory.entries[place - 1]
+        place -= 1
+    directory.entries[place] = number << 32 | block
+    directory.length[row] += 1
+    return block
+
+
+@njit(cache=True, nogil=True)
+def root_slot(index, vertex):
+    """Return the slot of a root, given out now if it has none."""
+    table, fields = index.table, index.state
+    slot = np.int64(table.slot_of[vertex])
+    if slot >= 0:
+        return slot
+    if fields[FREE_SLOTS] > 0:
+        fields[FREE_SLOTS] -= 1
+        slot = np.int64(table.free_slots[fields[FREE_SLOTS]])
+    else:
+        slot = fields[SLOTS]
+        fields[SLOTS] += 1
+    table.slot_of[vertex] = slot
+    table.slot_vertex[slot] = vertex
+    return slot
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def rank_of(index, slide):
+    """Return the bucket of an expiry slide."""
+    return min(np.int64(BUCKETS - 1), (slide - index.state[NOW]) >> index.settings[RANK_SHIFT])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _unlink(queue, row):
+    following = queue.next[row]
+    previous = queue.previous[row]
+    if previous < 0:
+        queue.head[-1 - previous] = following
+    else:
+        queue.next[previous] = following
+    if following >= 0:
+        queue.previous[following] = previous
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def enqueue(queue, fields, row, rank):
+    """Enqueue a row in bucket `rank`, or leave it in its present one if that is higher."""
+    held = queue.rank[row]
+    if held >= rank:
+        return
+    if held >= 0:
+        _unlink(queue, row)
+    first = queue.head[rank]
+    queue.rank[row] = rank
+    queue.next[row] = first
+    queue.previous[row] = -1 - rank
+    if first >= 0:
+        queue.previous[first] = row
+    queue.head[rank] = row
+    if rank > fields[QUEUED]:
+        fields[QUEUED] = rank
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def dequeue(queue, fields):
+    """Take a row out of the highest bucket; -1 where none waits."""
+    rank = fields[QUEUED]
+    while rank >= 0 and queue.head[rank] < 0:
+        rank -= 1
+    fields[QUEUED] = rank
+    if rank < 0:
+        return np.int64(-1)
+    row = np.int64(queue.head[rank])
+    _unlink(queue, row)
+    queue.rank[row] = -1
+    return row
+
+
+@njit(cache=True, nogil=True)
+def held_by_no_other(index, vertex, state, number, lanes, lower, higher):
+    """Return those of some lanes of an accepting state that no other accepting state of the vertex holds.
+
+    Of a lower state the cells above slide `lower` count, of a higher one those above `higher` (NEVER: none do). So a
+    pair that several states hold is taken once, where `higher` lets the lowest have it.
+    """
+    program, table = index.program, index.table
+    for i in range(program.sizes[ACCEPTING]):
+        other = np.int64(program.accepting_states[i])
+        if lanes == ZERO or (other > state and higher == NEVER):
+            break
+        if other != state:
+            block = block_at(index, vertex, other, number)
+            if block >= 0:
+                lanes &= ~live(table.values, block, lower if other < state else higher)
+    return lanes
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def write_pairs(index, vertex, number, lanes):
+    """Append a row to the output for each lane; there is room for 64."""
+    table, output, fields = index.table, index.output, index.state
+    out = fields[OUT]
+    while lanes != ZERO:
+        slot = number * LANES + trailing_zeros(lanes)
+        lanes &= lanes - ONE
+        output.pairs[out] = np.int64(table.slot_vertex[slot]) << 32 | vertex
+        out += 1
+    fields[OUT] = out
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def report_new(index, vertex, state, number, lanes):
+    """Report the pairs of lanes that came alive in an accepting state, unless they were answers already."""
+    if index.state[QUIET] or not index.table.is_target[vertex]:
+        return
+    if index.program.sizes[ACCEPTING] > 1:
+        now = index.state[NOW]
+        lanes = held_by_no_other(index, vertex, state, number, lanes, now, now)
+    write_pairs(index, vertex, number, lanes)
+
+
+@njit(cache=True, nogil=True)
+def end_event(index, time, kind, order):
+    """Bind the rows since the last event to a time and an operation; there is room for one event."""
+    fields, output = index.state, index.output
+    rows = fields[OUT] - fields[EVENT_OUT]
+    if rows > 0:
+        event = fields[EVENTS]
+        output.event_time[event] = time
+        output.event_end[event] = fields[OUT]
+        output.event_kind[event] = kind
+        output.event_tuple[event] = order
+        fields[EVENTS] += 1
+        fields[EVENT_OUT] = fields[OUT]
+        fields[ADDED if kind > 0 else REMOVED] += rows
+
+
+# --- the walk over the edges into a product node: deletes, conflicts, witnesses and searches look back along it
+#
+#     edge = in_edges(index, vertex, state)
+#     while True:
+#         edge = next_in_edge(index, vertex, state, edge, now)
+#         if edge.link < 0:
+#             break
+#         ...
+#
+# gives, transition by transition, every edge that lasts beyond a slide, and the product node that it comes from. The record
+# is taken apart when the kernels are inlined: it costs nothing (`TUNING.md`). Needs the `into` lists.
+
+class InEdge(NamedTuple):
+    """An edge into a product node, and how far the walk over all of them has come."""
+
+    link: int  # source << 32 | edge << 1 | against; -1: there is no further one
+    source: int
+    source_state: int  # 0: the source is the root itself, which has no row
+    slide: int  # the relative expiry slide of the edge
+    transition: int  # place in `Program.enter_source`
+    next: int  # place of the next link of this transition
+    left: int  # links of this transition that are left
+    direction: int  # 1: in the order in which the edges came, -1: the latest first
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def in_edges(index, vertex, state, direction=1):
+    """Return a walk over the edges into a product node, before the first."""
+    before = np.int64(index.program.enter_first[state]) - 1
+    zero = np.int64(0)
+    return InEdge(np.int64(-1), zero, zero, zero, before, zero, zero, np.int64(direction))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def next_in_edge(index, vertex, state, edge, above):
+    """Return the next edge that lasts beyond slide `above`."""
+    program, graph = index.program, index.graph
+    transition, place, left, source_state = edge.transition, edge.next, edge.left, edge.source_state
+    while True:
+        while left > 0:
+            link = graph.into.entries[place]
+            place += edge.direction
+            left -= 1
+            slide = slide_of(graph, link)
+            if slide > above:
+                return InEdge(link, link >> 32, source_state, slide, transition, place, left, edge.direction)
+        transition += 1
+        if transition >= program.enter_first[state + 1]:
+            zero = np.int64(0)
+            return InEdge(np.int64(-1), zero, zero, zero, transition, zero, zero, edge.direction)
+        source_state = np.int64(program.enter_source[transition])
+        links = vertex * program.sizes[CLASSES] + program.enter_class[transition]
+        left = np.int64(graph.into.length[links])
+        place = graph.into.start[links] + (left - 1 if edge.direction < 0 else 0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def past_transition(edge):
+    """Return the walk behind the other edges of the present transition."""
+    return InEdge(
+        edge.link, edge.source, edge.source_state, edge.slide, edge.transition, edge.next, np.int64(0), edge.direction
+    )
+
+
+# --- what the index holds now: its live cells and its answers -----------------------------------------------
+
+@njit(cache=True, nogil=True)
+def count_live(index):
+    """Return (live cells, answers)."""
+    table, program, now = index.table, index.program, index.state[NOW]
+    cells = 0
+    answers = 0
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        counts = program.accepting[state] and table.is_target[vertex]
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            cells += population(lanes)
+            if counts:
+                answers += population(held_by_no_other(index, vertex, state, number, lanes, now, NEVER))
+    return cells, answers
+
+
+@njit(cache=True, nogil=True)
+def live_pairs(index):
+    """Return the current answers, source << 32 | target."""
+    table, program, now = index.table, index.program, index.state[NOW]
+    pairs = np.empty(count_live(index)[1], np.int64)
+    found = 0
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        if not program.accepting[state] or not table.is_target[vertex]:
+            continue
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            lanes = held_by_no_other(index, vertex, state, number, lanes, now, NEVER)
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
+                found += 1
+    return pairs
+
+
+@njit(cache=True, nogil=True)
+def count_cells(index, cells):
+    """Add the live cells of each root to its place in `cells` (int64 a vertex)."""
+    table, now = index.table, index.state[NOW]
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        for i in range(block_count(table, row)):
+            number, block = nth_block(table, row, i)
+            lanes = live(table.values, block, now)
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                cells[table.slot_vertex[slot]] += 1

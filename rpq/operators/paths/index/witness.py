@@ -1,0 +1,160 @@
+"""A path for an answer, read off the index by walking predecessors back to the root."""
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.layout import NOW, ROWS, SUPPORTS
+from rpq.operators.paths.index.rows import cell_at, in_edges, next_in_edge, row_at
+from rpq.operators.paths.program import ACCEPTING, STATES
+
+
+@njit(cache=True, nogil=True)
+def walk_back(index, source, target, steps):
+    """Write the steps of a path from `source` to `target`, last first; return their number, or -1 for no answer.
+
+    Starts at the accepting state that lives longest and follows supports, so that the path lasts as long as
+    the answer does. A step is `edge << 1 | against`, and above its 32 bits the vertex before it. Needs the `into` lists.
+    """
+    program, table = index.program, index.table
+    slot = np.int64(table.slot_of[source])
+    if slot < 0:
+        return np.int64(-1), steps
+    best = np.int64(index.state[NOW])
+    end_state = np.int64(-1)
+    for i in range(program.sizes[ACCEPTING]):
+        state = np.int64(program.accepting_states[i])
+        cell = cell_at(index, target, state, slot)
+        if cell >= 0 and np.int64(table.values[cell]) > best:
+            best = np.int64(table.values[cell])
+            end_state = state
+    if end_state < 0:
+        return np.int64(-1), steps
+    length, steps = _follow_supports(index, source, slot, target, end_state, steps)
+    if length < 0:
+        length, steps = _search_back(index, source, slot, target, end_state, steps)
+    return length, steps
+
+
+@njit(cache=True, nogil=True)
+def _follow_supports(index, source, slot, vertex, state, steps):
+    """Return the steps back to the root, each to the latest predecessor that supports the cell; -1 where a cell has none.
+
+    A support is strictly larger, or as large with fewer hops: no node is met twice, so nothing need be remembered.
+    Only a cell whose hop count is saturated may have none. O(length × degree), mostly less: the edge that a row
+    is due to is the latest.
+    """
+    table = index.table
+    length = np.int64(0)
+    while True:
+        cell = cell_at(index, vertex, state, slot)
+        held, hops = np.int64(table.values[cell]), np.int64(table.hops[cell])
+        support, support_state = np.int64(-1), np.int64(-1)
+        edge = in_edges(index, vertex, state, -1)
+        while support < 0:
+            edge = next_in_edge(index, vertex, state, edge, held - 1)
+            if edge.link < 0:
+                break
+            if edge.source_state == 0:
+                supports = edge.source == source
+            else:
+                supports = False
+                cell = cell_at(index, edge.source, edge.source_state, slot)
+                if cell >= 0:
+                    value = np.int64(table.values[cell])
+                    supports = value > held or (value == held and np.int64(table.hops[cell]) < hops)
+            if supports:
+                support, support_state = edge.link, edge.source_state
+        if support < 0:
+            return np.int64(-1), steps
+        if length >= len(steps):
+            steps = np.concatenate((steps, np.empty_like(steps)))
+        steps[length] = support
+        length += 1
+        if support_state == 0:
+            return length, steps
+        vertex, state = support >> 32, support_state
+
+
+@njit(cache=True, nogil=True)
+def _search_back(index, source, slot, target, end_state, steps):
+    """Return the same by a depth-first search over the live cells of the root, better predecessors first.
+
+    It visits a product node once, and cannot fail, because a live cell has a path.
+    """
+    table, states = index.table, index.program.sizes[STATES]
+    now = index.state[NOW]
+    visited = np.zeros(index.state[ROWS], np.uint8)
+    trail = np.empty(64, np.int64)  # the node of each depth
+    trail[0] = target * states + end_state
+    visited[row_at(index, target, end_state)] = 1
+    depth = 0
+    while True:
+        vertex = trail[depth] // states
+        state = trail[depth] - vertex * states
+        held_cell = cell_at(index, vertex, state, slot)
+        held = np.int64(table.values[held_cell])
+        best_value, best_hops, best_node, best_step = np.int64(-1), np.int64(1 << 30), np.int64(-1), np.int64(-1)
+        edge = in_edges(index, vertex, state)
+        while True:
+            edge = next_in_edge(index, vertex, state, edge, now)
+            if edge.link < 0:
+                break
+            if edge.source_state == 0:
+                if edge.source == source and edge.slide >= held:
+                    # The root itself: nothing is better.
+                    if depth >= len(steps):
+                        steps = np.concatenate((steps, np.empty_like(steps)))
+                    steps[depth] = edge.link
+                    return np.int64(depth + 1), steps
+                continue
+            cell = cell_at(index, edge.source, edge.source_state, slot)
+            if cell < 0 or visited[row_at(index, edge.source, edge.source_state)]:
+                continue
+            value = np.int64(table.values[cell])
+            if min(edge.slide, value) < held:
+                continue
+            # A predecessor that is strictly larger, or nearer to one, gives the cell its support.
+            hops = np.int64(table.hops[cell]) if index.state[SUPPORTS] else np.int64(0)
+            if value > held:
+                hops = np.int64(-1)
+            if hops < best_hops or (hops == best_hops and value > best_value):
+                best_value, best_hops = value, hops
+                best_node, best_step = edge.source * states + edge.source_state, edge.link
+        if best_node < 0:
+            # A dead end of the search: every predecessor was visited. Back up.
+            depth -= 1
+            continue
+        if depth >= len(steps):
+            steps = np.concatenate((steps, np.empty_like(steps)))
+        steps[depth] = best_step
+        depth += 1
+        if depth >= len(trail):
+            trail = np.concatenate((trail, np.empty_like(trail)))
+        trail[depth] = best_node
+        visited[row_at(index, best_node // states, best_node % states)] = 1
+
+
+@njit(cache=True, nogil=True)
+def erase_loops(target, steps, length):
+    """Remove the cycles of a walk to `target`, as `walk_back` gives it, in place; return the number of steps.
+
+    What is left spells a word of the language if the pair is not in doubt (see `conflicts.py`).
+    """
+    kept = np.empty(length, np.int64)
+    count = 0
+    place = length - 1
+    while place >= 0:
+        vertex = steps[place] >> 32
+        if vertex == target:
+            break
+        for later in range(place):
+            # Go on from where the walk leaves the vertex for the last time.
+            if steps[later] >> 32 == vertex:
+                place = later
+                break
+        kept[count] = steps[place]
+        count += 1
+        place -= 1
+    for i in range(count):
+        steps[i] = kept[count - 1 - i]
+    return count

@@ -1,0 +1,182 @@
+"""Paths as users see them: the witnesses of answers, as values and as JSON text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from json.encoder import encode_basestring
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.delta_index import PathDelta
+from rpq.operators.paths.index.layout import LOW_HALF
+from rpq.stream.edge_store import LONG_AGO
+from rpq.stream.snapshot import Edges
+from rpq.stream.vertices import VertexDictionary
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path that answers a query: `vertices` v0, v1, … and between them `labels`, `^label` for a step against an edge.
+
+    `timestamps` are those of its edges where an engine was asked for it, None for a static edge; they play no part in
+    whether two paths are equal.
+
+    >>> path = Path(("x", "y", "z"), ("knows", "^likes"))
+    >>> path.vertices[-1], len(path.labels)
+    ('z', 2)
+    """
+
+    vertices: tuple[int | str, ...]
+    labels: tuple[str, ...]
+    timestamps: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+
+    def with_times(self, time: Callable[[Any], Any]) -> Path:
+        """Return the path with `time` applied to each timestamp.
+
+        >>> Path(("x", "y"), ("knows",), (7,)).with_times("second {}".format).timestamps
+        ('second 7',)
+        """
+        return replace(self, timestamps=tuple(None if one is None else time(one) for one in self.timestamps))
+
+    def to_json(self) -> str:
+        """Return the list v0, label, v1, … as JSON.
+
+        >>> Path(("x", "y"), ("^knows",)).to_json()
+        '["x", "^knows", "y"]'
+        """
+        steps: list[int | str] = [self.vertices[0]]
+        for label, vertex in zip(self.labels, self.vertices[1:], strict=True):
+            steps += [label, vertex]
+        return json.dumps(steps, ensure_ascii=False)
+
+
+def path_of(start: int, steps: np.ndarray, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Path:
+    """Return a path from its first vertex and its steps (edge << 1 | against)."""
+    taken = steps.tolist()
+    visited = [start, *(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]) for step in taken)]
+    names = vertices.names_of(np.array(visited)).to_pylist()
+    words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in taken]
+    times = [int(edges.timestamp[step >> 1]) for step in taken]
+    return Path(tuple(names), tuple(words), tuple(None if time == LONG_AGO else time for time in times))
+
+
+# --- the paths of many rows as JSON texts, written in bulk --------------------------------------------------
+#
+# A name occurs in many paths: it is turned into JSON once, and kernels put the pieces together.
+
+_FIRST, _COMMA, _BLANK, _LAST = b"[, ]"
+
+
+class Words(NamedTuple):
+    """Texts as UTF-8, one after the other, and which of them stand in paths, in the order of the rows."""
+
+    place: np.ndarray  # int64 a mention: its text
+    start: np.ndarray  # int64 a text
+    length: np.ndarray  # int64 a text
+    text: np.ndarray  # uint8
+
+
+def paths_of(delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+    """Return the JSON of the path of every row of a delta (as `Path.to_json`); empty for pairs that leave.
+
+    O(total length of the texts + steps log steps).
+    """
+    kinds = np.repeat(delta.kinds, np.diff(delta.ends, prepend=0))
+    added = np.flatnonzero(kinds >= 0)
+    # Steps up to each row that adds a pair; those that leave have none.
+    ends = np.zeros(len(added) + 1, np.int64)
+    ends[1:] = delta.path_ends[added]
+    steps = np.empty(int(ends[-1]), np.int64)
+    visited = np.empty(len(added) + len(steps), np.int64)
+    ways = edges.source, edges.target, edges.label
+    _follow(delta.pairs[added], delta.paths, ends, delta.turned, *ways, visited, steps)
+    ids, place = np.unique(visited, return_inverse=True)
+    names = vertices.names_of(ids).to_pylist()
+    names = [encode_basestring(name) for name in names] if vertices.kind == "string" else [str(name) for name in names]
+    vertex_words = _words(place, names)
+    used, place = np.unique(steps, return_inverse=True)
+    step_words = _words(place, [encode_basestring("^" * (step & 1) + labels[step >> 1]) for step in used.tolist()])
+    sizes = np.zeros(len(kinds) + 1, np.int64)
+    _measure(ends, vertex_words.place, vertex_words.length, step_words.place, step_words.length, added, sizes)
+    offsets = np.cumsum(sizes)
+    data = np.empty(int(offsets[-1]), np.uint8)
+    _write(ends, *vertex_words, *step_words, offsets[added], data)
+    large = pa.LargeStringArray.from_buffers(len(kinds), pa.py_buffer(offsets), pa.py_buffer(data))
+    return large.cast(pa.string()) if offsets[-1] < 1 << 31 else large
+
+
+def _words(place: np.ndarray, texts: list[str]) -> Words:
+    """Return Texts, with what stands where."""
+    encoded = [text.encode() for text in texts]
+    lengths = np.array([len(text) for text in encoded], np.int64)
+    return Words(
+        place.astype(np.int64), np.cumsum(lengths) - lengths, lengths, np.frombuffer(b"".join(encoded) or b" ", np.uint8)
+    )
+
+
+@njit(cache=True, nogil=True)
+def _follow(pairs, paths, ends, turned, source, target, label, visited, steps):
+    """Write the vertices and the steps (label << 1 | against) of paths, first to last.
+
+    In `paths` the last step from the root is first: where pairs are turned, that is the first step of the path, taken the
+    other way.
+    """
+    at = np.int64(0)
+    step = np.int64(0)
+    for row in range(len(pairs)):
+        visited[at] = pairs[row] & LOW_HALF if turned else pairs[row] >> 32
+        at += 1
+        for count in range(ends[row + 1] - ends[row]):
+            taken = paths[ends[row] + count] ^ 1 if turned else paths[ends[row + 1] - 1 - count]
+            edge, against = taken >> 1, taken & 1
+            visited[at] = source[edge] if against else target[edge]
+            steps[step] = np.int64(label[edge]) << 1 | against
+            at += 1
+            step += 1
+
+
+@njit(cache=True, nogil=True)
+def _measure(ends, vertex_place, vertex_length, step_place, step_length, added, sizes):
+    """Write how many bytes the text of each row takes, at the row + 1."""
+    for row in range(len(added)):
+        # Two brackets, and a comma with a blank on both sides of a step.
+        size = np.int64(2) + vertex_length[vertex_place[ends[row] + row]]
+        for i in range(ends[row], ends[row + 1]):
+            size += 4 + vertex_length[vertex_place[i + row + 1]] + step_length[step_place[i]]
+        sizes[added[row] + 1] = size
+
+
+@njit(cache=True, nogil=True)
+def _put(data, top, text, start, length):
+    for i in range(length):
+        data[top + i] = text[start + i]
+    return top + length
+
+
+@njit(cache=True, nogil=True)
+def _separate(data, top):
+    data[top] = _COMMA
+    data[top + 1] = _BLANK
+    return top + 2
+
+
+@njit(cache=True, nogil=True)
+def _write(
+    ends, vertex_place, vertex_start, vertex_length, vertex_text, step_place, step_start, step_length, step_text, tops, data,
+):  # fmt: skip
+    """Write the texts, each from its place in `tops` on."""
+    for row in range(len(tops)):
+        data[tops[row]] = _FIRST
+        word = vertex_place[ends[row] + row]
+        top = _put(data, tops[row] + 1, vertex_text, vertex_start[word], vertex_length[word])
+        for i in range(ends[row], ends[row + 1]):
+            word = step_place[i]
+            top = _put(data, _separate(data, top), step_text, step_start[word], step_length[word])
+            word = vertex_place[i + row + 1]
+            top = _put(data, _separate(data, top), vertex_text, vertex_start[word], vertex_length[word])
+        data[top] = _LAST

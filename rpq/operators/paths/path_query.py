@@ -1,0 +1,303 @@
+"""Path queries while they run: a query's part of the trees that it asks for, its explanation, and its budget errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.errors import ConflictBudgetError, QueryError
+from rpq.files.json_values import Damage, JsonValue
+from rpq.language.kinds import Kind, path_query_json, read_path_query
+from rpq.language.protocol import Division, Figures, Overrun, Resources, RunningQuery
+from rpq.language.query import PatternQuery, Query, Vertex
+from rpq.operators.paths.direction import way_of
+from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta, rows_of_pairs
+from rpq.operators.paths.path import Path, path_of, paths_of
+from rpq.operators.paths.path_trees import PathTrees, shared_key
+from rpq.rows.changes import SetAside
+from rpq.rows.delta import Delta, IdRows
+from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
+from rpq.stream.vertices import VertexDictionary
+
+
+def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
+    """Return the error that a root's going over its budget is, if the query wants one."""
+    if query.on_budget != "error":
+        return None
+    place = "" if report.row is None else f"at tuple {report.row} of the batch, "
+    advice = "" if isinstance(query, PatternQuery) else ', or accept this with on_budget="set_aside"'
+    return ConflictBudgetError(
+        f"query {report.query!r}: {place}at time {report.timestamp}, the simple paths from {report.root!r} took "
+        f"{report.size:,} nodes; the budget is {query.simple_budget:,}. That root is set aside until its "
+        f"conflicts have left the window. Raise simple_budget{advice}",
+        query=report.query,
+        root=report.root,
+        row=report.row,
+        size=report.size,
+        budget=query.simple_budget,
+    )
+
+
+def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[int, int]:
+    """Return the roots that were set aside, each with the size at which it was. Raises `Damage`."""
+    pairs = [pair.tuple_of(2) for pair in saved]
+    aside = {root.vertex(): size.whole(0) for root, size in pairs}
+    if len(aside) < len(pairs):
+        raise Damage("a root is set aside twice")
+    found = {id_of(root): size for root, size in aside.items()}
+    if min(found, default=0) < 0:
+        raise Damage("a root is set aside that is no vertex")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathExplanation:
+    """How a path query that runs is evaluated. Its text is for people; `to_dict` has the same for programs.
+
+    `states` are those of the automaton by which paths are followed from their sources, or their targets; `roots` how many of
+    these it names, None for all vertices. The trees, of so many cells, are those of all queries that share them: it and
+    `shared_with` others, whose expressions spell the same words over the same window.
+
+    >>> import rpq
+    >>> window = rpq.Window(size=10, slide=1)
+    >>> engine = rpq.Engine(*(rpq.Query("a+", window=window, sources=[name], name=name) for name in "xyz"))
+    >>> print(engine.explain("x"))
+    expression   a+
+    language     a path expression
+    automaton    2 states
+    followed     from sources, of which it names 1
+    shared: its trees with 2 other queries
+    trees        0, of 0 cells
+    """
+
+    query: Query
+    states: int
+    followed_from: str
+    roots: int | None
+    shared_with: int
+    trees: int
+    cells: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as JSON values."""
+        return {"expression": self.query.expression, **{name: one for name, one in asdict(self).items() if name != "query"}}
+
+    def __str__(self) -> str:
+        whose = "all of them roots" if self.roots is None else f"of which it names {self.roots:,}"
+        others = f"{self.shared_with:,} other {'query' if self.shared_with == 1 else 'queries'}"
+        return "\n".join(
+            [
+                f"expression   {self.query.expression}",
+                "language     a path expression",
+                f"automaton    {self.states:,} {'state' if self.states == 1 else 'states'}",
+                f"followed     from {self.followed_from}, {whose}",
+                *([f"shared: its trees with {others}"] if self.shared_with else []),
+                f"trees        {self.trees:,}, of {self.cells:,} cells",
+            ]
+        )
+
+
+_ROWS = ("ADDED", "REMOVED")
+_LARGEST_COUNT = 2**56
+"""Counts can be added to one another, and go on, without coming near the end of 64 bits."""
+
+
+class PathQuery(RunningQuery):
+    """A registered path query: the trees of its roots, divided by the hash of the root's name over several indexes.
+
+    The engine answers only for its share of the roots; within it the roots are divided over the threads. Roots are the
+    sources of answers, or their targets (`rpq.operators.paths.direction`). Others may ask for trees of the same kind: what
+    holds them is shared then (`rpq.operators.paths.path_trees`).
+    """
+
+    question: Query
+
+    def __init__(self, query: Query, resources: Resources) -> None:
+        self.question = query
+        self._way = way_of(query)
+        if resources.events is not None and query.window.kind == "count" and query.semantics == "implicit":
+            raise QueryError(
+                f"query {query.name!r}: where events have several tuples, what a window of count lets go within one is to "
+                'be told: give semantics="explicit"'
+            )
+        key = shared_key(query, self._way, resources)
+        trees: PathTrees | None = None if key is None else resources.shared.get(key)
+        if trees is None:
+            trees = PathTrees(query, self._way, resources)
+        if key is not None:
+            resources.shared[key] = trees
+        self._key, self._shared = key, resources.shared
+        self._trees = trees
+        self._reader = trees.join(query.name, self._way.roots, resources.guard)
+        self.indexes: Sequence[DeltaIndex] = trees.indexes
+        is_whole = Division(resources.threads, resources.share).is_whole
+        self.is_divided = not is_whole or query.sources is not None or query.targets is not None
+
+    @property
+    def part(self) -> PathTrees:
+        return self._trees
+
+    def leave(self) -> None:
+        self._trees.leave(self._reader)
+        if self._key is not None and not self._trees.readers:
+            del self._shared[self._key]
+
+    # --- what it reads ---------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        if len(self._trees.readers) == 1:  # else they know
+            self._trees.set_labels(labels, names)
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        return self._trees.reads(labels)
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        self._trees.admit(self._reader, vertices, fresh, graph)
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        self._trees.count_from(numbers[0])
+
+    def load_static(self, chunk: Chunk) -> None:
+        self._trees.load_static(chunk)
+
+    @property
+    def has_content(self) -> bool:
+        return self._trees.is_loaded
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        return self._trees.load(self._reader, time, chunk, slides[0], quiet=quiet)
+
+    # --- what it reports -------------------------------------------------------------------------------------
+
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        return [self.indexes[0].slides(edges)]
+
+    def answers(self) -> list[IdRows]:
+        return [rows_of_pairs(pairs, turned=self._way.turned) for pairs in self._trees.answers(self._reader)]
+
+    def rows(self) -> np.ndarray:
+        return self._trees.rows(self._reader)
+
+    def figures(self) -> Figures:
+        cells, answers, edges = self._trees.size(self._reader)
+        added, removed = self.rows().tolist()
+        return Figures(
+            counts=tuple(self._counts()),
+            added=added,
+            removed=removed,
+            answers=answers,
+            edges=edges,
+            cells=cells,
+            nbytes=self._trees.nbytes(self._reader),
+            latency=self._latency(),
+            further={name: self._figure(name) for name in _OF_DOUBT},
+        )
+
+    def explain(self) -> PathExplanation:
+        roots = self._way.roots
+        return PathExplanation(
+            query=self.question,
+            states=len(self._way.dfa.accepting),
+            followed_from="targets" if self._way.turned else "sources",
+            roots=None if roots is None else len(roots),
+            shared_with=len(self._trees.readers) - 1,
+            trees=self._trees.count_trees(),
+            cells=sum(index.live()[0] for index in self.indexes),
+        )
+
+    def witness(
+        self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
+    ) -> Path | None:
+        source, target = answer
+        root, end = (target, source) if self._way.turned else (source, target)
+        if not self._trees.joins(self._reader, root, end):
+            return None
+        for index in self.indexes:
+            steps = index.witness(root, end, edges)
+            if steps is not None:
+                if self._way.turned:  # last to first, and each taken the other way
+                    steps = steps[::-1] ^ 1
+                return path_of(source, steps, edges, vertices, labels)
+        return None
+
+    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+        assert isinstance(delta, PathDelta)
+        return paths_of(delta, edges, vertices, labels)
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
+
+    @property
+    def may_overrun(self) -> bool:
+        return any(index.may_overrun for index in self.indexes)
+
+    def take_overruns(self) -> list[Overrun]:
+        return [overrun for index in self.indexes for overrun in index.take_overruns()]
+
+    def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
+        return set_aside_error(self.question, report)
+
+    def set_aside(self) -> list[int]:
+        return [root for index in self.indexes for root in index.aside]
+
+    def restore_root(self, root: int) -> list[tuple[str, Delta]]:
+        return [(self.question.name, index.delta()) for index in self.indexes if index.restore_root(root)]
+
+    # --- to go on later --------------------------------------------------------------------------------------
+
+    def saved(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
+        latency = self._latency()
+        return {
+            "counters": dict(zip((*_ROWS, *OUTCOMES), (*self.rows().tolist(), *self._counts()), strict=True)),
+            "latency": [(int(bucket), int(latency[bucket])) for bucket in np.flatnonzero(latency)],
+            "figures": {name: self._figure(name) for name in _FIGURES},
+            "set_aside": [(name_of(root), size) for index in self.indexes for root, size in index.aside.items()],
+        }
+
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
+        counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *OUTCOMES)}
+        latency = np.zeros(LATENCY_BUCKETS, np.int64)
+        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
+            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
+        figures = {name: saved["figures"][name].whole(0, _LARGEST_COUNT) for name in _FIGURES}
+        aside = read_aside_roots(saved["set_aside"], id_of) if "set_aside" in saved else {}
+        for index in self.indexes:
+            index.set_aside(aside)
+        load()
+        if len(self.set_aside()) < len(aside):
+            raise Damage("a root is set aside that meets no conflict")
+        self._reader.counted_before = self._trees.counted() - np.array([counters[name] for name in OUTCOMES], np.int64)
+        self._reader.latency_before = self._trees.latency() - latency
+        self._trees.set_rows(self._reader, [counters[name] for name in _ROWS])
+        for i, index in enumerate(self.indexes):
+            index.set_figures(**{name: count if i == 0 else 0 for name, count in figures.items()})
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _counts(self) -> list[int]:
+        """Return what became of tuples since it was registered, in the order of `OUTCOMES`."""
+        counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
+        return counts
+
+    def _latency(self) -> np.ndarray:
+        """Return tuples since then by the ticks that they took, in all queries together that share its trees."""
+        latency: np.ndarray = self._trees.latency() - self._reader.latency_before
+        return latency
+
+    def _figure(self, name: str) -> int:
+        """Return one of `DoubtFigures`."""
+        return sum(getattr(index.figures(), name) for index in self.indexes)
+
+
+_FIGURES = ("conflicts", "searches")
+_OF_DOUBT = ("conflicts", "conflicted_roots", "pairs_in_doubt", "searches", "roots_set_aside")
+
+
+KIND = Kind(name="path", question=Query, start=PathQuery, described=path_query_json, read=read_path_query)

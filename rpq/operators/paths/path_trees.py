@@ -1,0 +1,539 @@
+"""The trees that path queries ask for: an index for each thread, over one automaton and one window.
+
+A query of an expression asks for the trees of its roots. Queries whose automata, windows, semantics and ends are the same
+share the trees (`shared_key`), so what an edge costs is that of one index, and each query gets the rows of its own roots
+(`roots.py`). A query alone gets the rows of its indexes as they are; from the second one on rows
+are dealt out.
+
+Each gets and counts the rows that it would have alone. Therefore these have trees of their own: simple paths that can
+be in doubt, as a budget is one query's; engines whose rows carry witnesses; queries that started empty in mid-stream, whose
+windows hold less than those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rpq.automata import DFA
+from rpq.files.json_values import Damage
+from rpq.language.protocol import Division, Guard, Resources
+from rpq.language.query import Query, Vertex
+from rpq.operators.paths.direction import Way
+from rpq.operators.paths.index import kernels, layout
+from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.operators.paths.program import Compiled
+from rpq.operators.paths.roots import NamedRoots
+from rpq.operators.paths.simple.simple_judge import judge_for
+from rpq.rows.delta import Delta
+from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import OUTCOMES
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_labels import LabelName, label_in
+from rpq.stream.vertices import VertexDictionary
+
+_NO_PAIRS = np.zeros(0, np.int64)
+_MANY = -1
+"""In place of the number of a query, beside a delta that has numbers of its own."""
+_OUTCOMES = slice(layout.OUTCOMES, layout.OUTCOMES + len(OUTCOMES))
+
+
+def shared_key(query: Query, way: Way, resources: Resources) -> Hashable | None:
+    """Return the key of a query's trees, which queries with equal keys share; None where it has trees of its own."""
+    if resources.sharing == "never" or resources.witness or resources.is_late:
+        return None
+    if query.paths == "simple" and len(Compiled(way.dfa).program.later_state):
+        return None  # in doubt
+    ends = None if way.ends is None else frozenset(way.ends)
+    numbered = query.label_set if query.window.kind == "count" else None
+    return words_of(way.dfa), way.turned, query.window, query.semantics, query.paths, ends, numbered
+
+
+def words_of(dfa: DFA) -> Hashable:
+    """Return the minimal automaton as a value: equal for expressions with the same non-empty words. O(its size).
+
+    Whether the start accepts says something only where a word leads back to it: the empty path is no answer.
+    """
+    columns = [(*symbol, *dfa.transitions[:, column].tolist()) for column, symbol in enumerate(dfa.symbols)]
+    begin = 0 if (dfa.transitions == 0).any() else 1
+    return tuple(sorted(columns, key=repr)), begin, tuple(dfa.accepting[begin:].tolist())
+
+
+@dataclass(eq=False, kw_only=True)
+class Reader:
+    """A query that asks for trees."""
+
+    name: str
+    place: int
+    """Its number among the readers of these trees."""
+    roots: Collection[Vertex] | None
+    guard: Guard
+    counted_before: np.ndarray
+    """What the trees had counted when it came, in the order of `Outcome`."""
+    latency_before: np.ndarray
+    to_load: list[np.ndarray] = field(default_factory=list)
+    """The roots whose trees each index has to have when the query is loaded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _IndexSize:
+    """The figures of what the indexes hold, as long as their states stay."""
+
+    states: tuple[bytes, ...]
+    pairs: list[np.ndarray]
+    """The answers of each index, sorted."""
+    cells: np.ndarray
+    """By root."""
+    edges: int
+
+
+class TreesWorker:
+    """An index as a worker of the queries that read its trees."""
+
+    def __init__(self, trees: PathTrees, index: DeltaIndex) -> None:
+        self._trees = trees
+        self._index = index
+        self.apply = index.apply
+        self.advance = index.advance
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the index has reported any."""
+        return self._index.has_rows
+
+    def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows of the last call, or those `before` a tuple of it, with the numbers of their queries."""
+        return self._trees.number_rows(self._index.delta(before=before), numbers)
+
+    def sweep(self) -> None:
+        """Release everything that has left the window, or that has no reader."""
+        self._trees.drop_unread()
+        self._index.sweep()
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return self._index.nbytes
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+        self._index._check()
+        self._trees._check()
+
+
+class PathTrees:
+    """Indexes of one automaton over one window, one for each thread, and the queries that read them."""
+
+    needs_room = True
+
+    def __init__(self, query: Query, way: Way, resources: Resources) -> None:
+        self.turned = way.turned
+        self.window = query.window
+        self._ends = way.ends
+        self._compiled = Compiled(way.dfa)
+        self.program = self._compiled.program
+        self._division = Division(resources.threads, resources.share)
+        self.indexes: tuple[DeltaIndex, ...] = tuple(
+            index_over(
+                query.window,
+                self.program,
+                explicit=query.semantics == "explicit",
+                witness=resources.witness,
+                judge=judge_for(query, self.program, room=resources.capacity),
+                turned=way.turned,
+                capacity=resources.capacity,
+                guard=self._ask_guard,
+            )
+            for _ in range(resources.threads)
+        )
+        self.workers = tuple(TreesWorker(self, index) for index in self.indexes)
+        self.vertex_room = 0
+        self.readers: dict[int, Reader] = {}
+        self._places = 0
+        self._free_places: list[int] = []
+        self._whole: list[Reader] = []  # those for which every vertex is a root
+        self.is_shared = False
+        """Whether there were several readers at a time: rows are dealt out from then on."""
+        self._named = NamedRoots()
+        self._of_root = self._named.readers
+        self._rows = np.zeros((16, 2), np.int64)  # of each reader: added, removed
+        self._number_of = np.full(16, -1, np.int32)  # of each reader among the queries of the engine
+        self._counted_up_to = np.zeros(2, np.int64)  # of what the indexes have counted, while nothing is dealt out
+        self._waiting: dict[int, list[np.ndarray]] = {}  # the first rows of readers, which they ask for next
+        self._unread_trees = 0  # roots without a reader whose trees still exist
+        self._met_vertices: np.ndarray | None = None
+        self._numbers: Mapping[str, int] | None = None
+        self._unnumbered: dict[int, Reader] = {}  # by place: those whose numbers are not known
+        self._size_now: _IndexSize | None = None
+        self._latency_copy: tuple[bytes, np.ndarray] | None = None
+        self._forward = np.full(0, -1, np.int16)  # the class of a step along an edge, a label id
+        self._inverse = np.full(0, -1, np.int16)
+        self._is_root = [np.ones(0, np.uint8) for _ in self.indexes]
+        self._is_end = np.ones(0, np.uint8)
+
+    # --- who reads them --------------------------------------------------------------------------------------
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the stream has come to them, or what a window held."""
+        return bool(self.indexes[0].state[layout.HAS_TIME])
+
+    def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:
+        """Add a reader of the trees of these roots, of all for None. O(roots)."""
+        if self.readers and not self.is_shared:
+            self._settle_rows()
+            self.is_shared = True
+        if self._free_places:
+            place = self._free_places.pop()
+        else:
+            place, self._places = self._places, self._places + 1
+        if place >= len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+            self._number_of = np.concatenate([self._number_of, np.full_like(self._number_of, -1)])
+        reader = Reader(
+            name=name,
+            place=place,
+            roots=roots,
+            guard=guard,
+            counted_before=self.counted(),
+            latency_before=self.latency(),
+        )
+        self.readers[place] = reader
+        self._unnumbered[place] = reader
+        if roots is None:
+            self._whole.append(reader)
+        else:
+            self._named.add(roots, place)
+        self._of_root.make_room(self.vertex_room, self._places)
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """Remove a reader. O(its roots, and their readers); unread trees are dropped when they are half of all.
+
+        Where it is the last, nothing is done: all goes with the trees.
+        """
+        del self.readers[reader.place]
+        self._waiting.pop(reader.place, None)
+        self._unnumbered.pop(reader.place, None)
+        if not self.readers:
+            return
+        self._rows[reader.place] = 0
+        self._free_places.append(reader.place)
+        if reader.roots is None:
+            self._whole.remove(reader)
+            self._unread_trees += 0 if self._whole else self.vertex_room
+        else:
+            self._unread_trees += self._named.remove(reader.roots, reader.place)
+        if not self._whole and self._unread_trees > max(16, self._named.vertex_count):
+            self.drop_unread()
+
+    def drop_unread(self) -> None:
+        """Drop trees without readers, where there are any. O(size of the indexes) then."""
+        if not self._unread_trees:
+            return
+        self._unread_trees = 0
+        if self._whole:
+            return
+        for index, is_root in zip(self.indexes, self._is_root, strict=True):
+            unread = np.flatnonzero(is_root.astype(bool) & self._of_root.unread[: len(is_root)])
+            if len(unread):
+                index.drop(unread)
+        self._size_now = None
+
+    def _ask_guard(self, size: int, place: int) -> None:
+        next(iter(self.readers.values())).guard(size, place)
+
+    # --- what they read --------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Add label ids with their names. O(labels)."""
+        if len(labels) == 0:
+            return
+        classes = np.array([self._compiled.classes_of(label_in(name, None)) for name in names], np.int16)
+        held = len(self._forward)
+        if (needed := int(labels.max()) + 1) > held:
+            more = np.full(max(needed - held, held, 16), -1, np.int16)
+            self._forward = np.concatenate([self._forward, more])
+            self._inverse = np.concatenate([self._inverse, more])
+            for index in self.indexes:
+                index.set_labels(self._forward, self._inverse)
+        self._forward[labels], self._inverse[labels] = classes.T
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Return which edges are read: (label id, window), boolean."""
+        relevant: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
+        return relevant[:, None]
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+        self._grow_arrays(vertices.count)
+        self._meet(vertices, fresh)
+        self._tell_room(graph)
+
+    def admit(self, reader: Reader, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for a query that came, as `make_room`; `load` sees to the trees that it lacks."""
+        self._grow_arrays(vertices.count)
+        if not self.is_loaded:
+            if fresh is not self._met_vertices:  # it is the same for all that come in one step
+                self._met_vertices = fresh
+                self._meet(vertices, fresh)
+        elif reader.roots is None:
+            reader.to_load = self._owned(vertices, fresh)
+        else:
+            for name in reader.roots:
+                if (root := vertices.id_of(name)) >= 0:
+                    self._named.meet_one(root, name, reader.place)
+            reader.to_load = self._owned(vertices, self._named.ids(reader.roots))
+        self._tell_room(graph)
+
+    def _owned(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
+        """Return for each index those of some vertices that it answers for."""
+        return [ids[mine] for mine in self._division.owned(vertices.hashes(ids))]
+
+    def _grow_arrays(self, vertices: int) -> None:
+        held = len(self._is_end)
+        if vertices > held:
+            more = np.ones(max(vertices - held, held // 2), np.uint8)
+            self._is_end = np.concatenate([self._is_end, more])
+            self._is_root = [np.concatenate([flags, more if self._whole else 0 * more]) for flags in self._is_root]
+            self.vertex_room = len(self._is_end)
+            self._of_root.make_room(self.vertex_room, self._places)
+
+    def _tell_room(self, graph: SnapshotGraph) -> None:
+        for index, flags in zip(self.indexes, self._is_root, strict=True):
+            index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
+
+    def _meet(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+        """Note which of the vertices that come are roots or ends of queries."""
+        if not len(fresh):
+            return
+        if self._named or not self._whole or not self._division.is_whole:
+            self._named.forget(fresh)
+            for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(fresh)), strict=True):
+                flags[fresh] = owned & bool(self._whole)
+            roots = self._named.meet(vertices, fresh)
+            for flags, owned in zip(self._is_root, self._division.owned(vertices.hashes(roots)), strict=True):
+                flags[roots] = owned
+        if self._ends is not None:
+            self._is_end[fresh] = among(vertices, fresh, self._ends)
+
+    # --- windows that are there already ----------------------------------------------------------------------
+
+    def count_from(self, number: int) -> None:
+        """Set the insert from which a count window goes on, if none has come to it yet."""
+        for index in self.indexes:
+            if isinstance(index, NumberedIndex) and not self.is_loaded:
+                index.count_from(number)
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Add edges that never leave, if no window was loaded yet: the next `load` enters them."""
+        if not self.is_loaded:
+            for index in self.indexes:
+                index.load_static(chunk)
+
+    def load(self, reader: Reader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
+        """Load what the window holds for a query that came; return its first rows, as one event.
+
+        The first one loads the window, for all that came with it; for others the trees grow that they lack.
+        """
+        if self.is_loaded:
+            if (waiting := self._waiting.pop(reader.place, None)) is not None:
+                return self._first_rows(reader, time, waiting)
+            if quiet and chunk is not None:
+                self._refuse_other_edges(chunk, slides)
+            found = [
+                self._grown(index, reader, flags, roots)
+                for index, flags, roots in zip(self.indexes, self._is_root, reader.to_load, strict=False)
+            ]
+            reader.to_load = []
+            return [] if quiet else self._first_rows(reader, time, found)
+        deltas = []
+        for index in self.indexes:
+            index.advance(time)
+            if chunk is not None:
+                deltas.append(index.load(chunk, slides, quiet=quiet))
+        if not self.is_shared:
+            return [*deltas]
+        if quiet or chunk is None:
+            return []
+        self._waiting = {place: [] for place in self.readers}
+        for delta in deltas:
+            for one in self._whole:
+                self._waiting[one.place].append(delta.pairs.copy())
+            dealt = self._of_root.deal(delta.pairs, delta.ends, delta.kinds, np.zeros_like(self._rows))
+            for place, pairs in zip(dealt.reader.tolist(), np.split(dealt.pairs, dealt.end[:-1]), strict=False):
+                self._waiting[place].append(pairs)
+        return self._first_rows(reader, time, self._waiting.pop(reader.place))
+
+    def _first_rows(self, reader: Reader, time: int, found: Sequence[np.ndarray]) -> list[Delta]:
+        pairs = np.concatenate([_NO_PAIRS, *found])
+        if not len(pairs):
+            return []
+        self._rows[reader.place, 0] += len(pairs)
+        event = {"times": np.array([time]), "kinds": np.array([1], np.int8), "orders": np.array([1])}
+        return [self._delta(pairs, np.array([len(pairs)]), **event)]
+
+    def _grown(self, index: DeltaIndex, reader: Reader, flags: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """Return the pairs of a query's roots in an index, which has the trees of all of them from now on."""
+        has_tree = flags[roots] > 0
+        lacking = roots[~has_tree]
+        if reader.roots is None:
+            if len(lacking):
+                index.grow(lacking)
+            if self._division.is_whole:
+                flags[:] = 1  # new vertices may come without a call
+            return index.answers()
+        found = [_NO_PAIRS]
+        if has_tree.any():
+            pairs = self._index_size().pairs[self.indexes.index(index)]
+            found += [_of_root(pairs, root) for root in roots[has_tree].tolist()]
+        if len(lacking):
+            found.append(index.grow(lacking).pairs.copy())
+        return np.concatenate(found)
+
+    def _refuse_other_edges(self, chunk: Chunk, slides: np.ndarray) -> None:
+        """Raise `Damage` unless a saved query held the same edges as the others that read these trees."""
+        index = self.indexes[0]
+        mine = self.reads(chunk.label)[:, 0] & (slides > index.current)
+        if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
+            raise Damage("a query holds other edges than one that asks for the same paths")
+
+    # --- what they report --------------------------------------------------------------------------------------
+
+    def number_rows(self, delta: PathDelta, numbers: Mapping[str, int]) -> list[tuple[int, Delta]]:
+        """Return the rows of an index with the numbers of queries; `numbers` as in `Worker.deltas`.
+
+        There is one delta for each query that reads everything, and one for all others.
+        """
+        if not len(delta):
+            return []
+        if not self.is_shared:
+            (reader,) = self.readers.values()
+            return [(numbers[reader.name], delta)]
+        self._learn_numbers(numbers)
+        found: list[tuple[int, Delta]] = []
+        for reader in self._whole:
+            self._rows[reader.place] += delta.counts()
+            found.append((int(self._number_of[reader.place]), delta))
+        if self._named:
+            dealt = self._of_root.deal(delta.pairs, delta.ends, delta.kinds, self._rows)
+            if len(dealt.end):
+                event = dealt.event
+                events = {"times": delta.times[event], "kinds": delta.kinds[event], "orders": delta.orders[event]}
+                rows = self._delta(dealt.pairs, dealt.end, **events)
+                rows.numbers = self._number_of[dealt.reader]
+                found.append((_MANY, rows))
+        return found
+
+    def _learn_numbers(self, numbers: Mapping[str, int]) -> None:
+        if numbers is not self._numbers:
+            self._numbers, self._unnumbered = numbers, {**self.readers}
+        for place, reader in self._unnumbered.items():
+            self._number_of[place] = numbers[reader.name]
+        self._unnumbered.clear()
+
+    def _delta(self, pairs: np.ndarray, ends: np.ndarray, **events: np.ndarray) -> PathDelta:
+        nothing = np.zeros(0, np.int64)
+        return PathDelta(pairs=pairs, ends=ends, paths=nothing, path_ends=nothing, turned=self.turned, **events)
+
+    def answers(self, reader: Reader) -> list[np.ndarray]:
+        """Return the pairs that answer a query now, of each index."""
+        if not self.is_shared:
+            return [index.answers() for index in self.indexes]
+        pairs = self._index_size().pairs
+        if reader.roots is None:
+            return pairs
+        roots = self._named.ids(reader.roots).tolist()
+        return [np.concatenate([_NO_PAIRS, *(_of_root(some, root) for root in roots)]) for some in pairs]
+
+    def joins(self, reader: Reader, root: int, end: int) -> bool:
+        """Return whether a vertex is one of the roots of a query, and another one of the ends."""
+        return bool(self._is_end[end]) and (reader.roots is None or self._named.name_of(root) in reader.roots)
+
+    def count_trees(self) -> int:
+        """Return how many roots have a tree that is not empty. O(vertices)."""
+        return sum(int((index.index.table.slot_of >= 0).sum()) for index in self.indexes)
+
+    def rows(self, reader: Reader) -> np.ndarray:
+        """Return the numbers of reported rows of a query: added, removed."""
+        rows: np.ndarray = self._rows[reader.place].copy()
+        return rows if self.is_shared else rows + self._counted_rows() - self._counted_up_to
+
+    def set_rows(self, reader: Reader, rows: Sequence[int]) -> None:
+        """Set the numbers of reported rows of a query."""
+        self._settle_rows()
+        self._rows[reader.place] = rows
+
+    def _settle_rows(self) -> None:
+        """Count what the indexes have counted so far to the first reader, if nothing is dealt out."""
+        counted = self._counted_rows()
+        if not self.is_shared:
+            self._rows[next(iter(self.readers))] += counted - self._counted_up_to
+        self._counted_up_to = counted
+
+    def _counted_rows(self) -> np.ndarray:
+        states = [index.state for index in self.indexes]
+        return np.array([sum(int(state[field]) for state in states) for field in (layout.ADDED, layout.REMOVED)], np.int64)
+
+    def counted(self) -> np.ndarray:
+        """Return the counts of tuples, which all indexes have in common, in the order of `Outcome`."""
+        return self.indexes[0].state[_OUTCOMES].copy()
+
+    def latency(self) -> np.ndarray:
+        """Return tuples that are read by the ticks that they took, one copy for all that ask before the next tuple."""
+        index = self.indexes[0]
+        state = index.state[_OUTCOMES].tobytes()
+        if self._latency_copy is None or self._latency_copy[0] != state:
+            self._latency_copy = state, index.index.latency.copy()
+        return self._latency_copy[1]
+
+    def size(self, reader: Reader) -> tuple[int, int, int]:
+        """Return Cells, answers and edges of a query that are alive now. O(size of the index), once for all that ask."""
+        if not self.is_shared:
+            live = [index.live() for index in self.indexes]
+            return sum(one[0] for one in live), sum(one[1] for one in live), live[0][2]
+        size = self._index_size()
+        answers = sum(map(len, self.answers(reader)))
+        cells = size.cells.sum() if reader.roots is None else size.cells[self._named.ids(reader.roots)].sum()
+        return int(cells), answers, size.edges
+
+    def nbytes(self, reader: Reader) -> int:
+        """Return the part of a query in the bytes that all readers hold together, without buffers for rows."""
+        total = sum(index.nbytes - index.buffer_bytes for index in self.indexes) + self._of_root.nbytes
+        share, rest = divmod(total, len(self.readers))
+        return share + (rest if reader is next(iter(self.readers.values())) else 0)
+
+    def _index_size(self) -> _IndexSize:
+        states = tuple(index.state.tobytes() for index in self.indexes)
+        if self._size_now is None or self._size_now.states != states:
+            cells = np.zeros(self.vertex_room, np.int64)
+            for index in self.indexes:
+                kernels.count_cells(index.view, cells)
+            self._size_now = _IndexSize(
+                states=states,
+                pairs=[np.sort(index.answers()) for index in self.indexes],
+                cells=cells,
+                edges=self.indexes[0].live()[2],
+            )
+        return self._size_now
+
+    def _check(self) -> None:
+        """Assert the invariants. O(size of the indexes)."""
+        self._named._check({place: reader.roots or () for place, reader in self.readers.items()})
+
+
+def among(vertices: VertexDictionary, ids: np.ndarray, names: Collection[Vertex]) -> np.ndarray:
+    """Return which ids have one of these names. O(the fewer of the two)."""
+    if len(ids) < len(names):
+        return np.array([name in names for name in vertices.names_of(ids).to_pylist()], bool)
+    wanted = {identity for identity in map(vertices.id_of, names) if identity >= 0}
+    return np.isin(ids, np.fromiter(wanted, np.int64, len(wanted)))
+
+
+def _of_root(pairs: np.ndarray, root: int) -> np.ndarray:
+    """Return the pairs of a root among sorted ones. O(log pairs)."""
+    first, last = np.searchsorted(pairs, [root << 32, (root + 1) << 32])
+    return pairs[first:last]

@@ -1,0 +1,206 @@
+"""Roots whose simple paths take too long: the budget, and what becomes of a root that goes over it.
+
+The budget is the number of nodes expanded for one root in one tuple or at one boundary. A root beyond it is *set aside*: its
+answers, in doubt or not, leave with `-` rows (under implicit window semantics too, but for those that the table lets expire
+at that boundary), and it answers nothing until it meets no conflict any more or is restored. It returns, with `+` rows, at
+the delete or the boundary that took its last conflict. The state file names the roots that are set aside. It does not hold
+the paths: they are searched again, without a budget, and may be others, so near the budget a restored engine may set a root
+aside that the saved one would not have, or the reverse.
+
+The kernels set a root aside on the spot (`Table.aside`) and note it as *overdrawn*; what is here sees to its rows, remembers
+it, and ends the note, all within the same tuple or boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from rpq.language.protocol import Overrun
+from rpq.operators.paths.index import conflicts, kernels, layout
+from rpq.operators.paths.index.judging import JudgedIndex
+from rpq.operators.paths.index.layout import Index, Table
+from rpq.operators.paths.simple import certificates as store
+from rpq.operators.paths.simple import judge
+from rpq.operators.paths.simple.certificates import BLOCKED
+from rpq.operators.paths.simple.known_paths import KnownPaths
+
+
+class AsideRoots:
+    """The roots of an index that are set aside, in `sizes` with the number of nodes at which each was.
+
+    `overruns` are those that went over the budget since the list was last emptied, `waiting` those that the next load shall
+    set aside.
+    """
+
+    def __init__(self, index: JudgedIndex, known: KnownPaths, rows: EventRows) -> None:
+        self._index = index
+        self._known = known
+        self._rows = rows
+        self.sizes: dict[int, int] = {}
+        self.overruns: list[Overrun] = []
+        self.waiting: dict[int, int] = {}
+
+    def take_in_waiting(self) -> None:
+        """Set those of the waiting roots aside that meet a conflict, without rows."""
+        table = self._index.index.table
+        meeting = {root: size for root, size in self.waiting.items() if holds_root(table, table.conflicted, root)}
+        self.waiting = {}
+        table.suspended[:] |= mask_of(table, meeting)
+        self.sizes.update(meeting)
+
+    def let_back(self, root: int) -> np.ndarray | None:
+        """Restore a root that is set aside; return the pairs that the table answers for it, None if it was not."""
+        if self.sizes.pop(root, None) is None:
+            return None
+        table = self._index.index.table
+        mask = mask_of(table, [root])
+        table.suspended[:] &= ~mask
+        return judge.pairs_of(self._index.view, mask)
+
+    def let_clean_back(self, order: int, time: int | None = None) -> None:
+        """Restore roots that are set aside and meet no conflict any more, with an event of that order."""
+        if not self.sizes:
+            return
+        table, view = self._index.index.table, self._index.view
+        found = np.zeros_like(table.suspended)
+        conflicts.live_conflicts(view, found)
+        # Among them the bits of roots that a sweep has just taken the slots from.
+        clean = table.suspended & ~found
+        for root in [r for r in self.sizes if slot_of(table, r) < 0 or holds_root(table, clean, r)]:
+            del self.sizes[root]
+        if clean.any():
+            release(self._index.index, clean)
+            conflicts.drop_doubt(view, clean)
+            self._rows.append(judge.pairs_of(view, clean))
+            self._rows.end(1, order, time)
+
+    # --- roots that the kernels found to be over the budget --------------------------------------------------
+
+    def overdrawn(self) -> list[int]:
+        """Return the roots that went over the budget at this tuple or boundary."""
+        return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
+
+    def leaving(self, *, inserted: bool) -> np.ndarray:
+        """Return the answers that they had before this tuple or boundary, which the current event has to remove.
+
+        Those that the event removes already and those that the table has let expire are left out.
+        """
+        roots = self.overdrawn()
+        if not roots:
+            return np.zeros(0, np.int64)
+        held = self._known.certificates
+        mine = self._known.of_roots(roots)
+        answers = mine & (held.slide != BLOCKED)
+        if inserted:
+            answers &= held.born < held.fields[store.STAMP]
+        pairs = judge.pairs_of(self._index.view, mask_of(self._index.index.table, roots))
+        certain = pairs[~np.isin(pairs, held.key[mine])]
+        if inserted:
+            certain = certain[~np.isin(certain, self._rows.pairs())]
+        return np.concatenate([held.key[answers], certain])
+
+    def drop_rows(self) -> None:
+        """Take their rows from the current event."""
+        roots = self.overdrawn()
+        if roots:
+            self._rows.keep(~np.isin(self._rows.pairs() >> 32, roots))
+
+    def note(self, place: int, time: int | None = None) -> None:
+        """Note that they are set aside since a tuple of the chunk, now or at a boundary, and forget their paths."""
+        roots = self.overdrawn()
+        if not roots:
+            return
+        sizes = self._known.certificates.over_work[: len(roots)].tolist()
+        self.sizes.update(zip(roots, sizes, strict=True))
+        when = int(self._index.state[layout.TIME]) if time is None else time
+        self.overruns += [Overrun(place, root, when, size) for root, size in zip(roots, sizes, strict=True)]
+        self._known.forget(self._known.of_roots(roots))
+        table = self._index.index.table
+        table.blocked[:] &= ~mask_of(table, roots)
+        self._known.fields[store.OVERDRAWN] = 0
+
+
+# --- the rows of the current event, from which a judge takes some away and to which it adds others ----------
+#
+# A kernel that reports answers leaves its event open: the rows are in the output of the index from EVENT_OUT to OUT. They
+# become an event, with a time and a kind, when it is ended.
+
+class EventRows:
+    """The rows of the current event of an index."""
+
+    def __init__(self, index: JudgedIndex) -> None:
+        self._index = index
+
+    def pairs(self) -> np.ndarray:
+        """Return the pairs, source << 32 | target, as a part of the output."""
+        index = self._index.index
+        return index.output.pairs[index.state[layout.EVENT_OUT] : index.state[layout.OUT]]
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Keep only these rows (boolean)."""
+        pairs, state = self.pairs(), self._index.state
+        rows = pairs[kept]
+        pairs[: len(rows)] = rows
+        state[layout.OUT] = state[layout.EVENT_OUT] + len(rows)
+
+    def append(self, pairs: np.ndarray) -> None:
+        """Add rows."""
+        state = self._index.state
+        while int(state[layout.OUT]) + len(pairs) > len(self._index.index.output.pairs):
+            self._index.provide(layout.NEED_OUTPUT)
+        start = int(state[layout.OUT])
+        self._index.index.output.pairs[start : start + len(pairs)] = pairs
+        state[layout.OUT] = start + len(pairs)
+
+    def end(self, kind: int, order: int, time: int | None = None) -> None:
+        """End the event, of a kind (1 added, -1 removed), now or at a boundary, with witnesses if these are wanted."""
+        index, state = self._index, self._index.state
+        if state[layout.EVENTS] + 2 > len(index.index.output.event_time):
+            index.provide(layout.NEED_OUTPUT)
+        if index.index.settings[layout.WITNESS] and kind > 0:
+            index.write_paths(int(state[layout.EVENT_OUT]))
+        kernels.end_event(index.view, int(state[layout.TIME]) if time is None else time, kind, order)
+
+
+# --- sets of roots as masks: a bit for each slot, in one uint64 a block number, as `Table.conflicted` -------
+
+def slot_of(table: Table, root: int) -> int:
+    """Return the slot of a root, or -1."""
+    return int(table.slot_of[root])
+
+
+def holds_root(table: Table, mask: np.ndarray, root: int) -> bool:
+    """Return whether a root has a slot and is in a mask."""
+    slot = slot_of(table, root)
+    return slot >= 0 and bool(int(mask[slot >> 6]) >> (slot & 63) & 1)
+
+
+def mask_of(table: Table, roots: Iterable[int]) -> np.ndarray:
+    """Return the mask of those of some roots that have a slot."""
+    mask = np.zeros_like(table.conflicted)
+    for root in roots:
+        slot = slot_of(table, root)
+        if slot >= 0:
+            mask[slot >> 6] |= np.uint64(1 << (slot & 63))
+    return mask
+
+
+def roots_in(table: Table, mask: np.ndarray) -> set[int]:
+    """Return the roots that a mask holds. O(slots)."""
+    slots = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+    return set(table.slot_vertex[slots].tolist())
+
+
+def count(mask: np.ndarray) -> int:
+    """Return how many there are. O(slots)."""
+    return int(np.unpackbits(mask.view(np.uint8)).sum())
+
+
+def release(index: Index, roots: np.ndarray) -> None:
+    """Free the roots of a mask from conflicts."""
+    table = index.table
+    for mask in (table.conflicted, table.suspended, table.blocked):
+        mask &= ~roots
+    index.state[layout.CONFLICTED] = count(table.conflicted)

@@ -1,0 +1,445 @@
+"""Judging the walk answers that are in doubt: the kernels.
+
+Every function returns DONE or, where the store or the output is full, what Python must provide before it is called
+again; it then resumes. A root that spends more than its budget is suspended on the spot ("set aside" in messages):
+nothing more is searched for it, and Python sees to its rows.
+"""
+
+import numpy as np
+
+from rpq.compiled.arrays.lanes import LANES, live
+from rpq.compiled.intrinsics import trailing_zeros
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.conflicts import forget_new_doubt, has_bit, in_doubt, unblocking
+from rpq.operators.paths.index.layout import (
+    BASE,
+    CEILING,
+    DONE,
+    EVENT_OUT,
+    LOW_HALF,
+    NEED_OUTPUT,
+    NEED_PATHS,
+    NEXT_PATH,
+    NOW,
+    OUT,
+    OUT_CAPACITY,
+    PATH_CAPACITY,
+    PATH_END_CAPACITY,
+    PATHS,
+    ROWS,
+    TO_SEARCH,
+)
+from rpq.operators.paths.index.rows import (
+    NEVER,
+    ONE,
+    ZERO,
+    block_count,
+    find,
+    held_by_no_other,
+    lane_of,
+    node_of,
+    nth_block,
+    row_at,
+)
+from rpq.operators.paths.index.witness import erase_loops, walk_back
+from rpq.operators.paths.program import STATES
+from rpq.operators.paths.simple.certificates import (
+    BLOCKED,
+    BROKEN,
+    ITS_DOUBT,
+    ITS_ROWS,
+    KEPT,
+    NEXT,
+    OVERDRAWN,
+    REPLACED,
+    SEARCHES,
+    STAGE,
+    STAMP,
+    STEP_OF,
+    UNBLOCKED,
+    WHAT_IT_UNBLOCKS,
+    block,
+    certify,
+    enter,
+    entry_of,
+    has_room,
+    holds,
+    remove,
+)
+from rpq.operators.paths.simple.search import FOUND, LENGTH, NONE, OVER, WORK, best_value, find_path, origins, vertex_bit
+
+NEED_ROOM = 32
+"""The store is full."""
+
+
+@njit(cache=True, nogil=True)
+def _search(index, certificates, scratch, pair, budget):
+    """Search a path for a pair and enter what was found; return DONE or NEED_ROOM."""
+    source = pair >> 32
+    slot = np.int64(index.table.slot_of[source])
+    fields = certificates.fields
+    stamp = fields[STAMP]
+    if not has_room(certificates, 0):
+        return np.int64(NEED_ROOM)
+    if has_bit(index.table.suspended, slot):
+        return np.int64(DONE)
+    spent = certificates.spent[source] if certificates.spent_at[source] == stamp else np.int64(0)
+    scratch.fields[WORK] = 0
+    outcome = find_path(index, scratch, source, pair & LOW_HALF, budget - spent)
+    length = scratch.fields[LENGTH] if outcome == FOUND else np.int64(0)
+    if not has_room(certificates, length):
+        return np.int64(NEED_ROOM)
+    fields[SEARCHES] += 1
+    spent += scratch.fields[WORK]
+    certificates.spent[source] = spent
+    certificates.spent_at[source] = stamp
+    if outcome == OVER:
+        index.table.suspended[slot >> 6] |= lane_of(slot)
+        certificates.over[fields[OVERDRAWN]] = source
+        certificates.over_work[fields[OVERDRAWN]] = spent
+        fields[OVERDRAWN] += 1
+        return np.int64(DONE)
+    entry = enter(certificates, pair)
+    certificates.looked[entry] = stamp
+    if outcome == NONE:
+        certificates.origins[entry] = origins(scratch, index.program.sizes[STATES])
+        block(certificates, entry)
+        index.table.blocked[slot >> 6] |= lane_of(slot)
+        return np.int64(DONE)
+    slide = np.int64(1 << 62)
+    for i in range(length):
+        slide = min(slide, np.int64(index.graph.expiry[scratch.path[i] >> 1]))
+    if certificates.slide[entry] == BLOCKED:
+        certificates.born[entry] = stamp
+    if slide <= index.settings[CEILING]:
+        slide += index.state[BASE]
+    else:
+        slide = np.int64(1 << 62)  # static edges alone
+    certify(certificates, entry, scratch.path, length, slide)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def judge_new(index, certificates, scratch, budget):
+    """Keep those rows of the current event, pairs with a new walk, that have a simple path.
+
+    A pair of a suspended root gets a blocked entry, which says that it was no answer before.
+    """
+    table, output, state, fields = index.table, index.output, index.state, certificates.fields
+    if fields[NEXT] < state[EVENT_OUT]:
+        fields[NEXT] = state[EVENT_OUT]
+        fields[KEPT] = state[EVENT_OUT]
+    while fields[NEXT] < state[OUT]:
+        pair = output.pairs[fields[NEXT]]
+        slot = np.int64(table.slot_of[pair >> 32])
+        keep = True
+        judged = has_bit(table.conflicted, slot)
+        if judged and (has_bit(table.suspended, slot) or in_doubt(index, slot, pair & LOW_HALF)):
+            code = _search(index, certificates, scratch, pair, budget)
+            if code != DONE:
+                return code
+            entry = entry_of(certificates, pair)
+            if entry < 0 and certificates.spent_at[pair >> 32] == fields[STAMP]:
+                enter(certificates, pair)
+            keep = entry >= 0 and certificates.slide[entry] != BLOCKED
+        if keep:
+            output.pairs[fields[KEPT]] = pair
+            fields[KEPT] += 1
+        fields[NEXT] += 1
+    state[OUT] = fields[KEPT]
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def judge_lost(index, certificates):
+    """Keep those rows of the current event, pairs without a walk, that were answers: all that were not in doubt are."""
+    table, output, state = index.table, index.output, index.state
+    kept = state[EVENT_OUT]
+    for row in range(state[EVENT_OUT], state[OUT]):
+        pair = output.pairs[row]
+        slot = np.int64(table.slot_of[pair >> 32])
+        keep = True
+        if has_bit(table.conflicted, slot):
+            entry = entry_of(certificates, pair)
+            keep = not has_bit(table.suspended, slot)
+            if entry >= 0:
+                keep = certificates.slide[entry] != BLOCKED
+                remove(certificates, entry)
+        if keep:
+            output.pairs[kept] = pair
+            kept += 1
+    state[OUT] = kept
+
+
+@njit(cache=True, nogil=True)
+def search_doubted(index, certificates, scratch, budget):
+    """Search the pairs that came into doubt and have no entry yet: they were answers while there was none."""
+    table, state = index.table, index.state
+    for i in range(state[TO_SEARCH]):
+        row, number = index.queue.to_search[i] >> 32, index.queue.to_search[i] & LOW_HALF
+        lanes = table.new_doubt[find(table, row, number)]
+        vertex, _ = node_of(table, row)
+        if not table.is_target[vertex]:
+            continue
+        while lanes != ZERO:
+            pair = np.int64(table.slot_vertex[number * LANES + trailing_zeros(lanes)]) << 32 | vertex
+            lanes &= lanes - ONE
+            if entry_of(certificates, pair) < 0:
+                code = _search(index, certificates, scratch, pair, budget)
+                if code != DONE:
+                    return code
+                entry = entry_of(certificates, pair)
+                if entry >= 0:
+                    certificates.born[entry] = 0
+    forget_new_doubt(index)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _unblock_root(index, certificates, scratch, root, u, budget):
+    """Search the blocked pairs of a root that a new edge out of u may help; those that have a path become rows."""
+    output, state = index.output, index.state
+    stamp = certificates.fields[STAMP]
+    slot = np.int64(index.table.slot_of[root])
+    entry = certificates.root_chain[root]
+    before = np.int64(-1)
+    left = False
+    helped = vertex_bit(u)
+    while entry >= 0:
+        following = certificates.following[entry]
+        counts = certificates.key[entry] >= 0 and certificates.slide[entry] == BLOCKED
+        if counts and certificates.looked[entry] != stamp and certificates.origins[entry] & helped != ZERO:
+            if state[OUT] >= state[OUT_CAPACITY]:
+                return np.int64(NEED_OUTPUT)
+            code = _search(index, certificates, scratch, certificates.key[entry], budget)
+            if code != DONE:
+                return code
+            if has_bit(index.table.suspended, slot):
+                return np.int64(DONE)
+            if certificates.slide[entry] != BLOCKED:
+                output.pairs[state[OUT]] = certificates.key[entry]
+                state[OUT] += 1
+                certificates.fields[UNBLOCKED] += 1
+                counts = False
+        if counts:
+            before = entry
+            left = True
+        else:
+            certificates.listed[entry] = 0
+            if before < 0:
+                certificates.root_chain[root] = following
+            else:
+                certificates.following[before] = following
+        entry = following
+    if not left:
+        index.table.blocked[slot >> 6] &= ~lane_of(slot)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
+    """Search again the blocked pairs for which a new edge u -> v of a transition class may have made a path."""
+    program, table = index.program, index.table
+    slot = np.int64(table.slot_of[u])
+    if program.start_target[transition_class] >= 0 and has_bit(table.blocked, slot):
+        code = _unblock_root(index, certificates, scratch, u, u, budget)
+        if code != DONE:
+            return code
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        row = row_at(index, u, np.int64(program.step_source[step]))
+        if row < 0:
+            continue
+        for i in range(block_count(table, row)):
+            number, held = nth_block(table, row, i)
+            lanes = unblocking(index, number, held)
+            while lanes != ZERO:
+                lane = trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                root = np.int64(table.slot_vertex[number * LANES + lane])
+                if root != v:
+                    code = _unblock_root(index, certificates, scratch, root, u, budget)
+                    if code != DONE:
+                        return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def judge_insert(index, certificates, scratch, u, v, forward, inverse, budget):
+    """Judge what a new edge u -> v of these transition classes (-1: none) has changed."""
+    fields = certificates.fields
+    code = np.int64(DONE)
+    if fields[STAGE] == ITS_ROWS:
+        code = judge_new(index, certificates, scratch, budget)
+        if code != DONE:
+            return code
+        fields[STAGE] = ITS_DOUBT
+    if fields[STAGE] == ITS_DOUBT:
+        code = search_doubted(index, certificates, scratch, budget)
+        if code != DONE:
+            return code
+        fields[STAGE] = WHAT_IT_UNBLOCKS
+    if forward >= 0:
+        code = unblock_step(index, certificates, scratch, u, v, forward, budget)
+    if code == DONE and inverse >= 0:
+        code = unblock_step(index, certificates, scratch, v, u, inverse, budget)
+    return code
+
+
+@njit(cache=True, nogil=True)
+def _replace(index, certificates, scratch, entry, budget):
+    """Look for another path in place of one that broke; a pair without one is a row of the event.
+
+    None is needed where the pair is in doubt no more.
+    """
+    output, state, fields = index.output, index.state, certificates.fields
+    if state[OUT] >= state[OUT_CAPACITY]:
+        return np.int64(NEED_OUTPUT)
+    pair = certificates.key[entry]
+    source = pair >> 32
+    slot = np.int64(index.table.slot_of[source])
+    if has_bit(index.table.suspended, slot):
+        return np.int64(DONE)
+    if slot >= 0 and best_value(index, slot, pair & LOW_HALF) > state[NOW]:
+        if not in_doubt(index, slot, pair & LOW_HALF):
+            remove(certificates, entry)
+            return np.int64(DONE)
+        code = _search(index, certificates, scratch, pair, budget)
+        if code != DONE:
+            return code
+        if has_bit(index.table.suspended, slot):
+            return np.int64(DONE)
+    else:
+        remove(certificates, entry)
+    fields[BROKEN] += 1
+    if certificates.slide[entry] != BLOCKED:
+        fields[REPLACED] += 1
+    else:
+        output.pairs[state[OUT]] = pair
+        state[OUT] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def replace_through(index, certificates, scratch, edge, budget):
+    """Replace the paths over an edge that was deleted."""
+    fields = certificates.fields
+    if fields[STEP_OF] == 0:
+        fields[STEP_OF] = certificates.edge_chain[edge] + 1
+    while fields[STEP_OF] > 0:
+        place = fields[STEP_OF] - 1
+        following = certificates.chain[place]
+        if holds(certificates, place):
+            code = _replace(index, certificates, scratch, certificates.owner[place], budget)
+            if code != DONE:
+                return code
+        # Zero would begin anew, with a chain of steps that hold nothing any more.
+        fields[STEP_OF] = following + 1
+    certificates.edge_chain[edge] = -1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def replace_expired(index, certificates, scratch, capacity, budget):
+    """Replace the paths that expire with the current slide."""
+    now = index.state[BASE] + index.state[NOW]
+    for entry in range(capacity):
+        slide = certificates.slide[entry]
+        if slide <= now and slide != BLOCKED and certificates.key[entry] >= 0:
+            code = _replace(index, certificates, scratch, entry, budget)
+            if code != DONE:
+                return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def write_paths(index, certificates):
+    """Return a simple path for each row of the current event, from row NEXT_PATH on."""
+    state, output = index.state, index.output
+    steps = np.empty(64, np.int64)
+    while state[NEXT_PATH] < state[OUT]:
+        pair = output.pairs[state[NEXT_PATH]]
+        entry = entry_of(certificates, pair)
+        certified = entry >= 0 and certificates.slide[entry] != BLOCKED
+        if certified:
+            length = certificates.length[entry]
+        else:
+            length, steps = walk_back(index, pair >> 32, pair & LOW_HALF, steps)
+            length = np.int64(erase_loops(pair & LOW_HALF, steps, length))
+        if state[PATHS] + length > state[PATH_CAPACITY] or state[NEXT_PATH] >= state[PATH_END_CAPACITY]:
+            return np.int64(NEED_PATHS)
+        for i in range(length):
+            if certified:
+                step = certificates.step[certificates.first[entry] + length - 1 - i]
+            else:
+                step = steps[i] & LOW_HALF
+            output.paths[state[PATHS] + i] = step
+        state[PATHS] += length
+        output.path_end[state[NEXT_PATH]] = state[PATHS]
+        state[NEXT_PATH] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def next_expiry(certificates, capacity):
+    """Return the earliest absolute slide at which a path expires."""
+    slide = np.int64(np.iinfo(np.int64).max)
+    for entry in range(capacity):
+        if certificates.slide[entry] != BLOCKED and certificates.key[entry] >= 0:
+            slide = min(slide, certificates.slide[entry])
+    return slide
+
+
+@njit(cache=True, nogil=True)
+def forget_certain(index, certificates, capacity):
+    """Remove the entries of pairs that are in doubt no more: the table answers them, or they have no walk."""
+    for entry in range(capacity):
+        pair = certificates.key[entry]
+        if pair >= 0:
+            slot = np.int64(index.table.slot_of[pair >> 32])
+            if slot < 0 or not in_doubt(index, slot, pair & LOW_HALF):
+                remove(certificates, entry)
+
+
+@njit(cache=True, nogil=True)
+def answered(index, certificates, pairs):
+    """Return which of some pairs with a walk have a simple path, and a root that is not suspended."""
+    table = index.table
+    found = np.ones(len(pairs), np.bool_)
+    for i in range(len(pairs)):
+        slot = np.int64(table.slot_of[pairs[i] >> 32])
+        if has_bit(table.conflicted, slot):
+            if has_bit(table.suspended, slot):
+                found[i] = False
+            elif in_doubt(index, slot, pairs[i] & LOW_HALF):
+                entry = entry_of(certificates, pairs[i])
+                found[i] = entry >= 0 and certificates.slide[entry] != BLOCKED
+    return found
+
+
+@njit(cache=True, nogil=True)
+def pairs_of(index, roots):
+    """Return the walk answers of the roots in `roots` (uint64 a block number), source << 32 | target."""
+    program, table = index.program, index.table
+    now = index.state[NOW]
+    pairs = np.empty(256, np.int64)
+    found = 0
+    for row in range(index.state[ROWS]):
+        if table.node[row] < 0:
+            continue
+        vertex, state = node_of(table, row)
+        if not program.accepting[state] or not table.is_target[vertex]:
+            continue
+        for i in range(block_count(table, row)):
+            number, held = nth_block(table, row, i)
+            if roots[number] == ZERO:
+                continue
+            lanes = roots[number] & live(table.values, held, now)
+            lanes = held_by_no_other(index, vertex, state, number, lanes, now, NEVER)
+            if found + LANES > len(pairs):
+                pairs = np.concatenate((pairs, np.empty_like(pairs)))
+            while lanes != ZERO:
+                slot = number * LANES + trailing_zeros(lanes)
+                lanes &= lanes - ONE
+                pairs[found] = np.int64(table.slot_vertex[slot]) << 32 | vertex
+                found += 1
+    return pairs[:found]

@@ -1,0 +1,97 @@
+"""What a judge of simple paths remembers between tuples and works on during one, and how its kernels get more of it.
+
+That is the certificates (`certificates.py`) and the room that a search needs (`search.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rpq.compiled.views import view
+from rpq.operators.paths.index import layout
+from rpq.operators.paths.index.judging import JudgedIndex
+from rpq.operators.paths.program import STATES
+from rpq.operators.paths.simple import certificates as store
+from rpq.operators.paths.simple import judge
+from rpq.operators.paths.simple.certificates import BLOCKED, GONE, Certificates, new_certificates, rebuilt
+from rpq.operators.paths.simple.search import new_scratch
+
+
+class KnownPaths:
+    """The certificates of an index; `room` is for how many more pairs at least there is room after each growth."""
+
+    def __init__(self, index: JudgedIndex, *, room: int) -> None:
+        self._index = index
+        self._room = room
+        self.certificates = new_certificates(16, 16, 0, 0)
+        self._scratch = new_scratch(0, 1)
+        self._scratch_view = view(self._scratch)
+
+    @property
+    def certificates(self) -> Certificates:
+        """The certificates of the pairs in doubt; assigning them replaces all arrays."""
+        return self._certificates
+
+    @certificates.setter
+    def certificates(self, certificates: Certificates) -> None:
+        self._certificates = certificates
+        self.view = view(certificates)
+
+    @property
+    def fields(self) -> np.ndarray:
+        """The counters and positions named in `certificates.py`."""
+        return self._certificates.fields
+
+    @property
+    def capacity(self) -> int:
+        """The number of entries that there is room for."""
+        return len(self._certificates.key)
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return sum(array.nbytes for array in (*self._certificates, *self._scratch))
+
+    def make_room(self, vertices: int, edges: int) -> None:
+        """Make room for vertex and edge ids up to these numbers."""
+        held = self._certificates
+        if vertices > len(held.root_chain) or edges > len(held.edge_chain):
+            self.certificates = rebuilt(held, vertices, edges, self._room)
+        if vertices >= len(self._scratch.used):
+            self._scratch = new_scratch(vertices, int(self._index.index.program.sizes[STATES]))
+            self._scratch_view = view(self._scratch)
+
+    def begin(self) -> None:
+        """Begin another tuple, boundary or load, for which every root may spend its budget."""
+        self.fields[store.STAMP] += 1
+        self.fields[[store.NEXT, store.KEPT, store.STEP_OF]] = 0
+        self.fields[store.STAGE] = store.ITS_ROWS
+
+    def run(self, kernel: Callable[..., int], *arguments: int) -> None:
+        """Call a kernel with the index, the certificates, the room for a search and arguments until it is done."""
+        while (code := int(kernel(self._index.view, self.view, self._scratch_view, *arguments))) != layout.DONE:
+            if code == judge.NEED_ROOM:
+                self._index.ask_for_memory()
+                held = self._certificates
+                room = max(self._room, int((held.key >= 0).sum()) // 2)
+                self.certificates = rebuilt(held, len(held.root_chain), len(held.edge_chain), room)
+            else:
+                self._index.provide(code)
+
+    def run_over_all(self, kernel: Callable[..., int], *arguments: int) -> None:
+        """Call a kernel as `run` does that goes over all entries, with how many there may be now."""
+        self.run(lambda *given: kernel(*given[:3], self.capacity, *given[3:]), *arguments)
+
+    def of_roots(self, roots: list[int]) -> np.ndarray:
+        """Return the entries of some roots (boolean)."""
+        key = self._certificates.key
+        return (key >= 0) & np.isin(key >> 32, roots)
+
+    def forget(self, entries: np.ndarray) -> None:
+        """Forget some pairs (boolean)."""
+        held = self._certificates
+        held.key[entries] = GONE
+        held.slide[entries] = BLOCKED
+        held.length[entries] = 0

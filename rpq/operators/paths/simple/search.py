@@ -1,0 +1,350 @@
+"""The search for one simple path.
+
+`connect` looks for a walk from the end of a path to a target, past the vertices of the path, from both ends at once
+and breadth first: the side with fewer nodes waiting takes the next step. There are three outcomes.
+
+* One side runs dry: there is no such walk, hence no simple path. The cost is that of the smaller side: where
+  the only way to y leads through y, the side of the root dries up at once.
+* The walk that was found visits no vertex twice, or does not after its cycles are left out and still spells a word.
+  A shortest walk is simple but for vertices that it visits in states that are in conflict, so this is the rule.
+* Otherwise the path is made longer by one edge in every possible way, depth first, and each of these is
+  connected in turn. This is the part that is exponential in the worst case (the problem is NP-hard); memory is
+  that of one path. It counts the nodes that it expands against a budget.
+
+The side of the target keeps to live cells of the root. The first attempt takes only edges that last as long as
+the root's best walk to the target, so the path found usually lasts as long as any could. What is found, and what it costs,
+does not depend on slots or hop counts, hence not on which other roots are in the same index.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.layout import LOW_HALF, NOW
+from rpq.operators.paths.index.rows import cell_at, in_edges, next_in_edge, slide_of
+from rpq.operators.paths.program import ACCEPTING, CLASSES, STATES
+
+EVERY = np.uint64(2**64 - 1)
+
+# Outcomes.
+NONE = 0
+FOUND = 1
+UNDECIDED = 2
+OVER = 3
+
+# Fields of `Scratch.fields`.
+STAMP = 0
+WORK = 1  # nodes expanded
+LENGTH = 2  # steps of the path found
+DRIED = 3  # nodes that the side of the root reached before it ran dry, 0 if it did not
+SCRATCH_FIELDS = 4
+
+
+class Scratch(NamedTuple):
+    """Room for one search; a node is vertex * states + state."""
+
+    seen_ahead: np.ndarray  # int64 a node: stamp of the search that reached it
+    seen_back: np.ndarray  # int64 a node
+    from_ahead: np.ndarray  # int64 a node: the node before it
+    from_back: np.ndarray  # int64 a node: the node after it
+    step_ahead: np.ndarray  # int64 a node: class << 32 | edge << 1 | against, of the step into it
+    step_back: np.ndarray  # int64 a node: the same of the step out of it
+    queue_ahead: np.ndarray  # int64 a node
+    queue_back: np.ndarray  # int64 a node
+    met: np.ndarray  # int64 a vertex: its place in the walk, or -1
+    used: np.ndarray  # uint8 a vertex: on the path
+    walk: np.ndarray  # int64 2 a node: steps
+    walk_vertex: np.ndarray  # int64 2 a node: the vertex after each step
+    path: np.ndarray  # int64 2 a node: steps of the path, edge << 1 | against
+    node: np.ndarray  # int64 a vertex: the node at each depth
+    leave: np.ndarray  # int64 a vertex: next transition to try at each depth
+    place: np.ndarray  # int64 a vertex: next edge to try at each depth
+    fields: np.ndarray  # int64[SCRATCH_FIELDS]
+
+
+def new_scratch(vertices: int, states: int) -> Scratch:
+    """Return room for vertex ids below a number."""
+    nodes = max(1, vertices * states)
+
+    def room(count: int) -> np.ndarray:
+        return np.zeros(count, np.int64)
+
+    return Scratch(
+        seen_ahead=room(nodes),
+        seen_back=room(nodes),
+        from_ahead=room(nodes),
+        from_back=room(nodes),
+        step_ahead=room(nodes),
+        step_back=room(nodes),
+        queue_ahead=room(nodes + 1),
+        queue_back=room(nodes + 1),
+        met=np.full(vertices + 1, -1, np.int64),
+        used=np.zeros(vertices + 1, np.uint8),
+        walk=room(2 * nodes + 2),
+        walk_vertex=room(2 * nodes + 2),
+        path=room(2 * nodes + 2),
+        node=room(vertices + 2),
+        leave=room(vertices + 2),
+        place=room(vertices + 2),
+        fields=room(SCRATCH_FIELDS),
+    )
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def value_at(index, vertex, state, slot):
+    """Return what a root's cell for a product node holds; 0 where there is none."""
+    cell = cell_at(index, vertex, state, slot)
+    return np.int64(index.table.values[cell]) if cell >= 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def best_value(index, slot, target):
+    """Return the relative slide up to which the root of a slot has a walk that answers (root, target)."""
+    best = np.int64(0)
+    for i in range(index.program.sizes[ACCEPTING]):
+        best = max(best, value_at(index, target, np.int64(index.program.accepting_states[i]), slot))
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _next_state(program, state, transition_class):
+    for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+        if program.leave_class[leave] == transition_class:
+            return np.int64(program.leave_target[leave])
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _join(index, scratch, depth, start, middle, target):
+    """Write the walk through a node that both sides reached behind the path, without cycles; return FOUND or UNDECIDED."""
+    program = index.program
+    states = program.sizes[STATES]
+    length = np.int64(0)
+    node = middle
+    while node != start:
+        length += 1
+        node = scratch.from_ahead[node]
+    node = middle
+    for i in range(length - 1, -1, -1):
+        scratch.walk[i] = scratch.step_ahead[node]
+        scratch.walk_vertex[i] = node // states
+        node = scratch.from_ahead[node]
+    node = middle
+    while node // states != target:
+        scratch.walk[length] = scratch.step_back[node]
+        node = scratch.from_back[node]
+        scratch.walk_vertex[length] = node // states
+        length += 1
+    # Leave out what lies between two visits of a vertex.
+    kept = np.int64(0)
+    for i in range(length):
+        vertex = scratch.walk_vertex[i]
+        if scratch.met[vertex] >= 0:
+            again = scratch.met[vertex]
+            for j in range(again + 1, kept):
+                scratch.met[scratch.walk_vertex[j]] = -1
+            kept = again + 1
+        else:
+            scratch.walk[kept] = scratch.walk[i]
+            scratch.walk_vertex[kept] = vertex
+            scratch.met[vertex] = kept
+            kept += 1
+    for j in range(kept):
+        scratch.met[scratch.walk_vertex[j]] = -1
+    state = start % states
+    for j in range(kept):
+        state = _next_state(program, state, scratch.walk[j] >> 32)
+        if state < 0:
+            return np.int64(UNDECIDED)
+    if not program.accepting[state]:
+        return np.int64(UNDECIDED)
+    for j in range(kept):
+        scratch.path[depth + j] = scratch.walk[j] & LOW_HALF
+    scratch.fields[LENGTH] = depth + kept
+    return np.int64(FOUND)
+
+
+@njit(cache=True, nogil=True)
+def _connect(index, scratch, depth, slot, target, floor, budget):
+    """Complete the path that ends at `scratch.node[depth]`, over edges that last to `floor` or longer."""
+    program, graph = index.program, index.graph
+    classes, states = program.sizes[CLASSES], program.sizes[STATES]
+    fields = scratch.fields
+    fields[STAMP] += 1
+    stamp = fields[STAMP]
+    start = scratch.node[depth]
+    scratch.seen_ahead[start] = stamp
+    scratch.queue_ahead[0] = start
+    ahead, ahead_end = np.int64(0), np.int64(1)
+    back, back_end = np.int64(0), np.int64(0)
+    for i in range(program.sizes[ACCEPTING]):
+        state = np.int64(program.accepting_states[i])
+        if value_at(index, target, state, slot) >= floor:
+            node = target * states + state
+            scratch.seen_back[node] = stamp
+            scratch.queue_back[back_end] = node
+            back_end += 1
+    while ahead < ahead_end and back < back_end:
+        fields[WORK] += 1
+        if fields[WORK] > budget:
+            return np.int64(OVER)
+        if ahead_end - ahead <= back_end - back:
+            node = scratch.queue_ahead[ahead]
+            ahead += 1
+            vertex = node // states
+            state = node - vertex * states
+            for leave in range(program.leave_first[state], program.leave_first[state + 1]):
+                transition_class = np.int64(program.leave_class[leave])
+                links = vertex * classes + transition_class
+                to_state = np.int64(program.leave_target[leave])
+                first = graph.out.start[links]
+                for place in range(first, first + np.int64(graph.out.length[links])):
+                    link = graph.out.entries[place]
+                    to = link >> 32
+                    if slide_of(graph, link) < floor or scratch.used[to]:
+                        continue
+                    reached = to * states + to_state
+                    if scratch.seen_ahead[reached] == stamp or (to == target and not program.accepting[to_state]):
+                        continue
+                    scratch.seen_ahead[reached] = stamp
+                    scratch.from_ahead[reached] = node
+                    scratch.step_ahead[reached] = transition_class << 32 | (link & LOW_HALF)
+                    if to == target or scratch.seen_back[reached] == stamp:
+                        return _join(index, scratch, depth, start, reached, target)
+                    scratch.queue_ahead[ahead_end] = reached
+                    ahead_end += 1
+        else:
+            node = scratch.queue_back[back]
+            back += 1
+            vertex = node // states
+            state = node - vertex * states
+            edge = in_edges(index, vertex, state)
+            while True:
+                edge = next_in_edge(index, vertex, state, edge, floor - 1)
+                if edge.link < 0:
+                    break
+                reached = edge.source * states + edge.source_state
+                if scratch.seen_back[reached] == stamp or edge.source == target:
+                    continue
+                if reached != start:
+                    if edge.source_state == 0 or scratch.used[edge.source]:
+                        continue
+                    if value_at(index, edge.source, edge.source_state, slot) < floor:
+                        continue
+                scratch.seen_back[reached] = stamp
+                scratch.from_back[reached] = node
+                transition_class = np.int64(program.enter_class[edge.transition])
+                scratch.step_back[reached] = transition_class << 32 | (edge.link & LOW_HALF)
+                if scratch.seen_ahead[reached] == stamp:
+                    return _join(index, scratch, depth, start, reached, target)
+                scratch.queue_back[back_end] = reached
+                back_end += 1
+    fields[DRIED] = ahead_end if ahead == ahead_end else 0
+    return np.int64(NONE)
+
+
+@njit(cache=True, nogil=True)
+def _extend(index, scratch, slot, target, floor, budget):
+    """Try every longer path, depth first; leaves `used` as it found it."""
+    program, graph = index.program, index.graph
+    classes, states = program.sizes[CLASSES], program.sizes[STATES]
+    depth = np.int64(0)
+    scratch.leave[0] = program.leave_first[scratch.node[0] % states]
+    scratch.place[0] = 0
+    outcome = np.int64(NONE)
+    while depth >= 0:
+        node = scratch.node[depth]
+        vertex = node // states
+        state = node - vertex * states
+        if scratch.leave[depth] == program.leave_first[state + 1]:
+            if depth > 0:
+                scratch.used[vertex] = 0
+            depth -= 1
+            continue
+        leave = scratch.leave[depth]
+        links = vertex * classes + np.int64(program.leave_class[leave])
+        if scratch.place[depth] >= np.int64(graph.out.length[links]):
+            scratch.leave[depth] += 1
+            scratch.place[depth] = 0
+            continue
+        link = graph.out.entries[graph.out.start[links] + scratch.place[depth]]
+        scratch.place[depth] += 1
+        to = link >> 32
+        if slide_of(graph, link) < floor or scratch.used[to]:
+            continue
+        to_state = np.int64(program.leave_target[leave])
+        scratch.path[depth] = link & LOW_HALF
+        if to == target:
+            if program.accepting[to_state]:
+                scratch.fields[LENGTH] = depth + 1
+                outcome = np.int64(FOUND)
+                break
+            continue
+        depth += 1
+        scratch.node[depth] = to * states + to_state
+        scratch.used[to] = 1
+        outcome = _connect(index, scratch, depth, slot, target, floor, budget)
+        if outcome == FOUND or outcome == OVER:
+            break
+        if outcome == NONE:
+            scratch.used[to] = 0
+            depth -= 1
+        else:
+            scratch.leave[depth] = program.leave_first[to_state]
+            scratch.place[depth] = 0
+        outcome = np.int64(NONE)
+    for i in range(1, depth + 1):
+        scratch.used[scratch.node[i] // states] = 0
+    return outcome
+
+
+@wraps_around
+@njit(cache=True, nogil=True, forceinline=True)
+def vertex_bit(vertex):
+    """Return the bit of a vertex in a word that stands for a set of them."""
+    return np.uint64(1) << ((np.uint64(vertex) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
+
+
+@njit(cache=True, nogil=True)
+def origins(scratch, states):
+    """Return, after NONE, bits of the vertices one of which has an edge that makes a path; all, if not known.
+
+    Where the side of the root ran dry, it reached all that is reached without coming through the target: a path must leave
+    that by a new edge. This holds until such an edge comes, since an edge that goes only makes the set smaller.
+    """
+    count = scratch.fields[DRIED]
+    if count == 0 or count > 64:
+        return EVERY
+    bits = np.uint64(0)
+    for i in range(count):
+        bits |= vertex_bit(scratch.queue_ahead[i] // states)
+    return bits
+
+
+@njit(cache=True, nogil=True)
+def find_path(index, scratch, source, target, budget):
+    """Search a simple path that answers (source, target); return NONE, FOUND (in `scratch.path`) or OVER the budget."""
+    slot = np.int64(index.table.slot_of[source])
+    scratch.fields[LENGTH] = 0
+    scratch.fields[DRIED] = 0
+    if slot < 0 or source == target:
+        return np.int64(NONE)
+    now = index.state[NOW]
+    best = best_value(index, slot, target)
+    if best <= now:
+        return np.int64(NONE)
+    scratch.node[0] = source * index.program.sizes[STATES]
+    scratch.used[source] = 1
+    outcome = np.int64(UNDECIDED)
+    if best > now + 1:
+        outcome = _connect(index, scratch, np.int64(0), slot, target, best, budget)
+    if outcome == UNDECIDED or outcome == NONE:
+        outcome = _connect(index, scratch, np.int64(0), slot, target, now + 1, budget)
+    if outcome == UNDECIDED:
+        outcome = _extend(index, scratch, slot, target, now + 1, budget)
+        # What dried up there was a side behind a longer path.
+        scratch.fields[DRIED] = 0
+    scratch.used[source] = 0
+    return outcome

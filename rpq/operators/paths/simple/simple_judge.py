@@ -1,0 +1,322 @@
+"""Simple path semantics for pairs that conflicts put in doubt: what this does, why it is exact, where it differs from
+the paper.
+
+The table of the index holds the walks that do not come back to their root, and marks the cells in doubt: those to which
+a walk may come through the later state of a conflict (`rpq/operators/paths/index/conflicts.py`, where it is proved that
+every other answer has a simple path). A pair none of whose accepting cells is in doubt is answered by the table, at the
+table's cost, whatever conflicts its root meets elsewhere. A pair with one in doubt is a candidate, since every simple path
+is a walk of the table; it is *certified* by a simple path, or *blocked*: a complete search found that there is none now
+(`search.py`). What was found is kept (`certificates.py`), so a pair is looked at again only when
+
+* an edge of its path expires or is deleted: another path is searched, and the pair leaves if there is none;
+* it is blocked, and an edge is inserted whose source its root reaches. A new simple path must use the new edge, and
+  what comes before that edge is a walk of the table. Where the last search found that the root reaches only a few
+  vertices without coming through the target, the edge must go out from one of them (`search.origins`).
+  Refreshing an edge makes no path;
+* its walk goes: every simple path is a walk of the table, so the pair leaves with it;
+* it is in doubt no more: then the table answers it, and what was known of it is dropped.
+
+A pair that an insert puts in doubt has answered what the table said, so it is certified without a row; only pairs of
+this tuple can turn out to be blocked. An insert that brings no doubt, adds no pair in doubt and leads on from no root
+with blocked pairs is not judged at all. When the slide changes, doubt is found anew from the conflicts that are left;
+so what is searched does not depend on when a sweep happens to come. Roots do not look at each other, so they may be
+divided over threads.
+
+**Where this differs from Pacaci et al. (2020, section 4).** They build a tree of paths for each root, with markings:
+a node is marked while none of its descendants is in a conflict, and a path that meets a marked node is pruned; a
+conflict found later unmarks the ancestors and takes up what was pruned there. An expired subtree is hung on again under
+another prefix, and each of its nodes may then be in conflict with that prefix. Here nothing depends on what was
+pruned, when, or on the order of the edges: candidates come from the table, which has no memory of paths, and a
+path is believed only as a whole. And a walk through the root itself is no conflict here, because the table has none:
+`a/b*`, `a/b*/c*`, `(a|b)/c*` never need a search. Like a marking, doubt keeps what no conflict reaches at the cost of
+the table, but it is a bit a cell that is pushed with the cell, 64 roots at a time, not the memory of a traversal. What
+is in doubt costs one search a pair, whose first attempt nearly always succeeds, where the published algorithm grows
+trees node by node. Of a pair with several accepting states each cell must be free of doubt: such a pair could be left
+to the table while one of them is, but would have to be found again when that one dies first.
+
+`aside_roots.py` explains what becomes of roots whose searches take too long.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpq.language.protocol import Overrun
+from rpq.language.query import Query
+from rpq.operators.paths.index import conflicts, kernels, layout
+from rpq.operators.paths.index.check import doubted_cells
+from rpq.operators.paths.index.judging import DoubtFigures, Judge, JudgedIndex, NoDoubt
+from rpq.operators.paths.program import ACCEPTING, CLASSES, Program
+from rpq.operators.paths.simple import certificates as store
+from rpq.operators.paths.simple import judge
+from rpq.operators.paths.simple.aside_roots import AsideRoots, EventRows, count, holds_root, mask_of, release, roots_in
+from rpq.operators.paths.simple.certificates import BLOCKED
+from rpq.operators.paths.simple.known_paths import KnownPaths
+from rpq.stream.chunk import Chunk
+
+_UNLIMITED = np.iinfo(np.int64).max
+
+
+class SimpleJudge:
+    """The judge of an index under simple path semantics, whose automaton has states in conflict.
+
+    `budget` is the number of nodes that may be expanded for one root and one tuple or boundary; `room` is for how many more
+    pairs in doubt at least there is room after each growth.
+    """
+
+    walks_return = False
+    doubts = True
+
+    def __init__(self, *, budget: int, room: int = 256) -> None:
+        self.budget = budget
+        self._room = room
+        self._cleaned = 0
+
+    def serve(self, index: JudgedIndex) -> None:
+        """Judge for this index from now on; see `Judge`, as for all methods below."""
+        self._index = index
+        self.known = KnownPaths(index, room=self._room)
+        self._rows = EventRows(index)
+        self._aside = AsideRoots(index, self.known, self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by certificates and searches."""
+        return self.known.nbytes
+
+    def make_room(self, vertices: int, edges: int) -> None:
+        """Make room for ids up to these numbers in certificates and searches."""
+        self.known.make_room(vertices, edges)
+
+    # --- where rows are judged -------------------------------------------------------------------------------
+
+    def judge_tuple(self, chunk: Chunk, i: int) -> None:
+        """Reduce the rows of a tuple to those of simple paths."""
+        self.known.begin()
+        if chunk.delete[i]:
+            self._judge_delete(chunk, i)
+        else:
+            self._judge_insert(chunk, i)
+        # The rows have their paths and their events: nothing is left of the tuple but to go on to the next.
+        state = self._index.state
+        state[layout.PHASE] = layout.WITNESSING
+        state[layout.NEXT_PATH] = state[layout.OUT]
+
+    def _judge_delete(self, chunk: Chunk, i: int) -> None:
+        order, rows, aside = 2 * i + 1, self._rows, self._aside
+        judge.judge_lost(self._index.view, self.known.view)
+        self.known.run(judge.replace_through, int(chunk.edge[i]), self.budget)
+        rows.append(aside.leaving(inserted=False))
+        aside.note(i)
+        rows.end(-1, order)
+        aside.let_clean_back(order)
+        for vertex in (int(chunk.source[i]), int(chunk.target[i])):
+            self._release_if_empty(vertex)
+
+    def _judge_insert(self, chunk: Chunk, i: int) -> None:
+        order, rows, aside = 2 * i + 1, self._rows, self._aside
+        program, label = self._index.index.program, int(chunk.label[i])
+        classes = int(program.forward[label]), int(program.inverse[label])
+        self.known.run(judge.judge_insert, int(chunk.source[i]), int(chunk.target[i]), *classes, self.budget)
+        if not aside.overdrawn():
+            rows.end(1, order)
+            return
+        leaving = aside.leaving(inserted=True)
+        aside.drop_rows()
+        aside.note(i)
+        rows.end(1, order)
+        rows.append(leaving)
+        rows.end(-1, order)
+
+    def judge_load(self, *, quiet: bool) -> None:
+        """Reduce the rows of a load to those of simple paths."""
+        self._aside.take_in_waiting()
+        self.known.begin()
+        # What was searched one tuple after the other and is now restored at once is no reason to set a root aside.
+        budget = _UNLIMITED if quiet else self.budget
+        self.known.run(judge.judge_new, budget)
+        self.known.run(judge.search_doubted, budget)
+        self._aside.drop_rows()
+        self._aside.note(-1)
+
+    def cross(self, slide: int, order: int) -> None:
+        """Make an absolute slide the current one, stopping wherever a path expires."""
+        index, state = self._index, self._index.state
+        while state[layout.CONFLICTED] and self._slide < slide:
+            if index.index.program.sizes[ACCEPTING] > 1:
+                # A pair leaves doubt with the accepting cell that was in doubt: from then on the table reports its end.
+                judge.forget_certain(index.view, self.known.view, self.known.capacity)
+            stop = min(slide, int(judge.next_expiry(self.known.view, self.known.capacity)))
+            if self._aside.sizes:
+                stop = min(stop, self._next_edge_expiry())
+            index.cross_table(stop, order)
+            self._judge_boundary(order, stop * index.window.slide)
+        if self._slide < slide:
+            index.cross_table(slide, order)
+        self._find_doubt_anew()
+
+    def _judge_boundary(self, order: int, time: int) -> None:
+        """Replace the paths that expire at the boundary of that time, which the table has crossed."""
+        rows, aside = self._rows, self._aside
+        self.known.begin()
+        self.known.run_over_all(judge.replace_expired, self.budget)
+        if not self._index.index.settings[layout.EXPLICIT]:
+            # Silent, but for roots that are set aside here: their answers before the boundary leave with a row, all
+            # of them, whichever was looked at first.
+            rows.keep(np.isin(rows.pairs() >> 32, aside.overdrawn()))
+        rows.append(aside.leaving(inserted=False))
+        aside.note(order // 2, time)
+        rows.end(-1, order, time)
+        aside.let_clean_back(order, time)
+
+    def write_paths(self) -> int:
+        """Write a simple path for each row of the current event, from row RESUME on."""
+        return int(judge.write_paths(self._index.view, self.known.view))
+
+    # --- what holds now --------------------------------------------------------------------------------------
+
+    def answered(self, walks: np.ndarray) -> np.ndarray:
+        """Return those of some pairs of the table that have a simple path, and a root that is not set aside."""
+        if not self._index.state[layout.CONFLICTED]:
+            return walks
+        return walks[judge.answered(self._index.view, self.known.view, walks)]
+
+    def path_of(self, source: int, target: int) -> np.ndarray | None:
+        """Return the path by which a pair in doubt is certified."""
+        entry = int(store.entry_of(self.known.view, source << 32 | target))
+        if entry < 0:
+            return None
+        held = self.known.certificates
+        return held.step[held.first[entry] : held.first[entry] + held.length[entry]].copy()
+
+    def figures(self) -> DoubtFigures:
+        """Return what the kernels counted; O(pairs in doubt)."""
+        fields, state = self.known.fields, self._index.state
+        return DoubtFigures(
+            conflicts=int(state[layout.CONFLICTS]),
+            conflicted_roots=int(state[layout.CONFLICTED]),
+            pairs_in_doubt=int((self.known.certificates.key >= 0).sum()),
+            searches=int(fields[store.SEARCHES]),
+            roots_set_aside=len(self._aside.sizes),
+            unblocked=int(fields[store.UNBLOCKED]),
+            broken=int(fields[store.BROKEN]),
+            replaced=int(fields[store.REPLACED]),
+            cleaned=self._cleaned,
+        )
+
+    def set_figures(self, *, conflicts: int, searches: int) -> None:
+        """Set the counts to go on from."""
+        self._index.state[layout.CONFLICTS] = conflicts
+        self.known.fields[store.SEARCHES] = searches
+
+    # --- roots that are set aside ----------------------------------------------------------------------------
+
+    @property
+    def aside(self) -> dict[int, int]:
+        """The roots that are set aside now, and the size at which each was."""
+        return dict(self._aside.sizes)
+
+    def set_aside(self, roots: dict[int, int]) -> None:
+        """Make the next load set those aside that meet a conflict."""
+        self._aside.waiting = roots
+
+    def take_overruns(self) -> list[Overrun]:
+        """Return the roots that went over their budget since the last call."""
+        taken, self._aside.overruns = self._aside.overruns, []
+        return taken
+
+    def restore_root(self, root: int) -> bool:
+        """Search the pairs of a root that is set aside."""
+        walks = self._aside.let_back(root)
+        if walks is None:
+            return False
+        self.known.begin()
+        self._rows.append(walks)
+        self.known.run(judge.judge_new, self.budget)
+        self._aside.drop_rows()
+        self._aside.note(-1)
+        self._rows.end(1, 1)
+        return True
+
+    def forget_roots(self, roots: np.ndarray) -> None:
+        """Forget their paths and conflicts, and that they were set aside."""
+        index, gone = self._index.index, roots.tolist()
+        self.known.forget(self.known.of_roots(gone))
+        release(index, mask_of(index.table, gone))
+        for root in gone:
+            self._aside.sizes.pop(root, None)
+
+    # --- conflicts that end ----------------------------------------------------------------------------------
+
+    @property
+    def _slide(self) -> int:
+        state = self._index.state
+        return int(state[layout.BASE] + state[layout.NOW])
+
+    def _next_edge_expiry(self) -> int:
+        """Return the next slide at which an edge leaves the window: no conflict ends before. O(edges)."""
+        expiry, state = self._index.index.graph.expiry, self._index.state
+        later = expiry[(expiry > state[layout.NOW]) & (expiry <= self._index.index.settings[layout.CEILING])]
+        return int(state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
+
+    def _find_doubt_anew(self) -> None:
+        """Find what is in doubt, now that the window has moved past some conflicts; the table answers the rest.
+
+        Done whenever the slide changes, not when a sweep happens to come: what is searched for must depend on the stream
+        alone, because of the budget.
+        """
+        index = self._index
+        found = np.zeros_like(index.index.table.conflicted)
+        conflicts.mark_conflicts(index.view, found)
+        while (code := int(kernels.settle(index.view))) != layout.DONE:
+            index.provide(code)
+        conflicts.forget_new_doubt(index.view)  # none of it is new
+        table = index.index.table
+        clean = table.conflicted & ~found & ~table.suspended
+        self._cleaned += count(clean)
+        release(index.index, clean)
+        judge.forget_certain(index.view, self.known.view, self.known.capacity)
+
+    def _release_if_empty(self, root: int) -> None:
+        """Free a root from its conflicts if it has lost its last first edge: the next sweep may take its slot."""
+        index = self._index.index
+        program, graph, table = index.program, index.graph, index.table
+        if not holds_root(table, table.conflicted, root):
+            return
+        classes = int(program.sizes[CLASSES])
+        links = [
+            graph.out.entries[graph.out.start[i] : graph.out.start[i] + graph.out.length[i]]
+            for i in range(root * classes, (root + 1) * classes)
+            if program.start_target[i % classes] >= 0
+        ]
+        edges = np.concatenate(links) >> 1 & layout.POINTER
+        if not (graph.expiry[edges] > index.state[layout.NOW]).any():
+            self.known.forget(self.known.of_roots([root]))
+            release(index, mask_of(table, [root]))
+
+    def check(self) -> None:
+        """Assert that certificates, doubt and roots set aside fit together."""
+        index, held = self._index.index, self.known.certificates
+        table, accepting = index.table, index.program.accepting
+        aside = self._aside.sizes.keys()
+        assert aside == roots_in(table, table.suspended)
+        walks = set(self._index.walks().tolist())
+        ends = {int(table.slot_vertex[slot]) << 32 | v for v, s, slot in doubted_cells(index) if accepting[s]}
+        in_doubt = {pair for pair in ends & walks if pair >> 32 not in aside}
+        entries = {p: slide for p, slide in zip(held.key.tolist(), held.slide.tolist(), strict=True) if p >= 0}
+        assert in_doubt <= entries.keys(), "a pair in doubt has no entry"
+        assert entries.keys() <= walks, "a pair without a walk has an entry"
+        assert not [p for p in entries.keys() - in_doubt if entries[p] == BLOCKED], "a certain pair is blocked"
+        assert all(slide == BLOCKED or slide > self._slide for slide in entries.values()), "a path has expired"
+
+
+def judge_for(query: Query, program: Program, *, room: int) -> Judge:
+    """Return a new judge, for one index; one that searches only where the automaton has states in conflict.
+
+    `room` is for how many more pairs in doubt at least there is room after each growth.
+    """
+    if query.paths == "walk":
+        return NoDoubt()
+    if not len(program.later_state):
+        return NoDoubt(walks_return=False)
+    return SimpleJudge(budget=query.simple_budget, room=room)

@@ -1,0 +1,471 @@
+"""The explanation of a pattern: its atoms, the relations that they read, and the order in which they are joined.
+
+For a running pattern it has measurements too: the values looked at and the rows written for each seed, the sizes of the
+relations and the other queries that read them, and whether support lists are kept, and why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rpq.errors import QueryError
+from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable
+from rpq.language.query import PatternQuery, Query
+from rpq.operators.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
+from rpq.operators.patterns.joins.supports import can_have_supports
+from rpq.operators.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_of, name_of_read, variable
+from rpq.operators.patterns.pattern_host import PatternHost
+from rpq.operators.patterns.relations.path_relations import PathContent
+from rpq.operators.patterns.relations.shared_relations import Content
+
+NODE_DISTANCE = 1.32
+"""The distance of nodes in a drawing, along their circle."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedAtom:
+    """An atom, and what it reads: edges of one label, or the pairs of a path."""
+
+    text: str
+    subject: str
+    object: str
+    reads: str
+    kind: str
+    """`edge` or `path`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedRelation:
+    """A relation that atoms read; for a running pattern with its size and the other queries that read it.
+
+    For a path, `edges` counts its pairs, which `trees` with `cells` in total find: a cell is a vertex of a tree in a state
+    of the expression.
+    """
+
+    name: str
+    atoms: tuple[int, ...]
+    """Numbers of the atoms, from 1; empty for a path that replaces several atoms."""
+    edges: int | None = None
+    trees: int | None = None
+    cells: int | None = None
+    shared_with: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedSeed:
+    """The join order after a change of an atom's relation: a line for the conditions, then one for each variable bound.
+
+    `looked_at` counts the candidate values that gave no row by themselves, `rows` the rows written so far; None before it
+    runs.
+    """
+
+    atom: str
+    order: tuple[str, ...]
+    looked_at: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedPart:
+    """Atoms joined by common variables: their seeds, and whether support lists are kept for them, and why."""
+
+    variables: tuple[str, ...]
+    seeds: tuple[ExplainedSeed, ...]
+    support_lists: str
+    sharing: str = ""
+    """What it shares with parts of other queries, in words; empty before it runs, and where little is shared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedMeaning:
+    """One choice of vertices for the literals of a pattern, in parts without a common variable."""
+
+    constants: tuple[str, ...]
+    conditions: tuple[str, ...]
+    parts: tuple[ExplainedPart, ...]
+    waits_for: tuple[str, ...] = ()
+    """Constants that no edge in the window has: until one does, there are no solutions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """The meaning of a pattern and the plan of its evaluation. Its text is for people; `to_dict` has the same for programs.
+
+    >>> from rpq import Query, Window
+    >>> print(explain(Query("?x a ?y . ?y b ann", window=Window(size=10, slide=1), select=["x"])))
+    pattern      ?x a ?y . ?y b ann
+    language     a graph pattern: it has variables, and is no path expression
+    columns      x
+    matching     homomorphism
+    <BLANKLINE>
+    atoms
+      1  ?x a ?y: edges labelled a
+      2  ?y b ann: edges labelled b
+    <BLANKLINE>
+    relations
+      a: read by atom 1
+      b: read by atom 2
+    <BLANKLINE>
+    order of binding
+      ?x a ?y changes (if ?y b ann)
+      ?y b ann changes (if a into ?y)
+        ?x from a into ?y
+    <BLANKLINE>
+    support lists: where the query looks at many values in vain; decided while it runs
+    """
+
+    pattern: str
+    columns: tuple[str, ...]
+    matching: str
+    distinct: bool
+    atoms: tuple[ExplainedAtom, ...]
+    relations: tuple[ExplainedRelation, ...]
+    meanings: tuple[ExplainedMeaning, ...]
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as JSON values.
+
+        >>> from rpq import Query, Window
+        >>> explain(Query("?x a ?y", window=Window(size=10, slide=1))).to_dict()["relations"]
+        [{'name': 'a', 'atoms': [1], 'edges': None, 'trees': None, 'cells': None, 'shared_with': []}]
+        """
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+    def to_dot(self) -> str:
+        """Return the pattern in Graphviz's language.
+
+        Atoms are arrows, dashed for paths; constants are boxes, blank nodes dotted.
+
+        >>> from rpq import Query, Window
+        >>> print(explain(Query("?x a ?y", window=Window(size=10, slide=1))).to_dot())
+        digraph "?x a ?y" {
+          rankdir=LR;
+          "?x" [shape=ellipse];
+          "?y" [shape=ellipse];
+          "?x" -> "?y" [label="a"];
+        }
+        <BLANKLINE>
+        """
+        lines = [f"digraph {_quote(self.pattern)} {{", "  rankdir=LR;"]
+        lines += [f"  {_quote(node)} [{_shape(node)}];" for node in self.nodes]
+        for atom in self.atoms:
+            style = ", style=dashed" if atom.kind == "path" else ""
+            lines.append(f"  {_quote(atom.subject)} -> {_quote(atom.object)} [label={_quote(atom.reads)}{style}];")
+        return "\n".join([*lines, "}"]) + "\n"
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The terms of the pattern, in order of appearance.
+
+        >>> from rpq import Query, Window
+        >>> explain(Query("?x a bob", window=Window(size=10, slide=1))).nodes
+        ('?x', 'bob')
+        """
+        return tuple(dict.fromkeys(term for atom in self.atoms for term in (atom.subject, atom.object)))
+
+    def __str__(self) -> str:
+        lines = [
+            f"pattern      {self.pattern}",
+            "language     a graph pattern: it has variables, and is no path expression",
+            f"columns      {', '.join(self.columns)}" + (", each row once" if self.distinct else ""),
+            f"matching     {self.matching}",
+            *(f"warning      {warning}" for warning in self.warnings),
+            "",
+            "atoms",
+            *(f"  {n}  {atom.text}: {_READS[atom.kind]} {atom.reads}" for n, atom in enumerate(self.atoms, 1)),
+            "",
+            "relations",
+            *(f"  {_relation_line(relation)}" for relation in self.relations),
+            "",
+            "order of binding",
+        ]
+        for meaning in self.meanings:
+            lines += [f"  {line}" for line in _meaning_lines(meaning, with_constants=len(self.meanings) > 1)]
+        supports = list(dict.fromkeys(part.support_lists for meaning in self.meanings for part in meaning.parts))
+        shared = list(dict.fromkeys(part.sharing for meaning in self.meanings for part in meaning.parts if part.sharing))
+        ending = [*(f"support lists: {text}" for text in supports), *(f"shared: {text}" for text in shared)]
+        return "\n".join([*lines, "", *ending]).rstrip()
+
+
+_SHOWN = 10
+"""The number of queries that are named among those that read a relation."""
+_READS = {"edge": "edges labelled", "path": "paths along"}
+_WHERE_WORTH_IT = "where the query looks at many values in vain; decided while it runs"
+
+
+def explain(query: Query) -> Explanation:
+    """Explain how a pattern is understood and evaluated, before it runs.
+
+    Raises `QueryError` for a path query: see its `dfa`.
+
+    >>> from rpq import Window
+    >>> explain(Query("?x a ?y . ?y b ?z", window=Window(size=10, slide=1))).atoms[1].text
+    '?y b ?z'
+    """
+    if not isinstance(query, PatternQuery):
+        raise QueryError(f"{query.expression} is a path expression: query.dfa has its automaton, with to_text and to_dot")
+    explanation = explain_pattern(query.pattern, query.expression, distinct=query.distinct, matching=query.matching)
+    return replace(explanation, warnings=query.warnings)
+
+
+def explain_pattern(
+    pattern: Pattern, text: str, *, distinct: bool = False, matching: str = "homomorphism"
+) -> Explanation:
+    """Explain a pattern and its text, without a window."""
+    isomorphism = matching == "isomorphism"
+    meanings = []
+    for meaning in meanings_of(direct_atoms(pattern.atoms), isomorphism=isomorphism):
+        labels = list(dict.fromkeys(name_of_read(reads) for _, reads, _ in meaning.edges))
+        names = sorted(meaning.names)
+        atoms = meaning.atoms(lambda reads, labels=labels: labels.index(name_of_read(reads)), names.index)  # type: ignore[misc]
+        shown = _constant_texts(names)
+        plan = plan_pattern(atoms, select=[variable(name) for name in pattern.columns], isomorphism=isomorphism)
+        meanings.append(
+            explain_meaning(
+                meaning,
+                plan.parts,
+                [format_atom(atom, labels.__getitem__, shown) for atom in plan.conditions],
+                relation_name=labels.__getitem__,
+                vertex_name=shown,
+                supports=[why_no_supports(part) or _WHERE_WORTH_IT for part in plan.parts],
+            )
+        )
+    return build_explanation(pattern, text, distinct=distinct, matching=matching, meanings=meanings)
+
+
+def build_explanation(
+    pattern: Pattern,
+    text: str,
+    *,
+    distinct: bool,
+    matching: str,
+    meanings: Sequence[ExplainedMeaning],
+    relation: Callable[[str, tuple[int, ...]], ExplainedRelation] | None = None,
+    more_relations: Sequence[ExplainedRelation] = (),
+    warnings: tuple[str, ...] = (),
+) -> Explanation:
+    """Return an explanation made of its parts.
+
+    `relation` explains the relation with a name, which these atoms read; `more_relations` follow.
+    """
+    atoms = tuple(_explain_atom(atom) for atom in pattern.atoms)
+    reading: dict[str, list[int]] = {}
+    for number, atom in enumerate(atoms, 1):
+        reading.setdefault(atom.reads, []).append(number)
+    relation_of = relation or (lambda name, numbers: ExplainedRelation(name=name, atoms=numbers))
+    return Explanation(
+        pattern=text,
+        columns=pattern.columns,
+        matching=matching,
+        distinct=distinct,
+        atoms=atoms,
+        relations=(*(relation_of(name, tuple(numbers)) for name, numbers in reading.items()), *more_relations),
+        meanings=tuple(meanings),
+        warnings=warnings,
+    )
+
+
+def explain_meaning(
+    meaning: Meaning,
+    parts: Sequence[Part],
+    conditions: Sequence[str],
+    *,
+    relation_name: Callable[[int], str],
+    vertex_name: Callable[[int], str],
+    supports: Sequence[str],
+    work: Callable[[int, int], tuple[int, int]] | None = None,
+) -> ExplainedMeaning:
+    """Explain a meaning with its parts; `work` returns the values looked at and the rows written for (part, atom)."""
+
+    def seeds(number: int, part: Part) -> list[ExplainedSeed]:
+        found = []
+        for seed in part.seeds:
+            head, *order = map(_term_text, describe_seed(part, seed, relation_name, vertex_name))
+            looked, rows = (None, None) if work is None else work(number, seed.atom)
+            text = head.removesuffix(":")
+            found.append(ExplainedSeed(atom=text, order=tuple(map(str.strip, order)), looked_at=looked, rows=rows))
+        return found
+
+    return ExplainedMeaning(
+        constants=tuple(dict.fromkeys(_names(meaning))),
+        conditions=tuple(conditions),
+        parts=tuple(
+            ExplainedPart(
+                variables=tuple(map(_term_text, part.variables)),
+                seeds=tuple(seeds(number, part)),
+                support_lists=supports[number],
+            )
+            for number, part in enumerate(parts)
+        ),
+    )
+
+
+def _constant_texts(names: Sequence[str]) -> Callable[[int], str]:
+    """Return a function from the number of a constant to its text as a pattern has it."""
+    return [str(Constant(name)) for name in names].__getitem__
+
+
+def _term_text(text: str) -> str:
+    """Return a term with blank nodes written as in the pattern; a plan has them as variables."""
+    return text.replace("?_:", "_:")
+
+
+def why_no_supports(part: Part) -> str | None:
+    """Return why a part never has support lists, or None if it may have them."""
+    if len(part.atoms) < 2:
+        return "none: one atom has nothing further on"
+    if can_have_supports(part):
+        return None
+    return "none: no two variables are joined by an atom" if not spanning_tree(part) else "none: too many atoms"
+
+
+def _names(meaning: Meaning) -> list[str]:
+    ends = [end for source, _, target in meaning.edges for end in (source, target)]
+    return [str(Constant(end.name)) for end in ends if isinstance(end, NamedVertex)]
+
+
+def _explain_atom(atom: Any) -> ExplainedAtom:
+    """Explain an atom; the ends of an edge atom are those of its edges."""
+    edge = atom.edge
+    subject, reads, object_ = edge if edge is not None else (atom.subject, str(atom.expression), atom.object)
+    return ExplainedAtom(
+        text=str(atom),
+        subject=_node(subject),
+        object=_node(object_),
+        reads=str(reads),
+        kind="path" if edge is None else "edge",
+    )
+
+
+def _node(term: Term) -> str:
+    assert isinstance(term, (Variable, Blank, Constant))
+    return str(term)
+
+
+def _relation_line(relation: ExplainedRelation) -> str:
+    atoms = ", ".join(map(str, relation.atoms))
+    held = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
+    if relation.trees is not None and relation.cells is not None:
+        held += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
+    others = relation.shared_with
+    more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
+    shared = f", shared with {', '.join(others[:_SHOWN])}{more}" if others else ""
+    read = f"read by atom{'s' * (len(relation.atoms) > 1)} {atoms}" if atoms else "a chain of atoms, read as one path"
+    return f"{relation.name}: {read}{held}{shared}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _meaning_lines(meaning: ExplainedMeaning, *, with_constants: bool) -> list[str]:
+    lines = [f"with {', '.join(meaning.constants)}"] if with_constants else []
+    lines += [f"waits for an edge of {name}" for name in meaning.waits_for]
+    lines += [f"if {condition}" for condition in meaning.conditions]
+    for number, part in enumerate(meaning.parts, 1):
+        if len(meaning.parts) > 1:
+            lines.append(f"part {number}: {', '.join(part.variables)}")
+        for seed in part.seeds:
+            counts = "" if seed.rows is None else f"   {seed.looked_at:,} looked at, {seed.rows:,} rows"
+            lines += [seed.atom + counts, *(f"  {line}" for line in seed.order)]
+    return lines
+
+
+def _shape(node: str) -> str:
+    if node.startswith("?"):
+        return "shape=ellipse"
+    return "shape=ellipse, style=dotted" if node.startswith("_:") else "shape=box"
+
+
+def _quote(text: str) -> str:
+    """Return a DOT string: backslashes begin escapes there, and & begins an HTML entity."""
+    return '"' + text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def node_positions(nodes: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return the positions of nodes in a drawing: a circle that has room for all of them, the first one on the left."""
+    if len(nodes) == 1:
+        return {nodes[0]: (0.0, 0.0)}
+    radius = max(1.0, len(nodes) * NODE_DISTANCE / (2 * math.pi))
+    angles = [math.pi - 2 * math.pi * number / len(nodes) for number in range(len(nodes))]
+    return {node: (radius * math.cos(angle), radius * math.sin(angle)) for node, angle in zip(nodes, angles, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(held) for key, held in value.items()}
+    return [_plain(held) for held in value] if isinstance(value, (tuple, list)) else value
+
+
+def explain_running(
+    question: PatternQuery,
+    host: PatternHost,
+    meanings: Sequence[tuple[Meaning, Sequence[tuple[int, Part]] | None]],
+    contents: Mapping[str, Content | PathContent],
+    of_atoms: Sequence[Content | PathContent],
+) -> Explanation:
+    """Explain a running pattern.
+
+    `meanings` has for each meaning its parts with the numbers that the host gave them, or None while a constant has no
+    vertex. `contents` has by name what is read, `of_atoms` what each atom of the question reads; it is empty where several
+    atoms are evaluated as one path.
+    """
+    read_by_atoms = {str(atom.expression) if atom.edge is None else atom.edge[1] for atom in question.pattern.atoms}
+    names = {host.number_of(content): name for name, content in contents.items()}
+
+    def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
+        content = of_atoms[atoms[0] - 1] if of_atoms else contents.get(name)
+        return ExplainedRelation(name=name, atoms=atoms) if content is None else measured(name, atoms, content)
+
+    def measured(name: str, atoms: tuple[int, ...], content: Content | PathContent) -> ExplainedRelation:
+        others = tuple(
+            other for other, member in host.members.items() if other != question.name and content in member.contents
+        )
+        found = ExplainedRelation(
+            name=name, atoms=atoms, edges=host.store.edges_held(host.number_of(content)), shared_with=others
+        )
+        if isinstance(content, PathContent):
+            return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])
+        return found
+
+    return build_explanation(
+        question.pattern,
+        question.expression,
+        distinct=question.distinct,
+        matching=question.matching,
+        warnings=question.warnings,
+        meanings=[_meaning(host, meaning, parts, names) for meaning, parts in meanings],
+        relation=relation,
+        more_relations=[] if of_atoms else [
+            measured(name, (), content) for name, content in contents.items() if name not in read_by_atoms
+        ],
+    )
+
+
+def _meaning(
+    host: PatternHost, meaning: Meaning, parts: Sequence[tuple[int, Part]] | None, names: dict[int, str]
+) -> ExplainedMeaning:
+    ids = {identity: name for name in meaning.names if (identity := host.constants.id_of(name)) is not None}
+    waits = tuple(sorted(meaning.names - {*ids.values()}))
+    texts = {identity: str(Constant(name)) for identity, name in ids.items()}
+    joined = [(number, part) for number, part in parts or () if part.variables]
+    found = explain_meaning(
+        meaning,
+        [part for _, part in joined],
+        [
+            format_atom(part.atoms[0], names.__getitem__, texts.__getitem__)
+            for _, part in parts or ()
+            if not part.variables
+        ],
+        relation_name=names.__getitem__,
+        vertex_name=texts.__getitem__,
+        supports=[why_no_supports(part) or host.why_supports(number) for number, part in joined],
+        work=lambda place, atom: host.tables.work_of(joined[place][0])[atom],
+    )
+    shown = [replace(part, sharing=host.sharing_of(joined[place][0])) for place, part in enumerate(found.parts)]
+    return replace(found, waits_for=waits, parts=tuple(shown))

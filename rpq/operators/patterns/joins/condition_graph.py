@@ -1,0 +1,586 @@
+"""The nodes and branches of all patterns, each stored once, and their users (`conditions.py` explains them).
+
+Nodes are hash-consed: a constant is identified by its vertex, another node by its branches; a branch by its relation, its
+side and its child. Each counts its users, and is removed when there are none: the parents before the children, so that
+what is removed is found through the child. What is new while there are edges is filled from them.
+
+Thousands of parts have one shape, so `NeedShape`, which follows from the shape alone, is computed once: which of the
+variables are behind which atom, and which nodes hold everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.views import view
+from rpq.operators.patterns import tables
+from rpq.operators.patterns.joins import conditions
+from rpq.operators.patterns.joins.plan import Part, Term, spanning_tree
+from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.operators.patterns.tables import Conditions
+
+ALWAYS = 0
+"""The place of the node that holds everywhere, and its number."""
+
+_NOWHERE = -1
+"""The atom from which a term is seen, where there is none."""
+
+
+class BranchShape(NamedTuple):
+    """A branch to create: the relation, the side at which its vertices stand, and the place of its child."""
+
+    relation: int
+    side: int
+    child: int
+
+
+class NeedShape(NamedTuple):
+    """The recipe for the nodes that parts of one shape need; each node has a place after `ALWAYS`.
+
+    - `nodes`: for each place from 1 on, a constant as the part has it, or the branches of a node
+    - `ends`: for each seed's atom, the places of the nodes at its source and its target
+    - `steps`: for each seed, the places of the nodes of its steps in order
+    """
+
+    nodes: tuple[int | tuple[BranchShape, ...], ...]
+    ends: tuple[tuple[int, int], ...]
+    steps: tuple[tuple[int, ...], ...]
+
+
+def need_shape(part: Part) -> NeedShape:
+    """Return the shape of the conditions that a part needs. O(its atoms²)."""
+    tree = {*spanning_tree(part)}
+    at: dict[str, list[int]] = {}
+    for number, (source, _, target) in enumerate(part.atoms):
+        if number in tree or isinstance(source, str) != isinstance(target, str):
+            for term in (source, target):
+                if isinstance(term, str):
+                    at.setdefault(term, []).append(number)
+    nodes: list[int | tuple[BranchShape, ...]] = []
+    places: dict[int | tuple[BranchShape, ...], int] = {(): ALWAYS}
+    known: dict[tuple[str, int], int] = {}
+
+    def place_of(what: int | tuple[BranchShape, ...]) -> int:
+        if what not in places:
+            nodes.append(what)
+            places[what] = len(nodes)
+        return places[what]
+
+    def away(term: Term, atom: int) -> int:
+        """Return the place of the node for everything behind a term, seen from an atom."""
+        if not isinstance(term, str):
+            return place_of(term)
+        if (term, atom) not in known:
+            behind = set()
+            for other in at.get(term, ()):
+                if other != atom:
+                    source, relation, target = part.atoms[other]
+                    child = away(target if source == term else source, other)
+                    if child != ALWAYS:
+                        behind.add(BranchShape(relation, 0 if source == term else 1, child))
+            known[term, atom] = place_of(tuple(sorted(behind)))
+        return known[term, atom]
+
+    ends, steps = [], []
+    for seed in part.seeds:
+        source, _, target = part.atoms[seed.atom]
+        is_cut = isinstance(source, str) and isinstance(target, str) and seed.atom not in tree
+        seen_from = _NOWHERE if is_cut else seed.atom
+        ends.append((away(source, seen_from), away(target, seen_from)))
+        of_steps = []
+        for step in seed.steps:
+            through = [reach.atom for reach in step.reaches if reach.atom in tree]
+            of_steps.append(away(step.variable, through[0]) if through else ALWAYS)
+        steps.append(tuple(of_steps))
+    return NeedShape(tuple(nodes), tuple(ends), tuple(steps))
+
+
+_SMALLEST = 1 << 10
+_MOST_SHAPES = 1 << 14
+
+
+class Needs(NamedTuple):
+    """The nodes that a part needs: for each seed's atom at its source and its target, and for each seed's steps in order."""
+
+    ends: tuple[tuple[int, int], ...]
+    steps: tuple[tuple[int, ...], ...]
+
+    @property
+    def nodes(self) -> list[int]:
+        """All needed nodes, repeated as often as they are needed."""
+        found = [node for pair in self.ends for node in pair] + [node for some in self.steps for node in some]
+        return [node for node in found if node != ALWAYS]
+
+
+class ConditionGraph:
+    """The owner of all nodes: it assigns them to parts and takes them back. Any call may replace the arrays `conditions`."""
+
+    def __init__(self, store: RelationStore, bound: Mapping[int, int]) -> None:
+        self.store = store
+        self._bound = bound  # number of a constant, below -1, to its vertex
+        self.conditions = Conditions(
+            node=tables.Node.zeros(16),
+            branch=tables.Branch.zeros(16),
+            part=tables.NodePart.zeros(16),
+            counter=np.zeros(2 * _SMALLEST, np.int64),
+            held=np.zeros(2 * _SMALLEST, np.int64),
+            record=tables.Holding.zeros(_SMALLEST),
+            vertex=tables.VertexNodes.zeros(0),
+            block=np.zeros(_SMALLEST * tables.BLOCK, np.int32),
+            stack=tables.ConditionFrame.zeros(_SMALLEST),
+            pending=np.zeros(_SMALLEST, np.int64),
+            group=tables.Group.zeros(16),
+            entry=tables.Entry.zeros(16),
+            entries=np.zeros(2 * 64, np.int64),
+            open_group=np.zeros(0, np.int32),
+            candidate=np.zeros(16, np.int32),
+            state=tables.ConditionState(records=1, blocks=1, groups=1, entries=1),
+        )
+        self._note_capacities()
+        self._fills = 0  # `RelationStore.fills` when conditions were last up to date; -1: to be rebuilt
+        self._count = {"node": 1, "branch": 1, "part": 1}  # rows given out (high water)
+        self._free: dict[str, list[int]] = {"node": [], "branch": []}
+        self._free_parts: dict[int, list[int]] = {}  # first parts of removed nodes, by their number of parts
+        self._nodes: dict[int | tuple[int, ...], int] = {}  # by the vertex or number of a constant, or by branches
+        self._keys: dict[int, int | tuple[int, ...]] = {}
+        self._branches: dict[tuple[int, int, int], int] = {}
+        self._of_branch: dict[int, tuple[int, int, int]] = {}
+        self._users: dict[int, int] = {}  # node to the number of parts that need it and of branches to it
+        self._nodes_with: dict[int, int] = {}  # branch to the number of its nodes
+        self._shapes: dict[int, tuple[Part, NeedShape]] = {}  # by the identity of a part, which is stored to keep it alive
+        self._new_nodes: list[int] = []
+        self._new_branches: list[int] = []
+        self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
+
+    # --- state -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        """Whether seeds are looked up by the nodes that they need."""
+        return bool(self.conditions.state.is_on)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether relations got edges that the kernels for conditions have not processed."""
+        return self._fills != self.store.fills
+
+    def switch(self, on: bool) -> None:
+        """Switch the lookup of seeds by nodes on or off. No part may have nodes, and no seed may be linked."""
+        assert not self._users and not self.conditions.entries[1::2].any(), "there are parts that need nodes"
+        self.conditions.state.is_on = int(on)
+        self._fills = -1 if on else self.store.fills
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(array.nbytes for array in self.conditions)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The numbers of nodes and branches."""
+        return len(self._nodes), len(self._branches)
+
+    def users(self, node: int) -> int:
+        """Return how many parts and branches use a node."""
+        return self._users.get(node, 0)
+
+    def parents_of(self, node: int, nodes: Collection[int]) -> int:
+        """Return how many of the branches to a node belong to these nodes alone."""
+        count = 0
+        branch = int(self.conditions.node["first_parent"][node])
+        while branch:
+            fields = self.conditions.branch[branch]
+            use, mine = int(fields["first_use"]), True
+            while use and mine:
+                part = self.conditions.part[use]
+                mine, use = int(part["node"]) in nodes, int(part["next_use"])
+            count += mine
+            branch = int(fields["next_parent"])
+        return count
+
+    # --- parts come and go -----------------------------------------------------------------------------------
+
+    def add(self, part: Part, constants: Sequence[int] | None = None) -> Needs:
+        """Return the nodes that a part needs, and create missing ones. O(its atoms²), and the cost of filling new nodes.
+
+        `constants` are the vertices of its constants, or their numbers, where these are ranks.
+        """
+        self._new_nodes, self._new_branches = [], []
+        needs = self._needs(part, constants)
+        for node in needs.nodes:
+            self._users[node] += 1
+        if not self.is_stale:
+            self._fill()
+        return needs
+
+    def bind(self, constant: int) -> None:
+        """Make the node of a constant, if there is one, hold at the vertex that the constant is bound to now."""
+        node = self._nodes.get(constant)
+        if node is not None and not self.is_stale:
+            conditions.clear_node(self._ready()[1], node)
+            self._let_hold(node)
+
+    def release(self, needs: Needs) -> None:
+        """Release the nodes of a part that is removed."""
+        for node in needs.nodes:
+            self._remove_user(node)
+
+    def holds_nowhere(self, needs: Needs) -> bool:
+        """Return whether some needed node holds nowhere, so that the part has no solution now. O(its atoms)."""
+        if self.is_stale:
+            return False
+        firsts = self.conditions.node["first_record"]
+        return any(node != ALWAYS and not firsts[node] for pair in needs.ends for node in pair)
+
+    def first_held(self, node: int) -> int:
+        """Return the first record of a vertex at which a node holds, or 0 if there is none."""
+        return int(self.conditions.node["first_record"][node])
+
+    def is_constant(self, node: int) -> bool:
+        """Return whether a node stands for a constant."""
+        return isinstance(self._keys.get(node), int)
+
+    def _needs(self, part: Part, constants: Sequence[int] | None) -> Needs:
+        shape = self._shape(part)
+        nodes = [ALWAYS]
+        for what in shape.nodes:
+            if isinstance(what, int):
+                nodes.append(self._node(what if constants is None else constants[what]))
+            else:
+                branches = {self._branch(relation, side, nodes[child]) for relation, side, child in what}
+                nodes.append(self._node(tuple(sorted(branches))))
+        return Needs(
+            tuple([(nodes[source], nodes[target]) for source, target in shape.ends]),
+            tuple([tuple([nodes[place] for place in places]) for places in shape.steps]),
+        )
+
+    def _shape(self, part: Part) -> NeedShape:
+        """Return the shape of a part's needs, cached for parts that are the same object."""
+        known = self._shapes.get(id(part))
+        if known is None:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            known = self._shapes[id(part)] = part, need_shape(part)
+        return known[1]
+
+    def _node(self, key: int | tuple[int, ...]) -> int:
+        """Return the node for a constant's vertex or for a tuple of branches."""
+        return self._nodes[key] if key in self._nodes else self._make_node(key)
+
+    def _make_node(self, key: int | tuple[int, ...]) -> int:
+        node = self._take("node")
+        self._nodes[key], self._keys[node], self._users[node] = node, key, 0
+        branches = key if isinstance(key, tuple) else ()
+        first = self._take_parts(len(branches))
+        self.conditions.node[node] = (0, first, first + len(branches), 0, 0, 0, 0, 0)
+        first_use, uses = self.conditions.branch["first_use"], self.conditions.branch["uses"]
+        parts = self.conditions.part
+        for number, branch in enumerate(branches, first):
+            after = int(first_use[branch])
+            parts[number] = branch, node, after, 0
+            if after:
+                parts["previous_use"][after] = number
+            first_use[branch] = number
+            uses[branch] += 1
+            self._nodes_with[branch] += 1
+        self._new_nodes.append(node)
+        return node
+
+    def _branch(self, relation: int, side: int, child: int) -> int:
+        key = relation, side, child
+        branch = self._branches.get(key)
+        if branch is None:
+            self.store.keep_side(relation, 1 - side)
+            branch = self._branches[key] = self._take("branch")
+            self._of_branch[branch], self._nodes_with[branch] = key, 0
+            self._users[child] += 1
+            node = self.conditions.node[child]
+            self.conditions.branch[branch] = relation, side, child, node["first_parent"], 0, 0
+            node["first_parent"] = branch
+            node["parents_read"] |= tables.parent_bit(relation, side)
+            self._new_branches.append(branch)
+        return branch
+
+    def _fill(self) -> None:
+        """Fill new nodes and branches from the edges that are present."""
+        new_nodes, new_branches = {*self._new_nodes}, {*self._new_branches}
+        state = self.conditions.state
+        for node in self._new_nodes:
+            self._let_hold(node)
+        for branch in self._new_branches:
+            child = self._of_branch[branch][2]
+            if child not in new_nodes:
+                state.fill_record = int(self.conditions.node["first_record"][child])
+                if state.fill_record:
+                    self._call(conditions.fill_branch, branch)
+        for node in self._new_nodes:
+            key = self._keys[node]
+            if isinstance(key, tuple) and not new_branches.intersection(key):
+                child = self._of_branch[key[0]][2]
+                state.fill_record = int(self.conditions.node["first_record"][child])
+                if state.fill_record:
+                    self._call(conditions.fill_node, node)
+
+    def _remove_user(self, node: int) -> None:
+        """Remove one user of a node. A node without users is removed, and so are branches that no node has, recursively."""
+        waiting = [node]
+        while waiting:
+            node = waiting.pop()
+            self._users[node] -= 1
+            if self._users[node]:
+                continue
+            if not self.is_stale:
+                conditions.clear_node(self._ready()[1], node)
+            key = self._keys.pop(node)
+            del self._nodes[key], self._users[node]
+            fields = self.conditions.node[node]
+            first, end = int(fields["part"]), int(fields["part_end"])
+            for part in range(first, end):
+                self._unlink_part(part)
+            if end > first:
+                self._free_parts.setdefault(end - first, []).append(first)
+            self._free["node"].append(node)
+            for branch in key if isinstance(key, tuple) else ():
+                self._nodes_with[branch] -= 1
+                if not self._nodes_with[branch]:
+                    if not self.is_stale:
+                        conditions.clear_branch(*self._ready(), branch)
+                    waiting.append(self._drop_branch(branch))
+
+    def _unlink_part(self, part: int) -> None:
+        parts = self.conditions.part
+        branch, _, after, before = parts[part].tolist()
+        if before:
+            parts["next_use"][before] = after
+        else:
+            self.conditions.branch["first_use"][branch] = after
+        if after:
+            parts["previous_use"][after] = before
+        self.conditions.branch["uses"][branch] -= 1
+
+    def _drop_branch(self, branch: int) -> int:
+        """Remove a branch and return its child."""
+        key = self._of_branch.pop(branch)
+        del self._branches[key], self._nodes_with[branch]
+        child = key[2]
+        next_parent = self.conditions.branch["next_parent"]
+        links, place = self.conditions.node["first_parent"], child
+        while (held := int(links[place])) != branch:
+            links, place = next_parent, held
+        links[place] = next_parent[branch]
+        self._free["branch"].append(branch)
+        return child
+
+    # --- seeds -----------------------------------------------------------------------------------------------
+
+    def make_room_for_seeds(self, seeds: int) -> None:
+        """Make room for linking `seeds` more seeds. Amortised O(1) for each."""
+        self._see_relations()
+        held, state = self.conditions, self.conditions.state
+        if state.groups + seeds > len(held.group):
+            self._replace(group=_longer(held.group, 2 * len(held.group) + seeds))
+        if state.entries + seeds > len(held.entry):
+            self._replace(entry=_longer(held.entry, 2 * len(held.entry) + seeds))
+        if 4 * (state.entry_keys + seeds) > len(held.entries):
+            size = 2 << max(6, (4 * (state.entries + seeds)).bit_length())
+            wider = np.zeros(size, np.int64)
+            state.entry_keys = conditions.refill(held.entries, wider)
+            self._replace(entries=wider)
+
+    def unlink_all(self) -> None:
+        """Unlink all seeds."""
+        held, state = self.conditions, self.conditions.state
+        held.node["first_group"] = 0
+        held.open_group[:] = 0
+        held.entries[:] = 0
+        state.free_group = state.free_entry = state.entry_keys = 0
+        state.groups = state.entries = 1
+
+    # --- room ------------------------------------------------------------------------------------------------
+
+    def ensure_room(self, seeds: int) -> None:
+        """Make room for all vertices, relations and `seeds` seeds, and bring stale conditions up to date with the edges."""
+        if not self.is_on:
+            return
+        if seeds > len(self.conditions.candidate):
+            self._replace(candidate=np.zeros(2 * seeds, np.int32))
+        self._see_relations()
+        self._see_vertices()
+        if self.is_stale:
+            self._rebuild()
+
+    def _see_relations(self) -> None:
+        relations = len(self.store.relations.relation)
+        if relations > len(self.conditions.open_group):
+            self._replace(open_group=_longer(self.conditions.open_group, 2 * relations))
+
+    def _see_vertices(self) -> None:
+        needed = self.store.relations.state.vertices
+        if needed > len(self.conditions.vertex):
+            self._replace(vertex=_longer(self.conditions.vertex, needed + needed // 4))
+
+    def _rebuild(self) -> None:
+        """Recompute where nodes hold. O(counters)."""
+        self._fills = self.store.fills
+        held, state = self.conditions, self.conditions.state
+        held.counter[:] = 0
+        held.held[:] = 0
+        held.vertex[:] = 0
+        held.node["first_record"] = 0
+        state.counters = state.held = state.free_record = state.live_records = state.depth = state.free_block = 0
+        state.records = state.blocks = 1
+        for node in self._keys:
+            self._let_hold(node)
+
+    def _let_hold(self, node: int) -> None:
+        """Make the node of a constant hold at its vertex, if it has one."""
+        key = self._keys[node]
+        if isinstance(key, int) and (vertex := self._bound.get(key, key)) >= 0:
+            self._call(conditions.let_hold, node, vertex)
+
+    def grow(self) -> None:
+        """Enlarge the tables in which a kernel may have found no room."""
+        held, state = self.conditions, self.conditions.state
+        if 8 * (state.counters + 1) > 5 * (state.counter_mask + 1):
+            self._refill("counter", "counters")
+        most = int(held.branch["uses"].max(initial=1)) + 1
+        while 8 * (state.held + most) > 5 * (state.held_mask + 1):
+            self._refill("held", "held", spare=2 * most)
+        held = self.conditions
+        if state.records + most + 1 >= state.record_room:
+            self._replace(record=_longer(held.record, 2 * len(held.record) + most))
+        if state.blocks + most + 1 >= state.block_room:
+            self._replace(block=_longer(held.block, 2 * len(held.block) + most * tables.BLOCK))
+        if 2 * (state.depth + most) >= state.stack_room:
+            self._replace(stack=_longer(held.stack, 2 * len(held.stack) + 2 * most))
+        if 2 * state.pending >= state.pending_room:
+            self._replace(pending=_longer(held.pending, 2 * len(held.pending)))
+
+    def rebuild_tables(self) -> None:
+        """Rebuild the hash tables without keys whose value is 0. O(counters)."""
+        self._refill("counter", "counters")
+        self._refill("held", "held")
+
+    def _refill(self, name: str, counted: str, *, spare: int = 1) -> None:
+        """Rebuild a hash table without keys whose value is 0, twice as large if there are few of those."""
+        old: np.ndarray = getattr(self.conditions, name)
+        live = int(np.count_nonzero(old[1::2]))
+        size = _SMALLEST
+        while 2 * (live + spare) > size:
+            size *= 2
+        table = np.zeros(2 * size, np.int64)
+        setattr(self.conditions.state, counted, conditions.refill(old, table))
+        self._replace(**{name: table})
+
+    def _note_capacities(self) -> None:
+        held, state = self.conditions, self.conditions.state
+        state.counter_mask = len(held.counter) // 2 - 1
+        state.held_mask = len(held.held) // 2 - 1
+        state.record_room = len(held.record)
+        state.block_room = len(held.block) // tables.BLOCK
+        state.stack_room = len(held.stack)
+        state.pending_room = len(held.pending)
+        state.entry_mask = len(held.entries) // 2 - 1
+
+    def _replace(self, **arrays: np.ndarray) -> None:
+        self.conditions = self.conditions._replace(**arrays)
+        self._note_capacities()
+
+    def _take(self, name: str) -> int:
+        """Return the number of a new row of a table."""
+        if self._free[name]:
+            return self._free[name].pop()
+        number = self._count[name]
+        self._count[name] += 1
+        array: np.ndarray = getattr(self.conditions, name)
+        if number + 1 > len(array):
+            self._replace(**{name: _longer(array, 2 * len(array))})
+        return number
+
+    def _take_parts(self, count: int) -> int:
+        if not count:
+            return 0
+        if self._free_parts.get(count):
+            return self._free_parts[count].pop()
+        first = self._count["part"]
+        self._count["part"] += count
+        needed = first + count
+        if needed > len(self.conditions.part):
+            self._replace(part=_longer(self.conditions.part, 2 * needed))
+        return first
+
+    def _ready(self) -> tuple[Any, Any]:
+        """Return the views that kernels are called with."""
+        self._see_vertices()
+        held = self.store.relations, self.conditions
+        if held[0] is not self._views[0] or held[1] is not self._views[1]:
+            self._views = (*held, view(held[0]), view(held[1]))
+        return self._views[2:]
+
+    def _call(self, kernel: Callable[..., int], *arguments: int) -> None:
+        while kernel(*self._ready(), *arguments) != tables.DONE:
+            self.grow()
+
+    def _check(self) -> None:
+        """Assert that nodes hold where they should, and that counters are right. O(counters)."""
+        if not self.is_on or self.is_stale:
+            return
+        expected_nodes, expected_counters = self._recompute()
+        held = self.conditions
+        records = held.record[1 : held.state.records]
+        live = records[records["node"] != 0]
+        found = {*zip(live["node"].tolist(), live["vertex"].tolist(), strict=True)}
+        assert found == expected_nodes, f"nodes hold elsewhere: {found ^ expected_nodes}"
+        counted = {(int(k) >> 32, int(k) & tables.LOW): int(v) for k, v in held.counter.reshape(-1, 2) if v}
+        assert counted == expected_counters, "counters differ"
+        for vertex, (block, count) in enumerate(held.vertex.tolist()):
+            there, inside = [], (count - 1) % tables.NODES_A_BLOCK + 1 if count else 0
+            while block:
+                block, *nodes = held.block[block * tables.BLOCK :][: 1 + inside].tolist()
+                there += nodes
+                inside = tables.NODES_A_BLOCK
+            assert len(there) == count, "miscounted"
+            assert sorted(there) == sorted(node for node, at in found if at == vertex), f"vertex {vertex} lists other nodes"
+        assert (held.block[live["place"]] == live["node"]).all(), "a record does not know its place"
+        for relation, side, child in self._branches:
+            read = held.node["parents_read"][child]
+            assert read & tables.parent_bit(relation, side), "a parent is missed"
+
+    def _recompute(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:
+        """Return where nodes hold, and the counters, computed from the edges alone."""
+        edges = self.store.relations.edge[1 : self.store.relations.state.edges]
+        nodes: dict[int, set[int]] = {}
+        counters: dict[tuple[int, int], int] = {}
+
+        def extent(node: int) -> set[int]:
+            if node not in nodes:
+                key = self._keys[node]
+                if isinstance(key, int):
+                    nodes[node] = {vertex for vertex in [self._bound.get(key, key)] if vertex >= 0}
+                else:
+                    nodes[node] = set.intersection(*(parents(branch) for branch in key))
+            return nodes[node]
+
+        def parents(branch: int) -> set[int]:
+            relation, side, child = self._of_branch[branch]
+            near, far = ("source", "target") if side == 0 else ("target", "source")
+            mine: dict[int, int] = {}
+            of_relation = edges[edges["relation"] == relation]
+            for vertex, other in zip(of_relation[near].tolist(), of_relation[far].tolist(), strict=True):
+                if other in extent(child):
+                    mine[vertex] = mine.get(vertex, 0) + 1
+            counters.update({(branch, vertex): count for vertex, count in mine.items()})
+            return {*mine}
+
+        for branch in self._of_branch:
+            parents(branch)
+        return {(node, vertex) for node in self._keys for vertex in extent(node)}, counters
+
+
+def _longer(array: np.ndarray, length: int) -> np.ndarray:
+    longer = np.zeros(length, array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -1,0 +1,471 @@
+"""Shared conditions: which vertices can take part in a solution of which patterns, kept for all patterns at once.
+
+With thousands of patterns a changing edge must not be tried with each atom that reads its relation. What rules most of
+them out are constants a few edges away. So each pattern is seen as a tree (one that spans it, with a separate leaf for each
+place of a constant), and for each of its atoms, in both directions, there is a *node*: the condition at the atom's end
+under which the rest of the tree behind it may have a solution. A node is a set of *branches*: an edge of a relation,
+outward or inward, to a vertex at which another node holds. A constant is a node that holds at its vertex. Equal nodes and
+branches of all patterns are shared (`condition_graph.py`), so that thousands of patterns have some ten thousands of them.
+
+Only branches that lead to a constant are kept. The look-ahead of the join checks that a vertex has an edge of a relation
+at all; variables without a constant behind them hold nearly everywhere, and leaving them out makes the upkeep six times
+cheaper, for a search that is hardly longer. So a condition is *necessary*, not sufficient: it decides which seeds are
+begun and which values are descended into, and never which rows result. Hence rows do not depend on sharing.
+
+The upkeep is counting. For each branch and vertex a counter has the number of neighbours at which the child holds; a
+node holds where the counters of all its branches are above zero. A change spreads towards the parents, along the
+adjacency lists; as trees are finite, counting is exact, for edges that enter and edges that leave alike:
+
+- An edge that enters is in its lists already. First those of its branches are noted whose child holds now; their
+  counters go up. Where a node begins to hold, the counters of its parents go up along all edges there, the new one
+  included: it cannot be among those noted, as the node did not hold then. So each is counted once.
+- An edge that leaves is reported first, then removed from its lists, then the same is done downward.
+
+Relations are those of a label, a window and a stream, so windows need no treatment here: what expires is removed.
+
+The nodes that hold at a vertex are stored in contiguous blocks, since with a hundred thousand patterns thousands hold at
+many vertices. `seeds.py` finds the seeds of an edge by them.
+
+`condition_graph.py` calls the functions that fill and clear branches and nodes between chunks, for the parents after their
+children, while there are edges.
+
+Kernels never allocate. Before a counter changes there is room for all that this one change can cause (a record and a frame
+for each node with the branch); else they return NEED_CONDITIONS, and the same call goes on after Python has made room.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpq.compiled.intrinsics import wraps_around
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
+from rpq.operators.patterns.relations.adjacency import span
+from rpq.operators.patterns.tables import BLOCK, DONE, LOW, NEED_CONDITIONS, NODES_A_BLOCK, parent_bit
+
+AHEAD = 8
+"""The number of counters that are prefetched ahead."""
+
+
+@wraps_around
+@njit(cache=True, nogil=True, forceinline=True)
+def _hash(key):
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64((mixed ^ (mixed >> np.uint64(29))) >> np.uint64(3))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def find(table, mask, key):
+    """Return the index of a key's value in a table, or -1 if the key is absent."""
+    place = _hash(key) & mask
+    while True:
+        held = table[2 * place]
+        if held == key:
+            return 2 * place + 1
+        if held == 0:
+            return np.int64(-1)
+        place = (place + 1) & mask
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _place(table, mask, key):
+    """Return the index of a key's value, or an empty one where the key and its value can be put.
+
+    The table must have room.
+    """
+    place = _hash(key) & mask
+    while table[2 * place] != 0 and table[2 * place] != key:
+        place = (place + 1) & mask
+    return 2 * place + 1
+
+
+@njit(cache=True, nogil=True)
+def put(table, mask, key, value):
+    """Set the value of a key; return whether the key is new. The table must have room."""
+    place = _place(table, mask, key)
+    is_new = table[place - 1] == 0
+    table[place - 1] = key
+    table[place] = value
+    return is_new
+
+
+@njit(cache=True, nogil=True)
+def refill(old, table):
+    """Fill an empty table with the keys of another whose value is not 0; return their number."""
+    count = 0
+    mask = len(table) // 2 - 1
+    for i in range(0, len(old), 2):
+        if old[i] != 0 and old[i + 1] != 0:
+            put(table, mask, old[i], old[i + 1])
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def holds(conditions, node, vertex):
+    """Return whether a node holds at a vertex."""
+    if node == 0:
+        return True
+    place = find(conditions.held, conditions.state.held_mask, node << 32 | vertex)
+    return place >= 0 and conditions.held[place] != 0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def first_place(conditions, vertex):
+    """Return the place in `block` of the first node that holds at a vertex, or 0 if there is none.
+
+    The walk begins with the last node of the first block, which is the only one that is not full.
+    """
+    nodes = conditions.vertex[vertex]
+    return nodes.first_block * BLOCK + (nodes.count - 1) % NODES_A_BLOCK + 1 if nodes.count > 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def next_place(conditions, place):
+    """Return the place of the next node that holds at a vertex, or 0 if there is none."""
+    before = place - 1
+    if before & (BLOCK - 1) != 0:
+        return before
+    block = np.int64(conditions.block[before])
+    return block * BLOCK + NODES_A_BLOCK if block != 0 else np.int64(0)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _put_in_block(conditions, node, vertex):
+    """Add a node to the nodes that hold at a vertex; return its place. There must be room."""
+    state, nodes = conditions.state, conditions.vertex[vertex]
+    if nodes.count % NODES_A_BLOCK == 0:
+        block = state.free_block
+        if block != 0:
+            state.free_block = np.int64(conditions.block[block * BLOCK])
+        else:
+            block = state.blocks
+            state.blocks += 1
+        conditions.block[block * BLOCK] = nodes.first_block
+        nodes.first_block = block
+    nodes.count += 1
+    place = first_place(conditions, vertex)
+    conditions.block[place] = node
+    return place
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _take_out_of_block(conditions, place, vertex):
+    """Remove the node at a place from those that hold at a vertex: the last one of the first block takes the place."""
+    state, nodes = conditions.state, conditions.vertex[vertex]
+    last = first_place(conditions, vertex)
+    if place != last:
+        moved = np.int64(conditions.block[last])
+        conditions.block[place] = moved
+        record = conditions.held[find(conditions.held, state.held_mask, moved << 32 | vertex)]
+        conditions.record[record].place = place
+    nodes.count -= 1
+    if nodes.count % NODES_A_BLOCK == 0:
+        block = nodes.first_block
+        nodes.first_block = conditions.block[block * BLOCK]
+        conditions.block[block * BLOCK] = state.free_block
+        state.free_block = block
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def begin_to_hold(conditions, node, vertex):
+    """Make a node hold at a vertex, and push a frame for its parents. There must be room."""
+    state, records, holder = conditions.state, conditions.record, conditions.node[node]
+    number = state.free_record
+    if number != 0:
+        state.free_record = records[number].next
+    else:
+        number = state.records
+        state.records += 1
+    state.live_records += 1
+    key = node << 32 | vertex
+    place = _place(conditions.held, state.held_mask, key)
+    if conditions.held[place - 1] == 0:
+        conditions.held[place - 1] = key
+        state.held += 1
+    conditions.held[place] = number
+    record = records[number]
+    record.node = node
+    record.vertex = vertex
+    record.place = _put_in_block(conditions, node, vertex)
+    record.next = holder.first_record
+    record.previous = 0
+    if holder.first_record != 0:
+        records[holder.first_record].previous = number
+    holder.first_record = number
+    push(conditions, vertex, holder.first_parent, np.int64(0))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def cease_to_hold(conditions, node, vertex, place):
+    """Make a node cease to hold at a vertex; `place` is the index of its record in the table."""
+    state, records = conditions.state, conditions.record
+    number = conditions.held[place]
+    conditions.held[place] = 0
+    record = records[number]
+    _take_out_of_block(conditions, record.place, vertex)
+    if record.previous != 0:
+        records[record.previous].next = record.next
+    else:
+        conditions.node[node].first_record = record.next
+    if record.next != 0:
+        records[record.next].previous = record.previous
+    record.next = state.free_record
+    record.node = 0
+    state.free_record = number
+    state.live_records -= 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def push(conditions, vertex, branch, only):
+    """Push a frame: the counters of branches to a node are to change along the edges of a vertex."""
+    if branch != 0:
+        frame = conditions.stack[conditions.state.depth]
+        conditions.state.depth += 1
+        frame.vertex = vertex
+        frame.branch = branch
+        frame.only = only
+        frame.position = -1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_room(conditions, nodes):
+    """Return whether there is room to change one counter and to make `nodes` nodes begin or cease to hold."""
+    state = conditions.state
+    most = state.counter_mask + 1
+    if 4 * (state.counters + 1) > 3 * most or state.depth + nodes >= state.stack_room:
+        return False
+    if state.records + nodes > state.record_room or state.blocks + nodes > state.block_room:
+        return False
+    most = state.held_mask + 1
+    return 4 * (state.held + nodes) <= 3 * most
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _count_up(conditions, branch, vertex):
+    """Count one more neighbour at which the child of a branch holds. There must be room."""
+    state, parts = conditions.state, conditions.part
+    state.work += 1
+    key = branch << 32 | vertex
+    place = _place(conditions.counter, state.counter_mask, key)
+    if conditions.counter[place - 1] == 0:
+        conditions.counter[place - 1] = key
+        state.counters += 1
+    conditions.counter[place] += 1
+    if conditions.counter[place] == 1:
+        use = conditions.branch[branch].first_use
+        while use != 0:
+            node = parts[use].node
+            if has_all(conditions, node, vertex, branch):
+                begin_to_hold(conditions, node, vertex)
+            use = parts[use].next_use
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def has_all(conditions, node, vertex, known):
+    """Return whether all branches of a node are satisfied at a vertex; the branch `known` is not checked."""
+    for part in range(conditions.node[node].part, conditions.node[node].part_end):
+        branch = conditions.part[part].branch
+        if branch != known:
+            place = find(conditions.counter, conditions.state.counter_mask, branch << 32 | vertex)
+            if place < 0 or conditions.counter[place] == 0:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _count_down(conditions, branch, vertex):
+    """Count one neighbour less at which the child of a branch holds."""
+    state, parts = conditions.state, conditions.part
+    state.work += 1
+    place = _place(conditions.counter, state.counter_mask, branch << 32 | vertex)
+    conditions.counter[place] -= 1
+    if conditions.counter[place] == 0:
+        use = conditions.branch[branch].first_use
+        while use != 0:
+            node = parts[use].node
+            held = find(conditions.held, state.held_mask, node << 32 | vertex)
+            if held >= 0 and conditions.held[held] != 0:
+                cease_to_hold(conditions, node, vertex, held)
+                push(conditions, vertex, conditions.node[node].first_parent, np.int64(0))
+            use = parts[use].next_use
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _change_counter(conditions, branch, vertex):
+    """Change a counter in the direction of the whole change; return False, with nothing done, without room."""
+    if not has_room(conditions, conditions.branch[branch].uses):
+        return False
+    if conditions.state.comes != 0:
+        _count_up(conditions, branch, vertex)
+    else:
+        _count_down(conditions, branch, vertex)
+    return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _parents(relations, conditions, branch, vertex):
+    """Return the list of the vertices that reach a vertex by an edge of a branch: against the branch's direction."""
+    edges = conditions.branch[branch]
+    return span(relations, vertex, relations.relation[edges.relation].cell[1 - edges.side])
+
+
+@njit(cache=True, nogil=True)
+def spread(relations, conditions):
+    """Propagate what has changed to the parents until nothing is left; return DONE or NEED_CONDITIONS."""
+    state = conditions.state
+    while state.depth > 0:
+        frame = conditions.stack[state.depth - 1]
+        branch = frame.branch
+        if frame.position < 0:
+            frame.position, frame.end = _parents(relations, conditions, branch, frame.vertex)
+        if frame.position < frame.end:
+            position = frame.position
+            if position + AHEAD < frame.end:
+                _prefetch_counter(conditions, branch << 32 | relations.lists[position + AHEAD] >> 32)
+            parent = relations.lists[position] >> 32
+            frame.position += 1
+            if not _change_counter(conditions, branch, parent):
+                frame.position -= 1
+                return np.int64(NEED_CONDITIONS)
+        else:
+            following = conditions.branch[branch].next_parent
+            if frame.only != 0 or following == 0:
+                state.depth -= 1
+            else:
+                frame.branch = following
+                frame.position = -1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _note(conditions, relation, side, near, far):
+    """Note the branches along an edge whose child holds at the far end; return False without room."""
+    state, bit = conditions.state, parent_bit(relation, side)
+    place = first_place(conditions, far)
+    while place != 0:
+        node = conditions.node[conditions.block[place]]
+        number = node.first_parent if node.parents_read & bit != 0 else np.int64(0)
+        while number != 0:
+            branch = conditions.branch[number]
+            if branch.relation == relation and branch.side == side:
+                if state.pending >= state.pending_room:
+                    return False
+                conditions.pending[state.pending] = number << 32 | near
+                state.pending += 1
+            number = branch.next_parent
+        place = next_place(conditions, place)
+    return True
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _prefetch_counter(conditions, key):
+    """Prefetch the memory of a counter."""
+    prefetch_at(conditions.counter, 2 * (_hash(key) & conditions.state.counter_mask))
+
+
+@njit(cache=True, nogil=True)
+def change_conditions(relations, conditions, relation, source, target, comes):
+    """Update conditions after an edge entered its lists or was removed from them; return DONE or NEED_CONDITIONS."""
+    state = conditions.state
+    if state.busy == 0:
+        state.pending = state.pending_at = state.depth = 0
+        if not (_note(conditions, relation, 0, source, target) and _note(conditions, relation, 1, target, source)):
+            return np.int64(NEED_CONDITIONS)
+        state.comes = 1 if comes else 0
+        state.busy = 1
+    while True:
+        if spread(relations, conditions) != DONE:
+            return np.int64(NEED_CONDITIONS)
+        if state.pending_at == state.pending:
+            break
+        if state.pending_at + AHEAD < state.pending:
+            _prefetch_counter(conditions, conditions.pending[state.pending_at + AHEAD])
+        noted = conditions.pending[state.pending_at]
+        if not _change_counter(conditions, noted >> 32, noted & LOW):
+            return np.int64(NEED_CONDITIONS)
+        state.pending_at += 1
+    state.busy = 0
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def let_hold(relations, conditions, node, vertex):
+    """Make the node of a constant hold at its vertex unless it does already; return DONE or NEED_CONDITIONS."""
+    if not holds(conditions, node, vertex):
+        if not has_room(conditions, np.int64(1)):
+            return np.int64(NEED_CONDITIONS)
+        conditions.state.comes = 1
+        begin_to_hold(conditions, node, vertex)
+    return spread(relations, conditions)
+
+
+@njit(cache=True, nogil=True)
+def fill_branch(relations, conditions, branch):
+    """Fill the counters of a new branch whose child is not new, from record `state.fill_record` of the child on.
+
+    Returns DONE or NEED_CONDITIONS.
+    """
+    state = conditions.state
+    state.comes = 1
+    while True:
+        if spread(relations, conditions) != DONE:
+            return np.int64(NEED_CONDITIONS)
+        if state.fill_record == 0:
+            return np.int64(DONE)
+        if not has_room(conditions, np.int64(1)):
+            return np.int64(NEED_CONDITIONS)
+        record = conditions.record[state.fill_record]
+        push(conditions, record.vertex, branch, np.int64(1))
+        state.fill_record = record.next
+
+
+@njit(cache=True, nogil=True)
+def fill_node(relations, conditions, node):
+    """Make a new node hold wherever all its branches, none of which is new, are satisfied.
+
+    Returns DONE, or NEED_CONDITIONS, after which the same call goes on.
+    """
+    state = conditions.state
+    state.comes = 1
+    branch = conditions.part[conditions.node[node].part].branch
+    while True:
+        if spread(relations, conditions) != DONE:
+            return np.int64(NEED_CONDITIONS)
+        if state.fill_record == 0:
+            return np.int64(DONE)
+        record = conditions.record[state.fill_record]
+        position, end = _parents(relations, conditions, branch, record.vertex)
+        while position < end:
+            parent = relations.lists[position] >> 32
+            if not holds(conditions, node, parent) and has_all(conditions, node, parent, branch):
+                if not has_room(conditions, np.int64(1)):
+                    return np.int64(NEED_CONDITIONS)
+                begin_to_hold(conditions, node, parent)
+            position += 1
+        state.fill_record = record.next
+
+
+@njit(cache=True, nogil=True)
+def clear_branch(relations, conditions, branch):
+    """Remove the counters of a branch that no node has any more; its child still holds where it did."""
+    number = conditions.node[conditions.branch[branch].child].first_record
+    while number != 0:
+        record = conditions.record[number]
+        position, end = _parents(relations, conditions, branch, record.vertex)
+        while position < end:
+            key = branch << 32 | (relations.lists[position] >> 32)
+            place = find(conditions.counter, conditions.state.counter_mask, key)
+            if place >= 0:
+                conditions.counter[place] = 0
+            position += 1
+        number = record.next
+
+
+@njit(cache=True, nogil=True)
+def clear_node(conditions, node):
+    """Make a node hold nowhere; its parents are not updated."""
+    while conditions.node[node].first_record != 0:
+        vertex = conditions.record[conditions.node[node].first_record].vertex
+        place = find(conditions.held, conditions.state.held_mask, node << 32 | vertex)
+        cease_to_hold(conditions, node, vertex, place)

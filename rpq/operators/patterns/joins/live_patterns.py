@@ -1,0 +1,290 @@
+"""Running patterns: chunks of a stream go in, pieces of rows come out; and the choice of queries that get support lists.
+
+The choice follows from what is measured while a query runs. What the join costs beyond its rows is the values that it looks
+at; what support lists cost is the entries that are added and removed. Both are counted, over as many changes of edges as
+building the lists costs, so that a wrong guess costs a part of what has been done anyway. A query that looks at many more
+values than it has changes and rows gets support lists on trial; it keeps them where they at least halve its work. A trial
+that failed is repeated after twice as many periods, so trials cost less and less; and at once where a change has come to
+cost twice what it did before that trial, since what a hub costs grows with the stream and what its lists cost does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.views import bound, view
+from rpq.operators.patterns import tables
+from rpq.operators.patterns.joins import delta_join, updates
+from rpq.operators.patterns.joins.delta_join import WIDEST
+from rpq.operators.patterns.joins.plan_tables import PlanTables
+from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.operators.patterns.relations.wheel import NEVER
+from rpq.operators.patterns.tables import (
+    DONE,
+    NEED_CONDITIONS,
+    NEED_OUTPUT,
+    NO_CHANGES,
+    Changes,
+    Output,
+    OutputState,
+    Tuples,
+)
+from rpq.stream.outcomes import DELETED, INSERTED
+
+LOOKS_A_CHANGE = 40
+"""A query that looks at fewer values for each change of an edge gains nothing from support lists."""
+LOOKS_A_ROW = 2
+ENTRY = 20
+"""The cost of changing an entry of a support list, in values looked at."""
+SHORTEST = 4096
+"""The minimal number of changes of edges in a period."""
+
+
+@dataclass(slots=True)
+class _Record:
+    """The measurements of a query at the beginning of its period."""
+
+    changes: int
+    failures: int = 0
+    """Failed trials."""
+    rest: int = 0
+    """Periods until the next trial."""
+    cost_of_failure: float = 0.0
+    """The cost of a change before the last failed trial."""
+    cost_before: float | None = None
+    """The work for a change without support lists, while they are on trial; else None."""
+    cost_when_chosen: float = 0.0
+    """The cost before support lists were chosen: where a change costs more than twice that, they are dropped."""
+    measured: tuple[float, float, float] | None = None
+    """Looks, rows and entries for each change, in the last period."""
+
+
+class SupportChoice:
+    """The choice of queries that have support lists, revised between chunks."""
+
+    def __init__(self, plan_tables: PlanTables) -> None:
+        self.tables = plan_tables
+        self._records: dict[int, _Record] = {}
+        self._next = 0
+
+    def review(self) -> None:
+        """Give support lists to queries that benefit from them, and remove them from others.
+
+        O(1), and once a period O(queries that ever cost anything).
+        """
+        changes = self._changes()
+        if changes < self._next:
+            return
+        held = self.tables.store.relations.state
+        period = max(SHORTEST, (held.live + held.vertices) // 4)
+        self._next = changes + period
+        self._records = {query: record for query, record in self._records.items() if self.tables.is_linked(query)}
+        for query in sorted({*self._records} | self.tables.queries_at_work()):
+            record = self._records.setdefault(query, _Record(changes - period))
+            self._decide(query, record, changes - record.changes)
+            record.changes = changes
+
+    def _changes(self) -> int:
+        """Return how many changes of edges there have been so far."""
+        state = self.tables.plans.state
+        outcomes = state.outcomes
+        return outcomes[INSERTED] + outcomes[DELETED] + state.expired
+
+    def why(self, query: int) -> str:
+        """Return whether a query has support lists, and why, in words."""
+        record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # a query without work has no record
+        if record.measured is None or self._changes() < SHORTEST:
+            return f"not yet: it is judged after {SHORTEST:,} changes of edges or more"
+        looks, rows, entries = record.measured
+        cost = f"{looks:,.1f} values looked at and {rows:,.1f} rows a change"
+        if self.tables.has_supports(query):
+            kept = f"{cost}, {entries:,.1f} entries of lists changed; {looks + ENTRY * entries:,.1f} in all"
+            if record.cost_before is not None:
+                return f"on trial, because without them it took {record.cost_before:,.1f} a change"
+            return f"kept, because they at least halve the work, which was {record.cost_when_chosen:,.1f} a change: {kept}"
+        if record.failures:
+            return f"tried, and given up: they did not halve the work; tried again when that may have changed: {cost}"
+        return f"none: {cost}, so there is nothing to gain"
+
+    def _decide(self, query: int, record: _Record, changes: int) -> None:
+        work = self.tables.take_work(query)
+        cost = (work.looks + ENTRY * work.entries) / changes
+        record.measured = work.looks / changes, work.rows / changes, work.entries / changes
+        if not self.tables.has_supports(query):
+            record.rest -= 1
+            is_due = record.rest <= 0 or cost > 2 * record.cost_of_failure
+            is_worth_it = work.looks > LOOKS_A_CHANGE * changes + LOOKS_A_ROW * work.rows
+            if is_due and is_worth_it and self.tables.support(query, True):
+                record.cost_before = cost
+        elif record.cost_before is not None:
+            if cost > record.cost_before / 2:
+                self.tables.support(query, False)
+                record.failures += 1
+                record.rest, record.cost_of_failure = 1 << min(record.failures, 32), record.cost_before
+            record.cost_when_chosen = record.cost_before
+            record.cost_before = None
+        elif cost > 2 * record.cost_when_chosen:
+            # The cost without them is not known now: they must prove their worth in a new trial.
+            self.tables.support(query, False)
+
+
+_NO_CHANGES = view(NO_CHANGES)
+
+
+class Run(NamedTuple):
+    """Rows of one query and one event (or of a piece of one)."""
+
+    query: int
+    order: int
+    """2 * tuple of the chunk + 1, or 2 * tuple for a boundary before it."""
+    time: int
+    sign: int
+    """1: the rows enter, -1: they leave."""
+    rows: np.ndarray
+    """int32, rows × columns: a view of the output, which the next piece overwrites."""
+
+
+class LivePatterns:
+    """The relations of a store, and the plans that run over them.
+
+    `deliver` is called with each piece of the output. With `chooses`, queries get support lists where they pay. `guard` is
+    called before more memory is taken, with the `NEED_` code that says for what, and may raise.
+    """
+
+    def __init__(
+        self,
+        store: RelationStore,
+        plan_tables: PlanTables,
+        deliver: Callable[[LivePatterns], None],
+        *,
+        values: int = 1 << 20,
+        runs: int = 1 << 14,
+        chooses: bool = True,
+        guard: Callable[[int], None] | None = None,
+    ) -> None:
+        values = max(values, 2 * tables.SLOTS)  # so that a row always fits
+        self.store = store
+        self.plan_tables = plan_tables
+        self.deliver = deliver
+        self.chooses = chooses
+        self.guard = guard
+        self.choice = SupportChoice(plan_tables)
+        self.output = Output(
+            values=np.zeros(values + WIDEST, np.int32),
+            runs=tables.Run.zeros(runs),
+            state=OutputState(value_room=values, run_room=runs),
+        )
+        self._output_view = view(self.output)
+        self._bound_kernels: dict[Any, Any] = {}
+        self._viewed_arrays: tuple[Any, Any] = (None, None)
+        self._array_views: tuple[Any, Any, Any] = (None, None, None)
+
+    def apply(self, tuples: Tuples) -> None:
+        """Apply a chunk and deliver its rows."""
+        if len(tuples.source):
+            self.store.make_room_for_vertices(int(max(tuples.source.max(), tuples.target.max())) + 1)
+        self.apply_view(view(tuples), len(tuples.source))
+
+    def apply_view(self, tuples: Any, count: int, changes: Changes = NO_CHANGES) -> None:
+        """Apply the view of a chunk, for whose vertices there is room, and its changes of derived relations."""
+        state = self.plan_tables.plans.state
+        state.tuple = state.started = 0
+        state.phase = tables.CROSSING
+        self._call(updates.apply_tuples, tuples, count, self._announce(changes))
+        if self.chooses:
+            self.choice.review()
+
+    def advance(self, time: int, changes: Changes = NO_CHANGES) -> None:
+        """Move the stream time; deliver the rows of boundaries, and of changes of derived relations up to that time."""
+        self.plan_tables.plans.state.order = 0
+        self._call(updates.advance_to, int(time), self._announce(changes))
+
+    def _announce(self, changes: Changes) -> Any:
+        """Announce changes of derived relations to the kernels; return their view."""
+        state, count = self.plan_tables.plans.state, len(changes.order)
+        state.change, state.changes = 0, count
+        state.change_order = changes.order[0] if count else NEVER
+        state.change_pair = changes.first[0] if count else 0
+        state.timed = len(changes.spent)
+        return view(changes) if count or len(changes.spent) else _NO_CHANGES
+
+    def answers(self, query: int) -> None:
+        """Deliver the rows of all solutions of a query, as if they entered now. O(edges, and the cost of joining them).
+
+        Where `deliver` raises, the other solutions are not enumerated.
+        """
+        self.plan_tables.update_conditions()
+        around = self.plan_tables.narrowest_seed(query)
+        seed, relation = self.plan_tables.cheapest_seed(query) if around is None else around[:2]
+        state = self.plan_tables.plans.state
+        state.answer, state.step, state.edge = 1, tables.NONE, 0
+        state.order = state.sign = 1
+        state.event_time = self.store.relations.state.stream_time
+        counts = self.plan_tables.plans.seed[seed]
+        looked, written = int(counts["looked"]), int(counts["written"])
+        try:
+            if around is None:
+                self._call(delta_join.enumerate_all, seed, relation)
+            else:
+                state.answer, state.answer_place = around[3], 0
+                self._call(delta_join.enumerate_around, seed, relation, around[2])
+        finally:
+            # Enumerating answers is not work that support lists would spare.
+            counts = self.plan_tables.plans.seed[seed]
+            counts["looked"], counts["written"] = looked, written
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the output."""
+        return sum(array.nbytes for array in self.output)
+
+    def _call(self, kernel: Any, *arguments: Any) -> None:
+        self.plan_tables.update_conditions()
+        ready = self._bound_kernels.get(kernel)
+        if ready is None:
+            ready = self._bound_kernels[kernel] = bound(kernel, *self._views(), *arguments)
+        while (code := ready(*self._views(), *arguments)) != DONE:
+            if self.guard is not None:
+                try:
+                    self.guard(int(code))
+                except BaseException:
+                    self._hand_over()  # the rows of earlier tuples
+                    raise
+            if code == NEED_OUTPUT:
+                self._hand_over()
+            elif code == NEED_CONDITIONS:
+                self.plan_tables.graph.grow()
+                self.plan_tables.update_conditions()
+            else:
+                self.store.grow(code)
+        self._hand_over()
+
+    def _views(self) -> tuple[Any, Any, Any]:
+        """Return the views that kernels are called with; they are renewed where arrays were replaced."""
+        held = self.store.relations, self.plan_tables.plans
+        if held[0] is not self._viewed_arrays[0] or held[1] is not self._viewed_arrays[1]:
+            self._viewed_arrays = held
+            self._array_views = view(held[0]), view(held[1]), self._output_view
+        return self._array_views
+
+    def _hand_over(self) -> None:
+        state = self.output.state
+        if state.runs:
+            try:
+                self.deliver(self)
+            finally:
+                state.runs = state.values = 0
+
+    def runs(self) -> list[Run]:
+        """Return the runs of the current piece, in order."""
+        found = []
+        for query, order, time, sign, first, count in self.output.runs[: self.output.state.runs].tolist():
+            if count:  # the last run may have no rows
+                columns = len(self.plan_tables.columns(query))
+                values = self.output.values[first : first + count * columns]
+                found.append(Run(query, order, time, sign, values.reshape(count, columns)))
+        return found

@@ -1,0 +1,505 @@
+"""The plans of all patterns in one set of tables of records, which kernels interpret (`tables.py`).
+
+A pattern is appended, and removed by unlinking its seeds; where more than half of the seeds are of removed patterns, the
+tables are rebuilt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.compiled.views import Record, bound, view
+from rpq.operators.patterns import tables
+from rpq.operators.patterns.joins.condition_graph import ConditionGraph, Needs
+from rpq.operators.patterns.joins.plan import Look, Part, Reach, Step, Term, Test
+from rpq.operators.patterns.joins.seeds import link_seeds, unlink_seeds
+from rpq.operators.patterns.joins.supports import SupportTables, Tree, can_have_supports
+from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.operators.patterns.tables import IN, NONE, OUT, Plans
+
+_RECORDS: dict[str, type[Record]] = {
+    "seed": tables.Seed,
+    "step": tables.Step,
+    "reach": tables.Reach,
+    "test": tables.Test,
+    "look": tables.Look,
+    "fixed": tables.Fixed,
+}
+_MOST_STEPS = 33
+_bound_kernels: dict[Any, Any] = {}
+"""Bound kernels, shared by all tables, since their arguments have the same types."""
+MANY = 1000
+"""The number of parts from which seeds are found by the conditions that they need.
+
+Below half of it they are found by their relation alone: the upkeep of conditions takes longer than the seeds that they
+spare.
+"""
+
+
+class Work(NamedTuple):
+    """The work that a query caused."""
+
+    looks: int
+    """Values that the join looked at and that gave no row by themselves."""
+    rows: int
+    entries: int
+    """Changes of its support lists."""
+
+
+class _Shape(NamedTuple):
+    """The rows of a part that do not depend on the query; steps are counted from the part's first."""
+
+    part: Part  # stored to keep the object alive whose identity is the key
+    seeds: np.ndarray  # tables.Seed
+    steps: np.ndarray  # tables.Step
+    fixed: list[tuple[int, int]]  # (slot, constant)
+    constants: list[tuple[int, str, int]]  # (seed, field, rank): a field that requires the vertex of the constant of a rank
+
+
+class PlanTables:
+    """The plans that read the relations of a store. `add` and `remove` may replace the arrays `plans`."""
+
+    def __init__(self, store: RelationStore, *, sharing: Literal["auto", "always", "never"] = "auto") -> None:
+        self.store = store
+        self.sharing = sharing
+        self.bound: dict[int, int] = {}
+        """The vertices of constants, by their numbers."""
+        self.graph = ConditionGraph(store, self.bound)
+        self.plans = Plans(
+            **{name: record.zeros(0) for name, record in _RECORDS.items()},
+            conditions=self.graph.conditions,
+            binding=np.zeros(tables.SLOTS, np.int32),
+            frame=tables.Frame.zeros(_MOST_STEPS),
+            latency=np.zeros(LATENCY_BUCKETS, np.int64),
+            state=tables.PlanState(seed=NONE, step=NONE),
+        )
+        self._used = dict.fromkeys(_RECORDS, 0)
+        self._supports = SupportTables(store)
+        self._trees: dict[int, Tree] = {}
+        self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
+        self._linked: dict[int, None] = {}  # queries whose changes are enumerated
+        self._seed_atoms: dict[int, dict[int, int]] = {}  # query to its seeds, each with its atom
+        self._work: dict[int, dict[int, tuple[int, int]]] = {}  # query and atom to looks and rows taken from the tables
+        self._needs: dict[int, Needs] = {}  # for each query, while conditions are shared
+        self._shapes: dict[int, _Shape] = {}  # by the identity of a part
+        self._shape_of: dict[int, _Shape] = {}  # query to its shape
+        self._garbage = 0
+        self._views: tuple[Any, Any, Any, Any] = (None, None, None, None)
+
+    def update_conditions(self) -> None:
+        """Give kernels the current conditions, with room for all vertices, relations and seeds.
+
+        O(1) where nothing changed.
+        """
+        self.graph.ensure_room(self._used["seed"])
+        if self.plans.conditions is not self.graph.conditions:
+            self.plans = self.plans._replace(conditions=self.graph.conditions)
+
+    def is_linked(self, query: int) -> bool:
+        """Return whether changes of a query's relations are enumerated."""
+        return query in self._linked
+
+    def queries(self) -> list[int]:
+        """Return the queries that have a part whose changes are enumerated."""
+        return list(self._linked)
+
+    def queries_at_work(self) -> set[int]:
+        """Return the linked queries that have caused work since this was last called.
+
+        O(seeds), in one pass.
+        """
+        seeds = self.plans.seed[: self._used["seed"]]
+        is_busy = (seeds["looked"] != 0) | (seeds["written"] != 0)
+        return {query for query in np.unique(seeds["query"][is_busy]).tolist() if query in self._linked}
+
+    def take_work(self, query: int) -> Work:
+        """Return the work of a query since this was last called. O(its atoms, and seeds of the relations that it reads)."""
+        looks, rows = self._take_counts(query)
+        return Work(looks, rows, self._supports.take_work(self._trees[query]) if query in self._trees else 0)
+
+    def work_of(self, query: int) -> dict[int, tuple[int, int]]:
+        """Return the values looked at and the rows written by the seed of each atom, since the query was added."""
+        self._take_counts(query)
+        return self._work[query]
+
+    def _take_counts(self, query: int) -> tuple[int, int]:
+        """Add up the counts of a query's seeds; return looks and rows since the last call. O(its atoms)."""
+        work, looks, rows = self._work[query], 0, 0
+        looked_of, written_of = self.plans.seed["looked"], self.plans.seed["written"]
+        for seed, atom in self._seed_atoms[query].items():
+            looked, written = looked_of.item(seed), written_of.item(seed)
+            if looked or written:
+                looks, rows = looks + looked, rows + written
+                before = work[atom]
+                work[atom] = before[0] + looked, before[1] + written
+                looked_of[seed] = written_of[seed] = 0
+        return looks, rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(held.nbytes for held in self.plans if not isinstance(held, tables.Conditions)) + self.graph.nbytes
+
+    def cheapest_seed(self, query: int) -> tuple[int, int]:
+        """Return the seed of a query with the fewest edges in its relation, and that relation."""
+        held = self.store.relations.relation["edges"]
+        part = self._parts[query][0]
+        relation = min((part.atoms[seed.atom].relation for seed in part.seeds), key=held.__getitem__)
+        seeds = self._seed_atoms[query].items()
+        return next(seed for seed, atom in seeds if part.atoms[atom].relation == relation), relation
+
+    def narrowest_seed(self, query: int) -> tuple[int, int, int, int] | None:
+        """Return a seed of a query, its relation, a side, and the first record of the node that the seed needs at that side.
+
+        Returns None where no seed needs a node at a side whose lists are kept.
+        """
+        if query not in self._needs or self.graph.is_stale:
+            return None
+        atoms, ends = self._parts[query][0].atoms, self._needs[query].ends
+        found = None
+        for (seed, atom), needed in zip(self._seed_atoms[query].items(), ends, strict=True):
+            relation = atoms[atom].relation
+            for side, node in enumerate(needed):
+                if node and self.store.header(relation, side)[0] != NONE:
+                    found = seed, relation, side, self.graph.first_held(node)
+                    if self.graph.is_constant(node):
+                        return found
+        return found
+
+    def columns(self, query: int) -> tuple[str, ...]:
+        """Return the columns of a query's rows."""
+        return self._parts[query][0].columns
+
+    def bind(self, constant: int, vertex: int | None) -> None:
+        """Bind a constant, by its number, to a vertex or to none; the parts that have it must be linked anew."""
+        if vertex is None:
+            self.bound.pop(constant, None)
+        else:
+            self.bound[constant] = vertex
+            self.store.make_room_for_vertices(vertex + 1)
+        self.graph.bind(constant)
+
+    def add(
+        self,
+        query: int,
+        part: Part,
+        *,
+        explicit: bool,
+        constants: tuple[int, ...] | None = None,
+        is_linked: bool = True,
+    ) -> None:
+        """Add the plan of a part, with rows of a query. With `explicit` rows that expire are reported as well.
+
+        `constants` has the vertices of the part's constants, or their numbers (below -1), where these are ranks. Changes are
+        enumerated once the query is linked. O(its plan), and the edges of a relation one of whose sides was not kept so far.
+        """
+        if query in self._parts:
+            raise ValueError(f"query {query} has a part already")
+        # A constant need not be a vertex of any edge so far.
+        ranks = (term for term in part.slots if not isinstance(term, str))
+        self.store.make_room_for_vertices(max((self._vertex(term, constants) + 1 for term in ranks), default=0))
+        for relation, forward in sorted(part.sides()):
+            self.store.keep_side(relation, OUT if forward else IN)
+        self._parts[query] = part, explicit, constants
+        self._work[query] = {seed.atom: (0, 0) for seed in part.seeds}
+        if self.graph.is_on:
+            self._needs[query] = self.graph.add(part, constants)
+        if is_linked:
+            self._linked[query] = None
+        self._write(query)
+        self._choose_sharing()
+
+    def remove(self, query: int) -> None:
+        """Remove a query. O(seeds of the relations that it reads)."""
+        if query in self._trees:
+            self._supports.remove(self._trees.pop(query))
+        self._take_out(query, self._parts.pop(query)[0])
+        self._linked.pop(query, None)
+        del self._work[query], self._seed_atoms[query], self._shape_of[query]
+        if self.graph.is_on:
+            self.graph.release(self._needs.pop(query))
+        self._choose_sharing()
+
+    def link(self, query: int) -> None:
+        """Enumerate changes of a query's relations from now on; all its constants must be vertices. O(its seeds)."""
+        constants = self._parts[query][2]
+        if constants:
+            shape = self._shape_of[query]
+            vertices = [self._vertex(rank, constants) for rank in range(len(constants))]
+            first = next(iter(self._seed_atoms[query]))
+            for seed, field, rank in shape.constants:
+                self.plans.seed[field][first + seed] = vertices[rank]
+            for place, (_, rank) in enumerate(shape.fixed, self.plans.seed["fixed"].item(first)):
+                self.plans.fixed["vertex"][place] = vertices[rank]
+        self._linked[query] = None
+        self._call(link_seeds, query)
+
+    def unlink(self, query: int) -> None:
+        """Stop enumerating changes of a query's relations. O(its seeds)."""
+        del self._linked[query]
+        self._call(unlink_seeds, query)
+
+    def _check(self) -> None:
+        """Assert that linked seeds require the vertices that their constants are bound to."""
+        for query in self._linked:
+            constants, shape = self._parts[query][2], self._shape_of[query]
+            first = next(iter(self._seed_atoms[query]))
+            asked = [self.plans.seed[field].item(first + seed) for seed, field, _ in shape.constants]
+            known = [self._vertex(rank, constants) for _, _, rank in shape.constants]
+            assert asked == known, f"part {query} asks for vertices {asked}, and its constants are {known}"
+
+    def _call(self, kernel: Callable[..., None], query: int) -> None:
+        """Call a kernel with the seeds of a query, which are adjacent."""
+        seeds = self._seed_atoms[query]
+        self.graph.make_room_for_seeds(len(seeds))
+        if self.plans.conditions is not self.graph.conditions:
+            self.plans = self.plans._replace(conditions=self.graph.conditions)
+        held = self.store.relations, self.plans
+        if held[0] is not self._views[0] or held[1] is not self._views[1]:
+            self._views = (*held, view(held[0]), view(held[1]))
+        first = next(iter(seeds))
+        ready = _bound_kernels.get(kernel)
+        if ready is None:
+            ready = _bound_kernels[kernel] = bound(kernel, *self._views[2:], first, first)
+        ready(*self._views[2:], first, first + len(seeds))
+
+    def _vertex(self, term: int, constants: tuple[int, ...] | None) -> int:
+        """Return the vertex of a constant, or NONE while it has none."""
+        vertex = term if constants is None else constants[term]
+        return vertex if vertex >= 0 else self.bound.get(vertex, NONE)
+
+    def _choose_sharing(self) -> None:
+        """Share conditions where there are many parts, and stop sharing where there are none."""
+        few = MANY // 2 if self.graph.is_on else MANY
+        wanted = self.sharing == "always" or (self.sharing == "auto" and len(self._parts) >= few)
+        if wanted == self.graph.is_on:
+            return
+        if self.graph.is_on:
+            self.graph.unlink_all()
+            while self._needs:
+                self.graph.release(self._needs.popitem()[1])
+        self.graph.switch(wanted)
+        if wanted:
+            self._needs = {query: self.graph.add(part, ids) for query, (part, _, ids) in self._parts.items()}
+        self._write_all()
+
+    def shared_conditions(self, query: int) -> tuple[int, int]:
+        """Return how many conditions a query needs, and how many of these others need or build on too. O(its atoms²)."""
+        nodes = self._needs[query].nodes if query in self._needs else []
+        own = {node: nodes.count(node) for node in nodes}
+        mine = {node: count + self.graph.parents_of(node, own) for node, count in own.items()}
+        return len(own), sum(self.graph.users(node) > count for node, count in mine.items())
+
+    def has_no_solution(self, query: int) -> bool:
+        """Return whether the conditions imply that a query has no solution now. O(its atoms)."""
+        return query in self._needs and self.graph.holds_nowhere(self._needs[query])
+
+    def has_supports(self, query: int) -> bool:
+        """Return whether support lists are kept for a query."""
+        return query in self._trees
+
+    def support(self, query: int, keep: bool) -> bool:
+        """Keep support lists for a query from now on, or drop them, between chunks; return whether they are kept now.
+
+        O(its atoms × (edges + vertices)) where it changes. A pattern of one atom, or one that is too large, has none.
+        """
+        held = self._parts[query]
+        part = held[0]
+        if keep == (query in self._trees):
+            return True
+        if not can_have_supports(part):
+            return False
+        if keep:
+            self._trees[query] = self._supports.add(part)
+        else:
+            self._supports.remove(self._trees.pop(query))
+        del self._parts[query]
+        self._take_out(query, part)
+        self._parts[query] = held
+        self._write(query)
+        return True
+
+    def _take_out(self, query: int, part: Part) -> None:
+        if query in self._linked:
+            self._call(unlink_seeds, query)
+        self._garbage += len(part.seeds)
+        self._take_counts(query)
+        self._seed_atoms[query] = {}
+        if self._garbage * 2 > self._used["seed"]:
+            self._write_all()
+
+    def _write_all(self) -> None:
+        """Rebuild the tables."""
+        for held in self._parts:
+            self._take_counts(held)
+        self._used = dict.fromkeys(_RECORDS, 0)
+        self._shapes.clear()
+        self._garbage = 0
+        self.store.relations.relation["first_seed"] = NONE
+        if self.graph.is_on:
+            self.graph.unlink_all()
+        for held in self._parts:
+            self._write(held)
+
+    # --- written -------------------------------------------------------------------------------------------------
+
+    def _append(self, name: str, records: Sequence[Record] | np.ndarray) -> tuple[int, int]:
+        """Add records to a table; return the number of the first, and one past the last."""
+        record, used = _RECORDS[name], self._used[name]
+        array: np.ndarray = getattr(self.plans, name)
+        end = used + len(records)
+        if end > len(array):
+            longer = record.zeros(max(2 * len(array), end))
+            longer[:used] = array[:used]
+            array = longer
+            self.plans = self.plans._replace(**{name: array})  # type: ignore[arg-type]
+        if len(records):
+            array[used:end] = records if isinstance(records, np.ndarray) else record.array(records)
+        self._used[name] = end
+        return used, end
+
+    def _write(self, query: int) -> None:
+        part, explicit, constants = self._parts[query]
+        shape = self._shape_of[query] = self._shape(query, part)
+        needs = self._needs.get(query)
+        steps = shape.steps.copy()
+        if needs is not None and len(steps):
+            steps["condition"] = [node for nodes in needs.steps for node in nodes]
+            steps["is_plain"] &= steps["condition"] == 0
+        first_step, _ = self._append("step", steps)
+        fixed = [tables.Fixed(slot, self._vertex(term, constants)) for slot, term in shape.fixed]
+        seeds = shape.seeds.copy()
+        seeds["query"] = query
+        seeds["is_explicit"] = explicit
+        seeds["steps"] += first_step
+        seeds["steps_end"] += first_step
+        seeds["fixed"], seeds["fixed_end"] = self._append("fixed", fixed)
+        for seed, field, rank in shape.constants:
+            seeds[field][seed] = self._vertex(rank, constants)
+        if needs is not None:
+            seeds["needs_source"], seeds["needs_target"] = zip(*needs.ends, strict=True)
+        first, _ = self._append("seed", seeds)
+        self._seed_atoms[query] = {first + number: seed.atom for number, seed in enumerate(part.seeds)}
+        if query in self._linked:
+            self._call(link_seeds, query)
+
+    def _shape(self, query: int, part: Part) -> _Shape:
+        """Return the rows that all parts share which are one object, and write them if missing.
+
+        A part with support lists has rows of its own.
+        """
+        if query not in self._trees and (known := self._shapes.get(id(part))) is not None:
+            return known
+        slot = {term: number for number, term in enumerate(part.slots)}
+        tree = self._trees.get(query)
+        seeds: list[tables.Seed] = []
+        all_steps: list[tables.Step] = []
+        for seed in part.seeds:
+            source, relation, target = part.atoms[seed.atom]
+            ends = [term for term in dict.fromkeys((source, target)) if isinstance(term, str)]
+            steps = [self._step(part, slot, step, tree) for step in seed.steps]
+            record = tables.Seed(
+                relation=relation,
+                source_slot=slot[source],
+                target_slot=slot[target],
+                source=NONE,
+                target=NONE,
+                is_loop=source == target,
+                steps=len(all_steps),
+                steps_end=len(all_steps) + len(steps),
+                columns=len(part.columns),
+                previous=NONE,
+                alike=NONE,
+                alike_before=NONE,
+            )
+            record.tests, record.tests_end = self._append("test", _tests(part, slot, seed.tests, seed.differ))
+            looks = self._looks(slot, seed.looks, tree, ends, except_atom=seed.atom)
+            record.looks, record.looks_end = self._append("look", looks)
+            seeds.append(record)
+            all_steps += steps
+        fixed = [(slot[term], term) for term in part.slots if not isinstance(term, str)]
+        shape = _Shape(part, tables.Seed.array(seeds), tables.Step.array(all_steps), fixed, _constants_of_seeds(part))
+        if tree is None:
+            self._shapes[id(part)] = shape
+        return shape
+
+    def _step(self, part: Part, slot: dict[Term, int], step: Step, tree: Tree | None) -> tables.Step:
+        # What a support list proposes is supported; what another list does is to be looked at.
+        supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
+        looks = self._looks(slot, step.looks, tree, [] if supported else [step.variable])
+        record = tables.Step(binds=slot[step.variable])
+        reaches = [self._reach(part, slot, reach, tree) for reach in step.reaches]
+        record.reach, record.reach_end = self._append("reach", reaches)
+        if looks:
+            record.needs_word, record.needs = looks[0].word, looks[0].bits
+        record.more, record.more_end = self._append("look", looks[1:])
+        tests = _tests(part, slot, step.tests, [(term, step.variable) for term in step.differs_from])
+        record.probes, record.probes_end = self._append("test", tests)
+        alone = len(step.reaches) == 1 and not step.reaches[0].excludes_change
+        record.is_plain = alone and not tests and len(looks) <= 1
+        return record
+
+    def _reach(self, part: Part, slot: dict[Term, int], reach: Reach, tree: Tree | None) -> tables.Reach:
+        relation = part.atoms[reach.atom].relation
+        side = OUT if reach.forward else IN
+        support = None if tree is None else tree.header(reach.atom, side)
+        return tables.Reach(
+            relation=relation,
+            slot=slot[reach.bound],
+            side=side,
+            cell=self.store.header(relation, side)[0] if support is None else support.cell,
+            before_change=reach.excludes_change,
+        )
+
+    def _looks(
+        self,
+        slot: dict[Term, int],
+        looks: Iterable[Look],
+        tree: Tree | None,
+        supported: Iterable[str],
+        except_atom: int | None = None,
+    ) -> list[tables.Look]:
+        """Return the bits that are required in each word.
+
+        With a tree, its atoms require their support lists: all those at the `supported` variables, except those of the atom
+        `except_atom`.
+        """
+        bits: dict[tuple[int, int], int] = {}
+
+        def ask(term: Term, word: int, asked: int) -> None:
+            bits[slot[term], word] = bits.get((slot[term], word), 0) | asked
+
+        for look in looks:
+            if tree is None or look.atom not in tree.atoms:
+                _, word, bit = self.store.header(look.relation, OUT if look.forward else IN)
+                ask(look.term, word, bit)
+        if tree is not None:
+            for variable in supported:
+                for word, asked in tree.bits(variable, except_atom=except_atom).items():
+                    ask(variable, word, asked)
+        return [tables.Look(slot, word, asked) for (slot, word), asked in bits.items()]
+
+
+def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
+    """Return (seed, field, rank) for each field of a part's seeds that requires the vertex of the constant of a rank."""
+    return [
+        (number, field, term)
+        for number, seed in enumerate(part.seeds)
+        for field, term in zip(("source", "target"), part.atoms[seed.atom][::2], strict=True)
+        if not isinstance(term, str)
+    ]
+
+
+def _tests(
+    part: Part, slot: dict[Term, int], tests: Iterable[Test], differ: Iterable[tuple[Term, Term]]
+) -> list[tables.Test]:
+    """Return the atoms to be probed and the pairs of slots that must differ; the pairs are first, since they cost less."""
+    rows = [tables.Test(NONE, slot[one], slot[other], 0) for one, other in differ]
+    for test in tests:
+        source, relation, target = part.atoms[test.atom]
+        rows.append(tables.Test(relation, slot[source], slot[target], test.excludes_change))
+    return rows

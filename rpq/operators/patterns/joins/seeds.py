@@ -1,0 +1,265 @@
+"""The lookup of seeds: in the chain of the relation that they read, and by the conditions that they need.
+
+With conditions a seed belongs to an entry (the node that it needs at the source) of a group (its relation, and the node that
+it needs at the target). Groups are chained at their node, those that need none there at their relation; an entry is looked
+up by its group and node. Groups and entries are created with the first seed that needs them and removed with the last. Seeds
+that need the same form one chain.
+
+For a changing edge there are groups for the nodes that hold at its target, and for none. The nodes that hold at its source
+are marked; in a group the entries whose node is marked are chosen, or, where there are far more entries than nodes at the
+source, the entries of these nodes are looked up one by one.
+
+Kernels never allocate: before seeds are linked there is room for a group and an entry of each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.patterns.joins.conditions import find, first_place, next_place, put
+from rpq.operators.patterns.tables import NONE, group_bit
+
+
+@njit(cache=True, nogil=True)
+def link_seeds(relations, plans, first, end):
+    """Link seeds, so that they are found, in reverse order: chains are extended at their heads."""
+    for i in range(end - first):
+        number = end - 1 - i
+        seed = plans.seed[number]
+        relation = relations.relation[seed.relation]
+        seed.next = relation.first_seed
+        seed.previous = NONE
+        if seed.next != NONE:
+            plans.seed[seed.next].previous = number
+        relation.first_seed = number
+        if plans.conditions.state.is_on:
+            _enter(plans, number)
+
+
+@njit(cache=True, nogil=True)
+def unlink_seeds(relations, plans, first, end):
+    """Unlink seeds. O(1) for each; where a group is left with fewer entries, O(these)."""
+    for number in range(first, end):
+        seed = plans.seed[number]
+        if seed.previous != NONE:
+            plans.seed[seed.previous].next = seed.next
+        else:
+            relations.relation[seed.relation].first_seed = seed.next
+        if seed.next != NONE:
+            plans.seed[seed.next].previous = seed.previous
+        if plans.conditions.state.is_on:
+            _leave(plans, seed)
+
+
+@njit(cache=True, nogil=True)
+def _enter(plans, number):
+    conditions, seed = plans.conditions, plans.seed[number]
+    group = _group_of(conditions, seed.relation, seed.needs_target)
+    seed.entry = _entry_of(conditions, group, seed.needs_source)
+    entry = conditions.entry[seed.entry]
+    seed.alike = entry.seed
+    seed.alike_before = NONE
+    if entry.seed != NONE:
+        plans.seed[entry.seed].alike_before = number
+    entry.seed = number
+
+
+@njit(cache=True, nogil=True)
+def _group_of(conditions, relation, target):
+    """Return the group of a relation and a node at its targets; create it if missing."""
+    state, node = conditions.state, conditions.node[target]
+    number = node.first_group if target != 0 else np.int64(conditions.open_group[relation])
+    while number != 0 and conditions.group[number].relation != relation:
+        number = conditions.group[number].next
+    if number != 0:
+        return number
+    number = state.free_group
+    if number != 0:
+        state.free_group = conditions.group[number].next
+    else:
+        number = state.groups
+        state.groups += 1
+    group = conditions.group[number]
+    group.relation = relation
+    group.target = target
+    group.first_entry = 0
+    group.entries = 0
+    if target != 0:
+        group.next = node.first_group
+        node.first_group = number
+        node.groups_read |= group_bit(relation)
+    else:
+        group.next = 0
+        conditions.open_group[relation] = number
+    return number
+
+
+@njit(cache=True, nogil=True)
+def _entry_of(conditions, group, source):
+    """Return the entry of a group and a node at its sources; create it if missing."""
+    state, key = conditions.state, group << 32 | (source + 1)
+    place = find(conditions.entries, state.entry_mask, key)
+    if place >= 0 and conditions.entries[place] != 0:
+        return conditions.entries[place]
+    number = state.free_entry
+    if number != 0:
+        state.free_entry = conditions.entry[number].next
+    else:
+        number = state.entries
+        state.entries += 1
+    entry, head = conditions.entry[number], conditions.group[group]
+    entry.node = source
+    entry.seed = NONE
+    entry.next = head.first_entry
+    entry.group = group
+    head.first_entry = number
+    head.entries += 1
+    if put(conditions.entries, state.entry_mask, key, number):
+        state.entry_keys += 1
+    return number
+
+
+@njit(cache=True, nogil=True)
+def _leave(plans, seed):
+    if seed.alike != NONE:
+        plans.seed[seed.alike].alike_before = seed.alike_before
+    if seed.alike_before != NONE:
+        plans.seed[seed.alike_before].alike = seed.alike
+        return
+    plans.conditions.entry[seed.entry].seed = seed.alike
+    if seed.alike == NONE:
+        _drop_entry(plans.conditions, seed.entry)
+
+
+@njit(cache=True, nogil=True)
+def _drop_entry(conditions, number):
+    entry = conditions.entry[number]
+    group = conditions.group[entry.group]
+    put(conditions.entries, conditions.state.entry_mask, entry.group << 32 | (entry.node + 1), np.int64(0))
+    group.first_entry = _without(conditions.entry, group.first_entry, number)
+    entry.next = conditions.state.free_entry
+    conditions.state.free_entry = number
+    group.entries -= 1
+    if group.entries == 0:
+        _drop_group(conditions, entry.group)
+
+
+@njit(cache=True, nogil=True)
+def _drop_group(conditions, number):
+    group = conditions.group[number]
+    if group.target == 0:
+        conditions.open_group[group.relation] = 0
+    else:
+        node = conditions.node[group.target]
+        node.first_group = _without(conditions.group, node.first_group, number)
+    group.next = conditions.state.free_group
+    conditions.state.free_group = number
+
+
+@njit(cache=True, nogil=True)
+def _without(records, first, number):
+    """Remove a record from the chain of records that begins with `first`; return the first one of the others."""
+    if first == number:
+        return records[number].next
+    before = records[first]
+    while before.next != number:
+        before = records[before.next]
+    before.next = records[number].next
+    return first
+
+
+WALKED = 8
+"""The number of entries that are walked in the time in which one is looked up."""
+_LAST_MARK = (1 << 31) - 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _choose_entry(plans, entry):
+    conditions = plans.conditions
+    seed = conditions.entry[entry].seed
+    while seed >= 0:
+        conditions.candidate[conditions.state.candidates] = seed
+        conditions.state.candidates += 1
+        seed = plans.seed[seed].alike
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _choose_by_key(plans, group, node):
+    conditions = plans.conditions
+    place = find(conditions.entries, conditions.state.entry_mask, group << 32 | (node + 1))
+    if place >= 0 and conditions.entries[place] != 0:
+        _choose_entry(plans, conditions.entries[place])
+
+
+@njit(cache=True, nogil=True)
+def _mark_nodes(conditions, vertex):
+    """Mark the nodes that hold at a vertex; return the mark.
+
+    After the marks wrap around, a node may bear an old mark; then seeds are begun that have no solution.
+    """
+    mark = conditions.state.marked % _LAST_MARK + 1
+    conditions.state.marked = mark
+    place = first_place(conditions, vertex)
+    while place != 0:
+        conditions.node[conditions.block[place]].mark = mark
+        place = next_place(conditions, place)
+    conditions.node[0].mark = mark  # node 0 holds everywhere
+    return mark
+
+
+@njit(cache=True, nogil=True)
+def _look_up_all(plans, group, vertex):
+    """Choose the entries of a group by the nodes that hold at a vertex."""
+    conditions = plans.conditions
+    _choose_by_key(plans, group, np.int64(0))
+    place = first_place(conditions, vertex)
+    while place != 0:
+        _choose_by_key(plans, group, np.int64(conditions.block[place]))
+        place = next_place(conditions, place)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _choose_of_group(plans, group, source, mark):
+    """Choose the seeds of a group whose condition at the source holds."""
+    conditions = plans.conditions
+    if conditions.group[group].entries > WALKED * (conditions.vertex[source].count + 1):
+        _look_up_all(plans, group, source)
+        return
+    number = conditions.group[group].first_entry
+    while number != 0:
+        entry = conditions.entry[number]
+        if conditions.node[entry.node].mark == mark:
+            _choose_entry(plans, number)
+        number = entry.next
+
+
+@njit(cache=True, nogil=True)
+def choose_seeds(plans, relation, source, target):
+    """Choose as candidates the seeds for which an edge of a relation may have solutions."""
+    conditions = plans.conditions
+    conditions.state.candidates = conditions.state.next_candidate = 0
+    mark = _mark_nodes(conditions, source)
+    group = np.int64(conditions.open_group[relation])
+    if group != 0:
+        _choose_of_group(plans, group, source, mark)
+    bit = group_bit(relation)
+    place = first_place(conditions, target)
+    while place != 0:
+        node = conditions.node[conditions.block[place]]
+        group = node.first_group if node.groups_read & bit != 0 else np.int64(0)
+        while group != 0:
+            if conditions.group[group].relation == relation:
+                _choose_of_group(plans, group, source, mark)
+            group = conditions.group[group].next
+        place = next_place(conditions, place)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def next_candidate(conditions):
+    """Return the next candidate, or -1 if there is none."""
+    state = conditions.state
+    if state.next_candidate >= state.candidates:
+        return np.int64(-1)
+    state.next_candidate += 1
+    return np.int64(conditions.candidate[state.next_candidate - 1])

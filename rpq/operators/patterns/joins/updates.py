@@ -1,0 +1,466 @@
+"""The application of a stream: boundaries are crossed, edges entered and removed, and the rows of each change written.
+
+One edge of one relation changes at a time. An edge that enters is entered and then enumerated, an edge that leaves (by a
+delete, at a time boundary, or because a count window is full) is enumerated and then removed. `PlanState.edge` names it
+meanwhile, so that a call that stopped where the output was full goes on there.
+
+The changes of derived relations (the pairs of path atoms) do not follow from the tuples here: they are passed in as events
+in order (`Changes`). At a boundary they come with the edges that leave at that moment, in a tuple after the edges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import count_ticks
+from rpq.compiled.intrinsics import cycles
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
+from rpq.operators.patterns.joins.conditions import change_conditions
+from rpq.operators.patterns.joins.delta_join import enumerate_edge
+from rpq.operators.patterns.joins.supports import change_supports
+from rpq.operators.patterns.relations.adjacency import place_of
+from rpq.operators.patterns.relations.edges import (
+    drop_edge,
+    enter_window,
+    find,
+    leave_window,
+    make_edge,
+    make_younger,
+    prefetch_edge,
+    prefetch_record,
+)
+from rpq.operators.patterns.relations.wheel import NEVER, first_edge, next_slide, slide_after
+from rpq.operators.patterns.tables import (
+    CHANGING,
+    COUNT_WINDOW,
+    CROSSING,
+    DONE,
+    EVICTING,
+    LEAVING,
+    LOW,
+    NUMBERED,
+    TIME_WINDOW,
+    UNNUMBERED,
+)
+from rpq.stream.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of
+
+AHEAD = 12
+"""The number of tuples that are prefetched ahead."""
+CACHED = 1 << 16
+"""Tables up to this number of entries are in a cache, so that prefetching for edges that leave only costs."""
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _has_supports(relations, edge):
+    """Return whether support lists depend on an edge."""
+    return relations.relation[relations.edge[edge].relation].first_support >= 0
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _count(relations, plans, relation, outcome):
+    """Count the outcome of a tuple, in total and for its relation."""
+    plans.state.outcomes[outcome] += 1
+    relations.relation[relation].outcomes[outcome] += 1
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _begin(relations, plans, edge, sign):
+    """Begin the change by an edge that enters or leaves."""
+    plans.state.edge = edge
+    plans.state.seed = relations.relation[relations.edge[edge].relation].first_seed
+    plans.state.step = -1
+    plans.state.sign = sign
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _entering(relations, plans, edge):
+    """Return what must be changed for an edge that entered, before it is enumerated."""
+    return (1 if _has_supports(relations, edge) else 0) + (2 if plans.conditions.state.is_on != 0 else 0)
+
+
+@njit(cache=True, nogil=True)
+def _go_on_leaving(relations, plans, output, explicit_only):
+    """Report the rows that the current edge takes, then remove it, then update the conditions."""
+    edge, shared = plans.state.edge, plans.conditions.state
+    if shared.taking_out == 0:
+        code = enumerate_edge(relations, plans, output, edge, explicit_only)
+        if code != DONE:
+            return code
+        if _has_supports(relations, edge):
+            change_supports(relations, edge, False)
+        if shared.is_on != 0:
+            gone = relations.edge[edge]
+            shared.gone_source = gone.source
+            shared.gone_target = gone.target
+            shared.gone_relation = gone.relation
+            shared.taking_out = 1
+        drop_edge(relations, edge)
+    if shared.taking_out != 0:
+        relation, source, target = shared.gone_relation, shared.gone_source, shared.gone_target
+        code = change_conditions(relations, plans.conditions, relation, source, target, False)
+        if code != DONE:
+            return code
+        shared.taking_out = 0
+    plans.state.edge = 0
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _go_on_entering(relations, plans, output):
+    """Report the rows that the current edge brings, which is in its relation."""
+    state = plans.state
+    edge = state.edge
+    if state.entering & 1:
+        code = change_supports(relations, edge, True)
+        if code != DONE:
+            return code
+        state.entering &= ~1
+    if state.entering & 2:
+        come = relations.edge[edge]
+        code = change_conditions(relations, plans.conditions, come.relation, come.source, come.target, True)
+        if code != DONE:
+            return code
+        state.entering = 0
+    code = enumerate_edge(relations, plans, output, edge, False)
+    if code == DONE:
+        state.edge = 0
+    return code
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _prefetch_all(relations, relation, source, target):
+    """Prefetch the place of an edge in the table, and the records of its vertices."""
+    prefetch_edge(relations, relation, source, target)
+    prefetch_at(relations.lists, place_of(relations, source, np.int64(0)))
+    prefetch_at(relations.lists, place_of(relations, target, np.int64(0)))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _look_ahead_of_pair(relations, relation, changes, place, end):
+    """Prefetch the memory that later pairs of an event need."""
+    if place + 2 * AHEAD < end:
+        pair = changes.pairs[place + 2 * AHEAD]
+        _prefetch_all(relations, relation, pair >> 32, pair & LOW)
+    if place + AHEAD < end:
+        pair = changes.pairs[place + AHEAD]
+        prefetch_record(relations, relation, pair >> 32, pair & LOW)
+
+
+@njit(cache=True, nogil=True)
+def change_derived(relations, plans, output, changes):
+    """Apply the next event of the derived relations."""
+    state = plans.state
+    event = state.change
+    relation = np.int64(changes.relation[event])
+    comes = changes.sign[event] > 0
+    while state.change_pair < changes.end[event]:
+        if state.edge == 0:
+            pair = changes.pairs[state.change_pair]
+            _look_ahead_of_pair(relations, relation, changes, state.change_pair, changes.end[event])
+            if comes:
+                never = np.int64(NEVER)
+                edge = make_edge(relations, relation, pair >> 32, pair & LOW, state.event_time, never)
+                if edge < 0:
+                    return -edge
+                _begin(relations, plans, edge, 1)
+                state.entering = _entering(relations, plans, edge)
+                state.outcomes[INSERTED] += 1
+            else:
+                _begin(relations, plans, find(relations, relation, pair >> 32, pair & LOW), -1)
+                state.outcomes[DELETED] += 1
+            state.deriving = 1
+        if comes:
+            code = _go_on_entering(relations, plans, output)
+        else:
+            code = _go_on_leaving(relations, plans, output, state.order & 1 == 0)
+        if code != DONE:
+            return code
+        state.deriving = 0
+        state.change_pair += 1
+    event += 1
+    state.change = event
+    more = event < state.changes
+    state.change_order = changes.order[event] if more else np.int64(NEVER)
+    state.change_pair = changes.first[event] if more else np.int64(0)
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _look_ahead_of_leaving(relations, edge):
+    """Prefetch the memory that removing an edge needs; return the edge that leaves after it, or 0."""
+    if edge == 0:
+        return edge
+    record = relations.edge[edge]
+    _prefetch_all(relations, record.relation, record.source, record.target)
+    return record.next
+
+
+@njit(cache=True, nogil=True)
+def expire_slide(relations, plans, output, window, limit):
+    """Remove what leaves a window at slides up to `limit`."""
+    if plans.state.edge != 0:
+        code = _go_on_leaving(relations, plans, output, True)
+        if code != DONE:
+            return code
+    while next_slide(relations, window, limit) != NEVER:
+        later = first_edge(relations, window) if relations.state.mask >= CACHED else np.int64(0)
+        for _ in range(AHEAD):
+            later = _look_ahead_of_leaving(relations, later)
+        while True:
+            edge = first_edge(relations, window)
+            if edge == 0:
+                break
+            later = _look_ahead_of_leaving(relations, later)
+            plans.state.expired += 1
+            if relations.edge[edge].is_static != 0:
+                leave_window(relations, edge)
+                continue
+            _begin(relations, plans, edge, -1)
+            code = _go_on_leaving(relations, plans, output, True)
+            if code != DONE:
+                return code
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def cross_to(relations, plans, output, changes, time):
+    """Process the time boundaries of all windows up to a stream time, in order of time; each moment is one event."""
+    state = relations.state
+    if plans.state.deriving != 0:
+        code = change_derived(relations, plans, output, changes)
+        if code != DONE:
+            return code
+    elif plans.state.edge != 0:
+        code = _go_on_leaving(relations, plans, output, True)
+        if code != DONE:
+            return code
+    while True:
+        moment = np.int64(NEVER)
+        for window in range(state.windows):
+            fields = relations.window[window]
+            if fields.kind == TIME_WINDOW:
+                slide = next_slide(relations, window, time // fields.slide)
+                if slide != NEVER:
+                    moment = min(moment, slide * fields.slide)
+        if plans.state.change_order <= plans.state.order:
+            moment = min(moment, changes.time[plans.state.change])
+        if moment == NEVER:
+            break
+        plans.state.event_time = moment
+        for window in range(state.windows):
+            fields = relations.window[window]
+            if fields.kind == TIME_WINDOW and fields.cursor * fields.slide == moment:
+                code = expire_slide(relations, plans, output, window, fields.cursor)
+                if code != DONE:
+                    return code
+        while plans.state.change_order <= plans.state.order and changes.time[plans.state.change] == moment:
+            code = change_derived(relations, plans, output, changes)
+            if code != DONE:
+                return code
+    state.stream_time = time
+    following = np.int64(NEVER)
+    for window in range(state.windows):
+        fields = relations.window[window]
+        if fields.kind == TIME_WINDOW:
+            following = min(following, fields.cursor * fields.slide)
+    state.next_boundary = following
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def start_clock(relations, time):
+    """Set the stream time by the first tuple, which crosses nothing."""
+    state = relations.state
+    state.has_time = 1
+    state.stream_time = time
+    following = np.int64(NEVER)
+    for window in range(state.windows):
+        fields = relations.window[window]
+        if fields.kind == TIME_WINDOW:
+            fields.cursor = time // fields.slide + 1
+            following = min(following, fields.cursor * fields.slide)
+    state.next_boundary = following
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _insert(relations, plans, output, relation, source, target, time, number):
+    """Enter an edge into a relation, or refresh it. `number` is what its window goes by: the time, or a count."""
+    state = plans.state
+    if state.edge == 0:
+        window = relations.relation[relation].window
+        expires = slide_after(relations, window, number)
+        if expires < relations.window[window].cursor:
+            _count(relations, plans, relation, outcome_of(False, False, True))
+            return np.int64(DONE)
+        if source == target and relations.relation[relation].is_loopless != 0:
+            return np.int64(DONE)
+        edge = find(relations, relation, source, target)
+        if edge != 0:
+            is_held = relations.edge[edge].expires != NOT_HELD
+            if is_held:
+                make_younger(relations, edge, time, expires)
+            else:
+                enter_window(relations, edge, time, expires)
+            _count(relations, plans, relation, outcome_of(False, is_held, False))
+            return np.int64(DONE)
+        edge = make_edge(relations, relation, source, target, time, expires)
+        if edge < 0:
+            return -edge
+        _count(relations, plans, relation, outcome_of(False, False, False))
+        _begin(relations, plans, edge, 1)
+        state.entering = _entering(relations, plans, edge)
+    return _go_on_entering(relations, plans, output)
+
+
+@njit(cache=True, nogil=True)
+def _evict(relations, plans, output, tuples, i):
+    """Give an insert its number in each count window that numbers it, and remove what is too old then.
+
+    This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge that is
+    present is refreshed before that, so that it does not evict itself.
+    """
+    state = plans.state
+    label = np.int64(tuples.label[i])
+    first, end = np.int64(relations.numbered_first[label]), np.int64(relations.numbered_first[label + 1])
+    if first == end:
+        return np.int64(DONE)
+    if state.stage == UNNUMBERED:
+        for place in range(first, end):
+            relations.window[np.int64(relations.numbered[place])].number += 1
+        source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+        for place in range(np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])):
+            relation = np.int64(relations.reader[place])
+            window = relations.relation[relation].window
+            fields = relations.window[window]
+            if fields.kind == COUNT_WINDOW:
+                edge = find(relations, relation, source, target)
+                if edge != 0 and relations.edge[edge].expires != NOT_HELD:
+                    expires = slide_after(relations, window, fields.number)
+                    make_younger(relations, edge, tuples.timestamp[i], expires)
+        state.stage = NUMBERED
+    while first + state.reader < end:
+        window = np.int64(relations.numbered[first + state.reader])
+        fields = relations.window[window]
+        code = expire_slide(relations, plans, output, window, fields.number // fields.slide)
+        if code != DONE:
+            return code
+        state.reader += 1
+    state.reader = 0
+    state.stage = UNNUMBERED
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def _delete(relations, plans, output, relation, source, target):
+    """Delete an edge from a relation."""
+    state = plans.state
+    if state.edge == 0:
+        edge = find(relations, relation, source, target)
+        is_held = edge != 0 and relations.edge[edge].expires != NOT_HELD
+        _count(relations, plans, relation, outcome_of(True, is_held, False))
+        if not is_held:
+            return np.int64(DONE)
+        if relations.edge[edge].is_static != 0:
+            leave_window(relations, edge)
+            return np.int64(DONE)
+        _begin(relations, plans, edge, -1)
+    return _go_on_leaving(relations, plans, output, False)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _look_ahead(relations, tuples, i):
+    """Prefetch the memory that a later tuple needs."""
+    label = np.int64(tuples.label[i])
+    if label >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
+        source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+        _prefetch_all(relations, np.int64(relations.reader[relations.reader_first[label]]), source, target)
+
+
+@njit(cache=True, nogil=True)
+def apply_tuples(relations, plans, output, tuples, count, changes):
+    """Apply the tuples of a chunk from `state.tuple` on.
+
+    Returns DONE, or what Python must do before the same call goes on.
+    """
+    state = plans.state
+    now = np.int64(0)  # reading the counter takes as long as a small tuple, so where one ends the next one begins
+    while state.tuple < count:
+        i = state.tuple
+        label = np.int64(tuples.label[i])
+        is_read = label >= 0 and (
+            relations.reader_first[label] < relations.reader_first[label + 1]
+            or relations.numbered_first[label] < relations.numbered_first[label + 1]
+        )
+        spent = changes.spent[i] if i < state.timed else np.int64(0)
+        is_timed = is_read or spent != 0
+        if state.phase == CROSSING:
+            if is_timed and state.started == 0:
+                state.started = now if now != 0 else cycles()
+            time = tuples.timestamp[i]
+            if i + AHEAD < count:
+                _look_ahead(relations, tuples, i + AHEAD)
+            if relations.state.has_time == 0:
+                start_clock(relations, time)
+            elif time >= relations.state.next_boundary or state.change_order <= 2 * i:
+                state.order = 2 * i
+                code = cross_to(relations, plans, output, changes, max(time, relations.state.stream_time))
+                if code != DONE:
+                    return code
+            relations.state.stream_time = max(relations.state.stream_time, time)
+            state.order = 2 * i + 1
+            state.event_time = relations.state.stream_time
+            state.phase = EVICTING
+        now = np.int64(0)
+        if is_read and state.phase == EVICTING:
+            if relations.state.count_windows != 0 and tuples.delete[i] == 0:
+                code = _evict(relations, plans, output, tuples, i)
+                if code != DONE:
+                    return code
+            state.phase = LEAVING
+        while state.phase != CHANGING and state.change_order <= 2 * i + 1 and changes.sign[state.change] < 0:
+            code = change_derived(relations, plans, output, changes)
+            if code != DONE:
+                return code
+        state.phase = CHANGING
+        if is_read:
+            source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
+            while relations.reader_first[label] + state.reader < relations.reader_first[label + 1]:
+                relation = np.int64(relations.reader[relations.reader_first[label] + state.reader])
+                window = relations.relation[relation].window
+                if tuples.delete[i] != 0:
+                    code = _delete(relations, plans, output, relation, source, target)
+                else:
+                    time = tuples.timestamp[i]
+                    number = time
+                    if relations.window[window].kind == COUNT_WINDOW:
+                        number = relations.window[window].number
+                    code = _insert(relations, plans, output, relation, source, target, time, number)
+                if code != DONE:
+                    return code
+                state.reader += 1
+        while state.change_order <= 2 * i + 1:
+            code = change_derived(relations, plans, output, changes)
+            if code != DONE:
+                return code
+        if is_timed:
+            now = np.int64(cycles())
+            count_ticks(plans.latency, now - state.started + spent)
+            state.started = 0
+        state.reader = 0
+        state.phase = CROSSING
+        state.tuple += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def advance_to(relations, plans, output, time, changes):
+    """Move the stream time without a tuple; the codes are those of `apply_tuples`."""
+    if relations.state.has_time == 0:
+        start_clock(relations, time)
+    elif time >= relations.state.next_boundary or plans.state.change_order == 0:
+        code = cross_to(relations, plans, output, changes, max(time, relations.state.stream_time))
+        if code != DONE:
+            return code
+    relations.state.stream_time = max(relations.state.stream_time, time)
+    return np.int64(DONE)

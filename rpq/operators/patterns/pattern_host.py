@@ -1,0 +1,511 @@
+"""The host of all pattern queries of an engine: shared relations and plans, and the kernels that run over them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from operator import itemgetter
+from typing import Any, Protocol
+
+import numpy as np
+
+from rpq.language.protocol import Division, Resources
+from rpq.language.readings import Reading
+from rpq.operators.patterns import tables
+from rpq.operators.patterns.joins.live_patterns import LivePatterns
+from rpq.operators.patterns.joins.plan import Part
+from rpq.operators.patterns.joins.plan_tables import PlanTables
+from rpq.operators.patterns.relations.consistency import check, pairs_of
+from rpq.operators.patterns.relations.constants import Constants
+from rpq.operators.patterns.relations.path_relations import PathContent, PathRelations
+from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.operators.patterns.relations.shared_relations import Content, SharedRelations
+from rpq.operators.patterns.rows.delivered import DeliveredRows
+from rpq.operators.patterns.rows.solutions import Place
+from rpq.operators.patterns.tables import Changes
+from rpq.rows.delta import Delta
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.outcomes import WindowMembership
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
+from rpq.stream.vertices import VertexDictionary
+
+_PIECES = 4
+"""The number of pieces of rows for which the guard is asked at once."""
+
+
+class Member(Protocol):
+    """A query that the host serves."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes held by this query alone."""
+
+    @property
+    def contents(self) -> Collection[Content | PathContent]:
+        """The contents of its relations."""
+
+    def leave_changed(self) -> None:
+        """Leave the parts whose constants have other ids now, before any query joins them again: equal parts are shared."""
+
+    def resolve(self, *, fresh: Container[str] = ()) -> None:
+        """Link plans whose constants have ids now, and unlink others. Constants that are `fresh` have no edges yet."""
+
+    def delta(self, parts: dict[Place, Delta]) -> Delta:
+        """Return the rows that changes of its parts make."""
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+
+
+class _EnoughError(Exception):
+    """There are more answers than are wanted."""
+
+
+class PatternHost:
+    """The relations and plans of all pattern queries of an engine.
+
+    It is its own worker, and not thread-safe.
+    """
+
+    needs_room = True
+
+    def __init__(self, resources: Resources) -> None:
+        capacity = resources.capacity
+        self.store = RelationStore(capacity=capacity)
+        self.tables = PlanTables(self.store, sharing=resources.sharing)
+        self.relations = SharedRelations(self.store)
+        self.constants = Constants()
+        self.members: dict[str, Member] = {}
+        self.tuples = 0
+        """The number of applied tuples."""
+        self.is_delete = np.zeros(0, np.uint8)
+        """Which tuples of the last chunk are deletes."""
+        self.first: np.ndarray | None = None
+        """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
+        self.vertex_room = 0
+        self._counts_only = False  # whether rows are not kept
+        self.workers = (self,)
+        self.division = Division(1, resources.share)  # threads do not divide it
+        self.is_own = np.ones(0, bool)
+        """Which vertices belong to this share; the first column of a row, or that of its centre, decides."""
+        self._guard = resources.guard
+        self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
+        # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
+        # several windows, by their readings and origin.
+        self._memberships: dict[Hashable, WindowMembership] = {}
+        self._graph: SnapshotGraph | None = None
+        self._delivered = DeliveredRows()
+        self._sink = self._delivered
+        self._live = LivePatterns(
+            self.store,
+            self.tables,
+            self._take,
+            values=256 * capacity,
+            runs=16 * capacity,
+            guard=self._ask_for_memory,
+        )
+        self._rows = resources.rows
+        self._most_rows = 0  # an upper bound of the rows that one event has brought to one part
+        self._is_by_tuple = True  # whether an event is one tuple, so that its rows can be counted as they are found
+        self._most_answers: int | None = None
+        self._parts: dict[int, list[tuple[str, Place]]] = {}  # part to the queries that get its rows, with their places
+        self._holders: Counter[int] = Counter()  # part to the number of places of queries that have it
+        self._equal_parts: dict[tuple[Any, ...], int] = {}  # by everything that makes parts equal
+        self._keys: dict[int, tuple[Any, ...]] = {}
+        self._bytes_of_members: int | None = None  # None where unknown
+        self._result_parts: set[int] = set()  # parts whose rows are rows of the result of their query
+        self._other_parts: set[int] = set()  # all other parts
+        self._share_columns: dict[int, int] = {}  # part to the column that tells which share has a row
+        self._granted = 0  # bytes of delivered rows that the guard has granted
+        self._latency_copy: tuple[int, np.ndarray] | None = None
+        self._numbers = 0
+        self._origins = 0
+
+    @property
+    def latency(self) -> np.ndarray:
+        """The histogram of the ticks that tuples took in all patterns together, int64[LATENCY_BUCKETS].
+
+        It covers the tuples that some pattern reads. The time in the indexes of paths is included.
+        """
+        return self.tables.plans.latency
+
+    def latency_now(self) -> np.ndarray:
+        """Return a copy of `latency`, which all callers before the next tuple share."""
+        if self._latency_copy is None or self._latency_copy[0] != self.tuples:
+            self._latency_copy = self.tuples, self.latency.copy()
+        return self._latency_copy[1]
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    def new_origin(self) -> int:
+        """Return a number for a query that starts with an empty window in mid-stream: its relations hold fewer edges."""
+        self._origins += 1
+        return self._origins
+
+    def know_origin(self, origin: int) -> None:
+        """Reserve an origin that a saved engine used."""
+        self._origins = max(self._origins, origin)
+
+    def membership(self, key: Hashable) -> WindowMembership:
+        """Return which edges the windows of some queries hold, and the outcomes of their tuples."""
+        return self._memberships[key]
+
+    def take_membership(
+        self, key: Hashable, readings: Sequence[Reading], reader: Hashable, *, is_fixed: bool
+    ) -> WindowMembership:
+        """Return the membership in windows with a key for one more query; `readings` say which windows these are.
+
+        The reader is the key of the labels of the query. With `is_fixed` these are those of the readings, which the host
+        registers; else the query does.
+        """
+        membership = self._memberships.get(key)
+        if membership is None:
+            named = [reading.stream is not None for reading in readings]
+            membership = WindowMembership([reading.window for reading in readings], named=named)
+            self._memberships[key] = membership
+            if self._graph is not None:
+                membership.make_room(self._graph.capacity)
+        is_new = not membership.has(reader)
+        membership.take(reader, [reading.reads for reading in readings] if is_fixed else None)
+        if is_new:
+            membership.set_labels(*self.relations.labels())
+        return membership
+
+    def release_membership(self, key: Hashable, reader: Hashable) -> None:
+        """Release a query's use of the membership in windows for a reader."""
+        membership = self._memberships[key]
+        membership.release(reader, None if self._graph is None else self._graph.edges.label)
+        if not membership.is_used:
+            del self._memberships[key]
+
+    def look_up(self, vertices: VertexDictionary, names: Iterable[str]) -> None:
+        """Look up the vertices of constants that have been watched since just now, and bind them in the plans."""
+        for constant, vertex in self.constants.look_up(vertices, names).items():
+            self.tables.bind(constant, vertex)
+
+    def release_constants(self, query: str, names: Iterable[str]) -> None:
+        """Stop watching constants for a query whose parts have all been released."""
+        for constant in self.constants.release(query, names):
+            self.tables.bind(constant, None)
+
+    def add_part(
+        self,
+        part: Part,
+        *,
+        explicit: bool,
+        is_reported: bool,
+        share_column: int = 0,
+        constants: tuple[int, ...] | None = None,
+    ) -> int:
+        """Add a part of a query's pattern; return its number, which equal parts share.
+
+        Its changes are enumerated once `join_part` is called. With `is_reported` its rows are rows of the query's result:
+        the guard on rows counts them as they are found, and where no rows are kept they are only counted; the value at
+        `share_column` tells whose they are. `constants` are the numbers of the part's constants, or their vertices, where
+        these are ranks.
+        """
+        self._bytes_of_members = None
+        differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
+        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, share_column)
+        number = self._equal_parts.get(key) if self.shares_parts else None
+        if number is not None:
+            self._holders[number] += 1
+            return number
+        number = self._numbers = self._numbers + 1
+        (self._result_parts if is_reported else self._other_parts).add(number)
+        self._share_columns[number] = share_column
+        self.tables.add(number, part, explicit=explicit, constants=constants, is_linked=False)
+        self._parts[number] = []
+        self._holders[number] = 1
+        self._equal_parts[key], self._keys[number] = number, key
+        return number
+
+    @property
+    def shares_parts(self) -> bool:
+        """Whether equal parts of queries share one number."""
+        return self.tables.sharing != "never"
+
+    def sharing_of(self, number: int) -> str:
+        """Return what a part has in common with others, in words; the text is empty where there are few queries."""
+        others = len({name for name, _ in self._parts[number]}) - 1
+        texts = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
+        needed, known = self.tables.shared_conditions(number)
+        if needed:
+            texts.append(f"{known:,} of the {needed:,} conditions that it needs with others")
+        return "; ".join(texts)
+
+    def number_of(self, content: Content | PathContent) -> int:
+        """Return the number of a relation in the store."""
+        return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
+
+    def join_part(self, number: int, name: str, place: Place) -> None:
+        """Enumerate changes of a part, whose constants are bound, for a query that has it at this place."""
+        users = self._parts[number]
+        if not users:
+            self.tables.link(number)
+        users.append((name, place))
+
+    def leave_part(self, number: int, name: str, place: Place) -> None:
+        """Stop enumerating changes of a part for a query. O(queries that have it)."""
+        users = self._parts[number]
+        users.remove((name, place))
+        if not users:
+            self.tables.unlink(number)
+
+    def release_part(self, number: int) -> None:
+        """Release a part that a query has added and left; the last user removes it."""
+        self._bytes_of_members = None
+        self._holders[number] -= 1
+        if self._holders[number]:
+            return
+        self.tables.remove(number)
+        del self._parts[number], self._holders[number], self._share_columns[number]
+        key = self._keys.pop(number)
+        if self._equal_parts.get(key) == number:
+            del self._equal_parts[key]
+        self._result_parts.discard(number)
+        self._other_parts.discard(number)
+
+    def rows_of_part(self, number: int, columns: int, *, most: int | None = None) -> np.ndarray:
+        """Return all current rows of a part with so many columns, int32 (row, column).
+
+        Where they are more than `most`, only somewhat more than `most` are returned. O(edges, and the cost of joining them).
+        """
+        rows = None
+        if not self.tables.has_no_solution(number):
+            rows = self._collect_separately(lambda: self._live.answers(number), most=most).by_part().get(number)
+        return np.zeros((0, columns), np.int32) if rows is None else rows.ids.values
+
+    def _collect_separately(self, call: Callable[[], None], *, most: int | None = None) -> DeliveredRows:
+        """Collect what a call delivers, apart from the rows of the stream, and without asking the guard."""
+        sink, self._sink, self._live.guard = self._sink, DeliveredRows(), None
+        self._most_answers = most
+        try:
+            with suppress(_EnoughError):
+                call()
+            rows: DeliveredRows = self._sink
+            return rows
+        finally:
+            self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
+
+    def why_supports(self, number: int) -> str:
+        """Return whether support lists are kept for a part, and why, in words."""
+        return self._live.choice.why(number)
+
+    def rows_without_plans(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
+        """Return all rows of a part that no query has, or the `first` one found. O(edges, and the cost of joining them)."""
+        number = self._numbers = self._numbers + 1
+        self.tables.add(number, part, explicit=False)
+        state = self._live.output.state
+        room = state.value_room
+        try:
+            if first:
+                state.value_room = len(part.columns)
+            return list(map(tuple, self.rows_of_part(number, len(part.columns), most=0 if first else None).tolist()))
+        finally:
+            state.value_room = room
+            self.tables.remove(number)
+
+    def _take(self, live: LivePatterns) -> None:
+        """Store the delivered rows. Raises `RowLimitError` where one event has brought too many rows already."""
+        output = live.output
+        is_of_stream = self._sink is self._delivered
+        # Only the values of rows tell which of them belong to a share.
+        only_counts = is_of_stream and self._counts_only and self.division.is_whole
+        some = self._other_parts if only_counts and len(self._other_parts) < len(self._parts) else None
+        self._sink.take(output, parts=some)
+        if not is_of_stream:
+            if self._most_answers is not None and self._sink.row_count > self._most_answers:
+                raise _EnoughError
+            return
+        self._most_rows += output.state.values
+        if self._rows.limit is not None and self._most_rows > self._rows.limit and self._is_by_tuple:
+            last = output.state.runs - 1
+            self._count_event(output.runs["order"].item(last), output.runs["time"].item(last))
+
+    def _count_event(self, order: int, time: int) -> None:
+        """Count the rows that the last event has brought so far. Raises `RowLimitError` where they are too many."""
+        assert self._rows.limit is not None
+        is_own = None if self.division.is_whole else self.is_own
+        counts = self._delivered.rows_of_event(order, time, is_own, self._share_columns)
+        reported = {part: rows for part, rows in counts.items() if part in self._result_parts}
+        self._most_rows = max(reported.values(), default=0)
+        if self._most_rows > self._rows.limit:
+            part = max(reported, key=reported.__getitem__)
+            raise self._rows.error(self._parts[part][0][0], reported[part], place=order // 2)
+
+    def settle(self, content: PathContent) -> None:
+        """Add the pairs of all roots that are needed by now to a derived relation. Raises `MemoryLimitError`."""
+        self._change_quietly(self.paths.settle(content))
+
+    def _change_quietly(self, changes: Changes) -> None:
+        """Apply changes of derived relations by pairs that no atom can use yet, or can use any more."""
+        if len(changes.order):
+            time = self.store.relations.state.stream_time
+            self._collect_separately(lambda: self._live.advance(time, changes))
+
+    def restore_root(self, contents: Collection[PathContent], root: int) -> list[tuple[str, Delta]]:
+        """Restore the pairs of a root that is set aside in derived relations; return the rows by the name of the query."""
+        self.first = None
+        changes = self.paths.restore_root(contents, root)
+        if not len(changes.order):
+            return []
+        time = self.store.relations.state.stream_time
+        return self._deltas_of(self._collect_separately(lambda: self._live.advance(time, changes)))
+
+    # --- jobs of the crew ------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Register label ids with their names."""
+        self.relations.set_labels(labels, names)
+        self.paths.set_labels(labels, names)
+        for membership in self._memberships.values():
+            membership.set_labels(labels, names)
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
+        self._graph = graph
+        if vertices.count > self.vertex_room:
+            self.store.make_room_for_vertices(vertices.count)
+            self.vertex_room = self.store.relations.state.vertices
+        if not self.division.is_whole and len(fresh):
+            more = self.vertex_room - len(self.is_own)
+            self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
+            (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
+        changed, without_edges, bound = self.constants.update(vertices, fresh)
+        for constant, vertex in bound.items():
+            self.tables.bind(constant, vertex)
+        for name in changed:
+            self.members[name].leave_changed()
+        for name in sorted(changed):
+            with self._weighed(self.members[name]):
+                self.members[name].resolve(fresh=without_edges)
+        self.paths.make_room(self.vertex_room, graph, changed=changed)
+        for membership in self._memberships.values():
+            membership.make_room(graph.capacity)
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
+        self._delivered.clear()
+        self._most_rows = self._granted = 0
+        self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
+        count = len(chunk.timestamp)
+        # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
+        both = tuples if details.named is None else details.named_view
+        if self.paths:
+            changes, failure, place = self.paths.apply(chunk, tuples, edges, details)
+            self._live.apply_view(both, place, changes._replace(spent=self.paths.spent[:place]))
+            if failure is not None:
+                raise failure
+        else:
+            self._live.apply_view(both, count)
+        for membership in self._memberships.values():
+            membership.apply(tuples, both, count)
+        self.tuples += count
+        self.is_delete, self.first = chunk.delete, details.first
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the last chunk changed rows of parts."""
+        return bool(len(self._delivered))
+
+    def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
+        """Return the rows of the last chunk by the number of the query, only those `before` a tuple of it if given.
+
+        To be called once a chunk.
+        """
+        deltas = self._deltas_of(self._delivered, before=before)
+        self._delivered.clear()
+        return sorted(((numbers[name], delta) for name, delta in deltas), key=itemgetter(0))
+
+    def is_silent(self, orders: np.ndarray) -> np.ndarray:
+        """Return whether answers leave silently with implicit semantics, for each event of the last chunk.
+
+        They do at boundaries, and in events without a delete. `orders` are the places of the events.
+        """
+        silent = np.ones(len(orders), bool)
+        if len(self.is_delete):
+            is_tuple = orders % 2 == 1
+            deletes = self.is_delete if self.first is None else np.bincount(self.first, self.is_delete, len(self.first))
+            silent[is_tuple] = deletes[orders[is_tuple] // 2] == 0
+        return silent
+
+    def _deltas_of(self, delivered: DeliveredRows, *, before: int | None = None) -> list[tuple[str, Delta]]:
+        parts_of: dict[str, dict[Place, Delta]] = {}
+        for number, rows in delivered.by_part().items():
+            selected = rows if before is None else rows.before(2 * before)
+            for name, place in self._parts[number]:
+                parts_of.setdefault(name, {})[place] = selected
+        deltas = []
+        for name, parts in parts_of.items():
+            member = self.members[name]
+            with self._weighed(member):
+                deltas.append((name, member.delta(parts)))
+        return [(name, delta) for name, delta in deltas if len(delta)]
+
+    def advance(self, time: int) -> None:
+        """Move the stream time without a tuple; `deltas` returns the rows. Raises `LimitError`."""
+        self._delivered.clear()
+        self._most_rows = self._granted = 0
+        self._is_by_tuple, self._counts_only, self.first = True, False, None
+        self._live.advance(time, self.paths.advance(time))
+        for membership in self._memberships.values():
+            membership.advance(time)
+
+    def sweep(self) -> None:
+        """Collect what has left the windows of paths; relations, which share their time, do so by themselves."""
+        self._change_quietly(self.paths.sweep())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
+        of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._memberships.values())
+        if self._bytes_of_members is None:
+            self._bytes_of_members = sum(member.nbytes for member in self.members.values())
+        return shared + of_paths + self._bytes_of_members
+
+    @contextmanager
+    def _weighed(self, member: Member) -> Iterator[None]:
+        """Keep the total size of members up to date while one of them changes; asking all of thousands would be slow."""
+        before = member.nbytes
+        yield
+        if self._bytes_of_members is not None:
+            self._bytes_of_members += member.nbytes - before
+
+    def forget_sizes(self) -> None:
+        """Forget the sizes of queries, which may have changed since rows were last reported."""
+        self._bytes_of_members = None
+
+    def ask_for(self, size: int) -> None:
+        """Ask the guard for `size` bytes more, without a tuple; it may refuse."""
+        self._guard(5 * size, 0)  # a guard takes four fifths of what it is asked for as present already
+
+    def _ask_for_memory(self, need: int) -> None:
+        """Ask the guard for more memory, where it does not know of it; it may refuse.
+
+        `need` is what a kernel returned.
+        """
+        delivered, piece = self._delivered.nbytes, self._live.nbytes
+        if need == tables.NEED_OUTPUT and delivered + piece <= self._granted:
+            return  # adding up the bytes held takes as long as some thousand rows
+        size = self.nbytes
+        more = max(size // 4, _PIECES * piece)
+        self._guard(size + more, self.tables.plans.state.tuple)
+        self._granted = delivered + more
+
+    def _check(self) -> None:
+        """Assert the structural invariants. O(everything)."""
+        check(self.store)
+        self.paths._check(lambda relation: pairs_of(self.store, relation))
+        users = {name for users in self._parts.values() for name, _ in users}
+        assert users <= {*self.members}, "a part of a query that was removed"
+        self.tables._check()
+        self.tables.graph._check()
+        joined = sorted(part for part, users in self._parts.items() if users)
+        assert sorted(self.tables.queries()) == joined, "parts and plans differ"
+        assert all(len(users) <= self._holders[part] for part, users in self._parts.items()), "joined more often than held"
+        for member in self.members.values():
+            member._check()

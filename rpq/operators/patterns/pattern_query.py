@@ -1,0 +1,411 @@
+"""A running graph pattern: its plans in the host, and its rows.
+
+Most patterns are one part, and the rows of the kernels are its rows. Where a pattern has several parts, atoms without
+variables, literals or DISTINCT, `Solutions` forms its rows from theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
+from rpq.language.protocol import Figures, Resources
+from rpq.language.query import PatternQuery
+from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
+from rpq.operators.patterns.explanation import Explanation, explain_running
+from rpq.operators.patterns.hosted_query import HostedQuery
+from rpq.operators.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
+from rpq.operators.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, variable
+from rpq.operators.patterns.pattern_host import PatternHost
+from rpq.operators.patterns.read_relations import ReadRelations
+from rpq.operators.patterns.rows.solutions import Place, Solutions
+from rpq.operators.patterns.witness import WindowGraph, Witness, witness_of
+from rpq.rows.delta import Delta, IdRows, ids_of_columns
+from rpq.rows.weighted_rows import WeightedRows, weighted
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
+from rpq.stream.vertices import VertexDictionary
+
+_NONE = np.zeros(0, np.int64)
+_NO_CHANGE = Delta(ids=None, times=_NONE, ends=_NONE, kinds=np.zeros(0, np.int8), orders=_NONE)
+
+
+class MeaningPart(NamedTuple):
+    """A part of a meaning: the number that the host gave it, its columns, and the names of its constants."""
+
+    number: int
+    columns: tuple[str, ...]
+    constants: frozenset[str]
+
+
+class RunningPattern(HostedQuery):
+    """A registered pattern."""
+
+    question: PatternQuery
+    _relations: ReadRelations
+    needs_room = False
+    witnesses_are_of_now = True
+
+    def __init__(self, question: PatternQuery, resources: Resources) -> None:
+        super().__init__(question, resources)
+        self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
+        # A join of edges alone needs no index, and holds no more than the edges.
+        has_paths = bool(question.pattern.path_expressions)
+        self._chains = chains_to_evaluate(question) if has_paths else single_atom_chains(question.pattern.atoms)
+        atoms = direct_atoms([chain.atom for chain in self._chains])
+        self._has_paths = any(isinstance(atom.reads, PathRead) for atom in atoms)
+        self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
+        self._reads = [atom.reads for atom in atoms]
+        self._names_of = [tuple(meaning.names) for meaning in self._meanings]
+        self._names = sorted({name for names in self._names_of for name in names})
+        self._is_counted = question.window.kind == "count"
+        self._has_events = resources.events is not None
+        self._repeats = False  # whether two bindings may give the same row
+        self._is_direct = self._rows_are_those_of_its_part()
+        self._solutions = Solutions(
+            select=[variable(name) for name in question.columns],
+            meanings=len(self._meanings),
+            most_parts=len(question.pattern.atoms),
+            distinct=question.distinct,
+            isomorphism=self._is_isomorphism,
+        )
+        self._ids: dict[int, dict[str, int | None]] = {}  # meaning to the ids of its constants, as its plans have them
+        self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
+        self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
+        self._most_rows = resources.rows.limit if question.report == "change" else None
+        self._relations = ReadRelations(question, atoms, self._host, origin=self._origin)
+        self._start()
+
+    @property
+    def _is_netted(self) -> bool:
+        """Whether a solution may leave silently and come back in one event, as in a count window that moves.
+
+        Where there are paths, the rows themselves tell whether a pair is lost by an eviction alone.
+        """
+        return self._is_counted and (self._repeats or not self._is_direct or self._has_paths or self._has_events)
+
+    @property
+    def _is_isomorphism(self) -> bool:
+        return self.question.matching == "isomorphism"
+
+    def _rows_are_those_of_its_part(self) -> bool:
+        if len(self._meanings) != 1:
+            return False
+        if self.question.distinct and not self._meanings[0].is_covered_by(self.question.columns):
+            return False
+        numbers: dict[str | PathRead, int] = {}
+        atoms = self._meanings[0].atoms(lambda reads: numbers.setdefault(reads, len(numbers)), self._names.index)
+        if not is_one_part(atoms):
+            return False
+        named = {term for atom in atoms for term in (atom.source, atom.target) if isinstance(term, str)}
+        self._repeats = len(named) > len(self.question.columns)
+        return True
+
+    def _plan(self, meaning: Meaning, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> Plan:
+        atoms = meaning.atoms(relation_of, id_of)
+        select = [variable(name) for name in self.question.columns]
+        plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
+        if self._is_isomorphism and len(plan.parts) > 1:
+            # Variables of different parts are compared where their product is formed, so all must be columns.
+            everything = [name for part in plan.parts for name in part.variables]
+            plan = plan_pattern(atoms, select=everything, isomorphism=True)
+        return plan
+
+    # --- plans -----------------------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        if self._relations.origin != self._origin:
+            self._relations.begin_at(self._origin)
+        self._relations.take()
+        if not self._is_isomorphism:  # so that only linking is left when its constants get ids
+            for number in range(len(self._meanings)):
+                self._prepare(number)
+        self._begin_latency()
+        self.resolve(most=0)  # its windows are loaded next, and solutions are counted then
+
+    def _withdraw(self) -> None:
+        self._solutions.clear()
+        for meaning in [*self._joined_meanings]:
+            self._take_out(meaning)
+        for meaning in [*self._parts]:
+            self._release(meaning)
+        self._ids.clear()
+        self._relations.release()
+
+    def leave_changed(self) -> None:
+        """Leave the parts of meanings in which a constant has lost its id or has another one.
+
+        A part takes the vertices of its constants when it is linked, and that is when the first query joins it.
+        """
+        for number in [*self._joined_meanings]:
+            if any(self._host.constants.id_of(name) != identity for name, identity in self._ids[number].items()):
+                self._take_out(number)
+
+    def resolve(self, *, most: int | None = None, fresh: Container[str] = ()) -> None:
+        """Link the plans of meanings all of whose constants are vertices now; unlink those of others.
+
+        A meaning in which a constant has lost its id or has another one has no solutions: the former vertex had no edge
+        left. Where there are more than `most` solutions not all are counted; they must be counted before anything changes.
+        Constants that are `fresh` have no edges yet.
+        """
+        for number, names in enumerate(self._names_of):
+            ids = {name: self._host.constants.id_of(name) for name in names}
+            if ids != self._ids.get(number):
+                self._take_out(number)
+                self._ids[number] = ids
+                if None not in ids.values():
+                    self._put_in(number, most, fresh)
+
+    def _prepare(self, number: int) -> None:
+        """Add the parts of a meaning to the host; under isomorphism its constants must have ids."""
+        ids = self._id_of(number) if self._is_isomorphism else self._names.index
+        atoms = self._meanings[number].atoms(self._relations.numbers().__getitem__, ids)
+        select = [variable(name) for name in self.question.columns]
+        # Rows that expire silently must be known where they are counted, or may come back in the same event.
+        explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
+        is_reported = self._is_direct and not self._is_netted and self.question.report == "change"
+        numbers = [self._host.constants.number_of(name) for name in self._names]
+        parts = self._parts[number] = []
+        for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
+            constants = None if ranks is None else tuple([numbers[rank] for rank in ranks])
+            known = self._host.add_part(
+                part,
+                explicit=explicit,
+                is_reported=is_reported,
+                share_column=self._share_column if is_reported else 0,
+                constants=constants,
+            )
+            parts.append(MeaningPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
+
+    def _release(self, number: int) -> None:
+        for part in self._parts.pop(number, []):
+            self._host.release_part(part.number)
+
+    def _put_in(self, number: int, most: int | None, fresh: Container[str]) -> None:
+        if number not in self._parts:
+            self._prepare(number)
+        for place, part in enumerate(self._parts[number]):
+            self._host.join_part(part.number, self.question.name, Place(number, place))
+        self._joined_meanings.add(number)
+        self._count_solutions(number, most=most, fresh=fresh)
+
+    def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
+        """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
+        plan = self._plan(self._meanings[number], self._relations.numbers().__getitem__, self._id_of(number))
+        parts = [*plan.parts, *map(condition_part, plan.conditions)]
+        return [(linked.number, part) for linked, part in zip(self._parts[number], parts, strict=True)]
+
+    def _id_of(self, number: int) -> Callable[[str], int]:
+        ids = self._ids[number]
+
+        def id_of(name: str) -> int:
+            identity = ids[name]
+            assert identity is not None
+            return identity
+
+        return id_of
+
+    def _take_out(self, number: int) -> None:
+        if number not in self._joined_meanings:
+            return
+        self._joined_meanings.remove(number)
+        for place, part in enumerate(self._parts[number]):
+            self._host.leave_part(part.number, self.question.name, Place(number, place))
+        if self._is_isomorphism:
+            self._release(number)
+        self._solutions.drop(number)
+
+    def _count_solutions(self, number: int, *, most: int | None, fresh: Container[str] = ()) -> None:
+        """Count the current solutions of a meaning; where they are more than `most`, not all of them."""
+        if self._is_direct:
+            return
+        self._solutions.put(number, self._columns_of_parts(number), self._rows_of_parts(number, fresh), most=most)
+
+    def _columns_of_parts(self, meaning: int) -> list[tuple[str, ...]]:
+        return [part.columns for part in self._parts[meaning]]
+
+    def _rows_of_parts(self, meaning: int, fresh: Container[str] = ()) -> list[np.ndarray]:
+        """Return the current rows of each part of a meaning: (row, column). O(edges, and the cost of joining them)."""
+        rows = []
+        for part in self._parts[meaning]:
+            # With paths a vertex without edges may have rows: those of paths without steps.
+            is_bare = not self._has_paths and any(name in fresh for name in part.constants)
+            columns = len(part.columns)
+            rows.append(np.zeros((0, columns), np.int32) if is_bare else self._host.rows_of_part(part.number, columns))
+        return rows
+
+    # --- labels and edges ------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        self._relations.set_labels(labels)
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        return self._relations.reads(labels)[:, None]
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        self._graph = graph
+        self.vertex_room = self._host.vertex_room
+        if len(fresh):
+            self._host.look_up(vertices, self._names)
+            self.resolve(most=0)
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        self._relations.count_from(numbers[0])
+
+    def load_static(self, chunk: Chunk) -> None:
+        self._relations.load_static(chunk)
+
+    @property
+    def has_content(self) -> bool:
+        return self._relations.has_content
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        self._host.advance(time)
+        self._host.forget_sizes()
+        if chunk is not None:
+            self._relations.fill(chunk, slides[0], is_checked=quiet)
+        # More than these will be refused.
+        most = None if quiet or chunk is None or not self._host.division.is_whole else self._most_rows
+        self._solutions.clear()
+        for number in self._joined_meanings:
+            self._count_solutions(number, most=most)
+        if quiet or chunk is None:
+            return []
+        answers = WeightedRows.inserted(self._own_rows(self._ids_of_answers(most=most)))
+        return [self._count_rows(answers.delta(np.array([1]), np.array([time])))]
+
+    # --- results ---------------------------------------------------------------------------------------------
+
+    def delta(self, parts: dict[Place, Delta]) -> Delta:
+        """Return the rows that changes of its parts make."""
+        if not self._is_direct:
+            return self._delta_of_solutions(parts)
+        (delta,) = parts.values()
+        if not delta.ids.order:  # rows were only counted
+            return self._count_rows(delta.without_ids())
+        if self._is_netted:
+            events, (changes,) = weighted([delta], first=self._host.first)
+            return self._net_delta(changes, events)
+        return self._count_rows(self._own_rows_of_delta(delta))
+
+    def _delta_of_solutions(self, parts: dict[Place, Delta]) -> Delta:
+        # Where the row guard would refuse them, not all are formed; the rows of a share are selected first.
+        is_partial = self._is_netted or self._host.first is not None or not self._host.division.is_whole
+        most = None if is_partial else self._most_rows
+        events, changes = weighted(parts.values(), first=self._host.first)
+        is_boundary = None if self.question.semantics == "explicit" else events[:, 0] % 2 == 0
+        solutions = self._solutions.change(dict(zip(parts, changes, strict=True)), silent=is_boundary, most=most)
+        if not len(solutions):
+            return _NO_CHANGE
+        if self._is_netted:
+            return self._net_delta(solutions, events)
+        return self._count_rows(self._own_rows_of_delta(solutions.delta(events[:, 0], events[:, 1])))
+
+    def _net_delta(self, changes: WeightedRows, events: np.ndarray) -> Delta:
+        """Return the net rows of events, without those that an eviction takes silently."""
+        changes = changes.net()
+        if self.question.semantics == "implicit":
+            changes = changes.where((changes.weights > 0) | ~self._host.is_silent(events[:, 0])[changes.events])
+        return self._count_rows(self._own_rows_of_delta(changes.delta(events[:, 0], events[:, 1])))
+
+    def _own_rows_of_delta(self, delta: Delta) -> Delta:
+        """Return the rows of this share."""
+        if self._host.division.is_whole:
+            return delta
+        return delta.where(self._host.is_own[delta.ids.values[:, self._share_column]])
+
+    def _is_own(self, row: tuple[int, ...]) -> bool:
+        return self._host.division.is_whole or bool(self._host.is_own[row[self._share_column]])
+
+    def _own_rows(self, ids: np.ndarray) -> np.ndarray:
+        return ids if self._host.division.is_whole else ids[self._host.is_own[ids[:, self._share_column]]]
+
+    def _ids_of_answers(self, *, most: int | None = None) -> np.ndarray:
+        """Return the answer; where it has more than `most` rows, only somewhat more than `most`."""
+        if not self._is_direct:
+            return self._solutions.answers(most=most)
+        if not self._joined_meanings:
+            return np.zeros((0, len(self.question.columns)), np.int32)
+        ((number, _, _),) = self._parts[0]
+        return self._host.rows_of_part(number, len(self.question.columns), most=most)
+
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        assert self._graph is not None
+        return [self._relations.slides(edges, self._graph.edges)]
+
+    def answers(self) -> list[IdRows]:
+        return [ids_of_columns(self._own_rows(self._ids_of_answers()))]
+
+    def explain(self) -> Explanation:
+        meanings = [
+            (meaning, self._parts_as_written(number) if number in self._joined_meanings else None)
+            for number, meaning in enumerate(self._meanings)
+        ]
+        of_reads = self._relations.contents_by_read
+        contents = {reads if isinstance(reads, str) else reads.expression: content for reads, content in of_reads.items()}
+        is_each_alone = len(self._chains) == len(self.question.pattern.atoms)
+        of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
+        return explain_running(self.question, self._host, meanings, contents, of_atoms)
+
+    def witness(
+        self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
+    ) -> Witness | None:
+        if not self._is_own(answer):
+            return None
+        known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
+        relations = self._relations
+        paths = relations.relations_by_path
+        return witness_of(
+            [
+                (self._meanings[number], [part for _, part in self._parts_as_written(number)])
+                for number in sorted(self._joined_meanings)
+            ],
+            known,
+            question=self.question,
+            chains=self._chains,
+            host=self._host,
+            relation_of=relations.numbers().__getitem__,
+            index_of=lambda read: paths[read].index,
+            graph=WindowGraph(edges, vertices, labels, lambda edge: relations.time_of(edge, edges)),
+        )
+
+    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+        is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
+        texts = []
+        for row, added in zip(delta.as_lists(), is_added, strict=True):
+            witness = self.witness(row, edges, vertices, labels) if added else None
+            texts.append("" if witness is None else witness.to_json())
+        return pa.array(texts, pa.string())
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes held by this query alone."""
+        return self._solutions.nbytes
+
+    def figures(self) -> Figures:
+        edges, cells = self._relations.sizes(None if self._graph is None else self._graph.edges)
+        return self._figures(answers=len(self._own_rows(self._ids_of_answers())), edges=edges, cells=cells)
+
+    def restore_root(self, root: int) -> list[tuple[str, Delta]]:
+        return self._host.restore_root(self._relations.path_contents, root)
+
+    def _check(self) -> None:
+        """Assert that the counted solutions are those of the relations. O(answers)."""
+        if not self._is_direct:
+            rows = {meaning: self._rows_of_parts(meaning) for meaning in self._joined_meanings}
+            self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
+
+
+KIND = Kind(
+    name="pattern",
+    question=PatternQuery,
+    start=RunningPattern,
+    described=pattern_query_json,
+    read=read_pattern_query,
+    host=PatternHost,
+)

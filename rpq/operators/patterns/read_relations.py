@@ -1,0 +1,487 @@
+"""Relations that a running query reads: filling them, counting its tuples, and giving them back.
+
+`ReadRelations` serves a pattern, with one window and no streams, `WindowedReads` a query that reads several windows or named
+streams. Both take relations of labels and of paths from the host and fill them with the edges of a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.errors import QueryError
+from rpq.files.json_values import Damage
+from rpq.language.query import PatternQuery
+from rpq.language.readings import LabelSet, Reading
+from rpq.operators.patterns.meanings import DirectedAtom, Neighbours, PathRead, Roots
+from rpq.operators.patterns.pattern_host import PatternHost
+from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent, PathRelation, content_of
+from rpq.operators.patterns.relations.shared_relations import Content
+from rpq.stream.chunk import Chunk
+from rpq.stream.outcomes import IRRELEVANT, NOT_HELD, WindowMembership
+from rpq.stream.snapshot import Edges
+from rpq.stream.window import UnboundedWindow
+
+BYTES_AN_EDGE = 100
+"""The approximate size of an edge: its record, and its entries in the hash table and in two lists."""
+
+
+def fill(
+    host: PatternHost, content: Content, chunk: Chunk, mine: np.ndarray, slides: np.ndarray, *, is_checked: bool, query: str
+) -> None:
+    """Fill an empty relation with those edges of a chunk that have its label and are selected by `mine`.
+
+    A relation that has edges keeps them; with `is_checked` other edges than these are an error. `slides` are those at which
+    the edges leave. Raises `MemoryLimitError`, `Damage`. O(edges).
+    """
+    store, number = host.store, host.relations[content]
+    is_empty = not store.edges_held(number)
+    if not (is_empty or is_checked):
+        return
+    mine = mine & (chunk.label == host.relations.label_id(content.name))
+    if content.loopless:
+        mine &= chunk.source != chunk.target
+    source, target, expires = chunk.source[mine], chunk.target[mine], slides[mine]
+    if is_empty:
+        host.ask_for(BYTES_AN_EDGE * len(source))
+        store.fill_relation(number, source, target, chunk.timestamp[mine], expires)
+    elif store.edges_held(number) != len(source) or (store.expiries(number, source, target, NOT_HELD) != expires).any():
+        raise Damage(f"query {query!r} holds other edges than one that has the same")
+
+
+class DerivedPath(NamedTuple):
+    """A path of a pattern: what it reads, the content of its relation, and the roots that it needs there."""
+
+    read: PathRead
+    content: PathContent
+    need: Need | None
+
+
+class ReadRelations:
+    """The relations that the atoms of one pattern read.
+
+    `RunningPattern` says what is joined and reported; this class takes the relations from the host, fills them and counts
+    tuples. `origin` is the host's number for queries that count edges from the same moment.
+    """
+
+    def __init__(self, question: PatternQuery, atoms: Sequence[DirectedAtom], host: PatternHost, *, origin: int) -> None:
+        self._question = question
+        self._host = host
+        self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
+        self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
+        self._is_counted = question.window.kind == "count"
+        self._derived_paths: list[DerivedPath] = []
+        self.begin_at(origin)
+
+    # --- contents --------------------------------------------------------------------------------------------
+
+    def begin_at(self, origin: int) -> None:
+        """Choose the relations with the edges that are counted since an origin; to be called before anything is taken."""
+        self.origin = origin
+        is_loopless = self._question.paths == "simple"
+        self._atom_contents = [self._content(label, loopless=is_loopless) for label in self._labels]
+        """For each label the content of the relation that atoms read."""
+        self._counting_contents = [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
+        """For each label the content of the relation that counts tuples, with all edges in the window; none with paths."""
+        self._of_edges = {*self._counting_contents, *self._atom_contents}
+
+    def _content(self, label: str, *, loopless: bool) -> Content:
+        return Content(label, self._question.window, self._numbered, self.origin, loopless)
+
+    @property
+    def _numbered(self) -> LabelSet | None:
+        """The labels whose inserts a count window numbers; None for other windows."""
+        return self._question.label_set if self._is_counted else None
+
+    @property
+    def contents(self) -> set[Content | PathContent]:
+        """The contents of all relations."""
+        return {*self._of_edges, *self.path_contents}
+
+    @property
+    def path_contents(self) -> set[PathContent]:
+        """The contents of the relations of paths."""
+        return {derived.content for derived in self._derived_paths}
+
+    @property
+    def contents_by_read(self) -> dict[str | PathRead, Content | PathContent]:
+        """The content of the relation for each label or path that an atom reads."""
+        contents: dict[str | PathRead, Content | PathContent] = {content.label: content for content in self._atom_contents}
+        return contents | {derived.read: derived.content for derived in self._derived_paths}
+
+    @property
+    def path_relations(self) -> list[PathRelation]:
+        """The relations of its paths, in the order in which the pattern has them."""
+        return [self._host.paths[derived.content] for derived in self._derived_paths]
+
+    @property
+    def relations_by_path(self) -> dict[PathRead, PathRelation]:
+        """The relation of each path that is read."""
+        return {derived.read: self._host.paths[derived.content] for derived in self._derived_paths}
+
+    def numbers(self) -> dict[str | PathRead, int]:
+        """Return the number of the relation in the host for each label or path that an atom reads."""
+        relations = self._host.relations
+        numbers: dict[str | PathRead, int] = {content.label: relations[content] for content in self._atom_contents}
+        return numbers | {read: relation.number for read, relation in self.relations_by_path.items()}
+
+    def _need(self, roots: Roots) -> Need | None:
+        if isinstance(roots, Neighbours):
+            content = self._content(roots.label, loopless=self._question.paths == "simple")
+            return Need(roots.names, content, roots.inward)
+        return None if roots is None else Need(roots)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        """The key of its window in the host."""
+        return self._question.window, self._numbered, self.origin
+
+    @property
+    def _membership(self) -> WindowMembership:
+        """The membership in its window, which counts tuples where there are path atoms.
+
+        A path atom reads several labels, which other atoms may read too, and may not know them in advance.
+        """
+        return self._host.membership(self._key)
+
+    @property
+    def _reader(self) -> tuple[object, ...]:
+        """The key of its labels in the membership."""
+        return (*self._labels, *(derived.content.words for derived in self._derived_paths))
+
+    # --- taking and releasing --------------------------------------------------------------------------------
+
+    def take(self) -> None:
+        """Take the relations from the host."""
+        for content in self._of_edges:
+            self._host.relations.take(content)
+        self._derived_paths = [
+            DerivedPath(read, content_of(read.expression, self._question, self.origin), self._need(read.roots))
+            for read in self._paths
+        ]
+        for read, pairs, need in self._derived_paths:
+            self._host.paths.take(pairs, read.expression, self._question, need)
+        if self._paths:
+            reading = Reading(self._question.window, self._question.label_set)
+            self._host.take_membership(self._key, [reading], self._reader, is_fixed=False)
+            self.set_labels(self._host.relations.labels()[0])
+        self._counted_before = self._tuple_counts()
+
+    def release(self) -> None:
+        """Give the relations back to the host."""
+        if self._paths:
+            self._host.release_membership(self._key, self._reader)
+        for _, pairs, need in self._derived_paths:
+            self._host.paths.release(pairs, self._question, need)
+        for content in self._of_edges:
+            self._host.relations.release(content)
+
+    # --- input -----------------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray) -> None:
+        """Register the ids that labels have now."""
+        if self._paths:
+            self._membership.read(self._reader, labels, self.reads(labels)[:, None])
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Return for each label id whether some atom reads the label."""
+        read = np.zeros(len(labels), bool)
+        for label in self._labels:
+            read |= labels == self._host.relations.label_id(label)
+        for relation in self.path_relations:
+            read |= relation.reads(labels)
+        return read
+
+    def count_from(self, number: int) -> None:
+        """Set the number of inserts that a count window has numbered."""
+        if self._is_counted:
+            for content in self._of_edges:
+                self._host.relations.set_number(content, number)
+            for derived in self._derived_paths:
+                self._host.paths.count_from(derived.content, number)
+            if self._paths:
+                self._membership.count_from([number])
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Load static edges."""
+        self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
+        for content in self._of_edges:
+            mine = chunk.label == self._host.relations.label_id(content.name)
+            self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
+        for derived in self._derived_paths:
+            self._host.paths.load_static(derived.content, chunk)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether all relations hold edges already, which another pattern loaded."""
+        held = self._host.store.edges_held
+        return not self._paths and all(held(self._host.relations[content]) for content in self._of_edges)
+
+    def fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
+        """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.
+
+        Raises `Damage`.
+        """
+        everything = np.ones(len(chunk.edge), bool)
+        for content in self._of_edges:
+            fill(self._host, content, chunk, everything, slides, is_checked=is_checked, query=self._question.name)
+        for derived in self._derived_paths:
+            self._host.paths.load(derived.content, chunk, slides, is_checked=is_checked)
+            self._host.settle(derived.content)
+        if self._paths:
+            self._membership.load(self._reader, chunk, [slides], is_checked=is_checked)
+
+    # --- figures ---------------------------------------------------------------------------------------------
+
+    def slides(self, edges: np.ndarray, graph_edges: Edges) -> np.ndarray:
+        """Return the slide at which each edge of the snapshot graph leaves the window; the smallest int64 if outside."""
+        if self._paths:
+            return self._membership.slides(self._reader, edges, graph_edges.label[edges])[0]
+        found = np.full(len(edges), NOT_HELD, np.int64)
+        for content in self._counting_contents:
+            mine = graph_edges.label[edges] == self._host.relations.label_id(content.name)
+            source, target = graph_edges.source[edges][mine], graph_edges.target[edges][mine]
+            found[mine] = self._host.store.expiries(self._host.relations[content], source, target, NOT_HELD)
+        return found
+
+    def time_of(self, edge: int, edges: Edges) -> int | None:
+        """Return the timestamp of an edge of a query with paths, or None where the window does not hold it."""
+        return self._membership.timestamp(edge, int(edges.timestamp[edge]))
+
+    @property
+    def counts(self) -> list[int]:
+        """The counts of tuples since `take`, in the order of `Outcome`."""
+        counts: list[int] = (self._tuple_counts() - self._counted_before).tolist()
+        return counts
+
+    def set_counts(self, counts: Sequence[int]) -> None:
+        """Continue counting from the counts of a saved engine."""
+        self._counted_before = self._tuple_counts() - np.array(counts, np.int64)
+
+    def _tuple_counts(self) -> np.ndarray:
+        if self._paths:
+            return self._membership.counts(self._reader)
+        store, relations = self._host.store, self._host.relations
+        none = np.zeros(IRRELEVANT, np.int64)
+        relevant = sum((store.tuple_counts(relations[content]) for content in self._counting_contents), none)
+        return np.append(relevant, self._host.tuples - relevant.sum())
+
+    def sizes(self, edges: Edges | None) -> tuple[int, int]:
+        """Return how many edges in the window some atom reads, and how many cells the indexes have that hold them."""
+        contents = self._counting_contents or self._atom_contents
+        cells = sum(self._host.store.edges_held(self._host.relations[content]) for content in contents)
+        if not self._paths:
+            return cells, cells
+        assert edges is not None
+        return self._membership.edges_live(self._reader, edges.label), cells + sum(
+            relation.index.live()[0] for relation in self.path_relations
+        )
+
+
+class WindowedEdge(NamedTuple):
+    """The edges of a label over one of the query's readings, by its number.
+
+    Without a reading: the static edges, which have no window.
+    """
+
+    label: str
+    reading: int | None
+
+
+class WindowedPath(NamedTuple):
+    """The pairs that a non-empty path of an expression joins over one of the query's readings, and the roots needed.
+
+    Without a reading: the pairs over the static edges, which have no window.
+    """
+
+    expression: str
+    reading: int | None
+    need: Need | None = None
+
+
+class WindowedReads:
+    """The relations of one query that reads several windows or named streams, and the outcomes of its tuples.
+
+    A running query that is evaluated over `PatternHost` has one of these. It says which edges and paths its atoms read, each
+    over one of its `readings`, and forwards what the protocol of a running query requires: `reads`, `slides`, `count_from`,
+    `load_static`, `fill`, counts and figures. Its plans are its own business: `relation` returns the numbers of relations.
+
+    `question` has a name and says how paths are meant (`paths`, `simple_budget`); with simple paths no relation of edges has
+    loops. `origin` is 0, or what `PatternHost.new_origin` returned for a query that starts empty in mid-stream. `static` are
+    the readings that include the static edges: the default graph; others read their window alone.
+
+    `enter` takes the relations, before plans are put in; `leave` gives them back, when plans have been removed.
+    """
+
+    def __init__(
+        self,
+        host: PatternHost,
+        question: Any,
+        readings: Sequence[Reading],
+        reads: Sequence[WindowedEdge | WindowedPath],
+        *,
+        origin: int = 0,
+        static: Sequence[int] = (0,),
+    ) -> None:
+        self.readings = tuple(readings)
+        self.origin = origin
+        self._host = host
+        self._question = question
+        self._static = frozenset(static)
+        self._contents: dict[WindowedEdge | WindowedPath, Content | PathContent] = {
+            read: self._content(read) for read in dict.fromkeys(reads)
+        }
+        self._key = (self.readings, origin)
+
+    def _content(self, read: WindowedEdge | WindowedPath) -> Content | PathContent:
+        loopless = self._question.paths == "simple"
+        if read.reading is None:
+            if isinstance(read, WindowedEdge):
+                return Content(read.label, UnboundedWindow(), None, self.origin, loopless, STATIC_ALONE)
+            return content_of(read.expression, self._question, self.origin, window=UnboundedWindow(), stream=STATIC_ALONE)
+        reading = self.readings[read.reading]
+        without_static = read.reading not in self._static
+        if isinstance(read, WindowedEdge):
+            numbered = reading.labels if reading.window.kind == "count" else None
+            return Content(read.label, reading.window, numbered, self.origin, loopless, reading.stream, without_static)
+        return content_of(
+            read.expression,
+            self._question,
+            self.origin,
+            window=reading.window,
+            numbered=reading.labels if reading.window.kind == "count" else None,
+            stream=reading.stream,
+            without_static=without_static,
+        )
+
+    # --- relations -------------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Take the relations and begin to judge tuples. O(labels) for those that are new."""
+        for content in self._edge_contents:
+            self._host.relations.take(content)
+        for read, path in self._paths:
+            self._host.paths.take(path, read.expression, self._question, read.need)
+        self._membership = self._host.take_membership(self._key, self.readings, self._key, is_fixed=True)
+        self._counted_before = self._membership.counts(self._key)
+
+    def leave(self) -> None:
+        """Give the relations back."""
+        self._host.release_membership(self._key, self._key)
+        for read, path in self._paths:
+            self._host.paths.release(path, self._question, read.need)
+        for content in self._edge_contents:
+            self._host.relations.release(content)
+
+    def relation(self, read: WindowedEdge | WindowedPath) -> int:
+        """Return the number of a relation in the store, as atoms of plans refer to it."""
+        return self._host.number_of(self._contents[read])
+
+    @property
+    def contents(self) -> set[Content | PathContent]:
+        """The contents of its relations."""
+        return {*self._contents.values()}
+
+    @property
+    def path_relations(self) -> list[PathRelation]:
+        """The relations of paths, each once, in the order of the reads."""
+        return [self._host.paths[content] for content in dict.fromkeys(content for _, content in self._paths)]
+
+    @property
+    def _edge_contents(self) -> dict[Content, int | None]:
+        """The contents of relations of edges, each with one of the readings that it is over."""
+        found: dict[Content, int | None] = {}
+        for read, content in self._contents.items():
+            if isinstance(content, Content):
+                found.setdefault(content, read.reading)
+        return found
+
+    @property
+    def _paths(self) -> list[tuple[WindowedPath, PathContent]]:
+        return [
+            (read, content)
+            for read, content in self._contents.items()
+            if isinstance(read, WindowedPath) and isinstance(content, PathContent)
+        ]
+
+    # --- labels and edges ------------------------------------------------------------------------------------
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Return which edges are read, as booleans (label id, reading). The host registers labels, and calls this."""
+        return self._membership.reads(self._key, labels)
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        """Set the number of inserts that each reading's count window has numbered; to be called before `fill`."""
+        self._membership.count_from(numbers)
+        for content, place in self._edge_contents.items():
+            if place is not None and content.window.kind == "count":
+                self._host.relations.set_number(content, numbers[place])
+        for read, path in self._paths:
+            if read.reading is not None:
+                self._host.paths.count_from(path, numbers[read.reading])
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Load edges that never leave into the relations of the default graph.
+
+        Raises `QueryError` where a path would run across them and the window of a named stream.
+        """
+        self._host.ask_for(BYTES_AN_EDGE * len(chunk.edge))
+        for content, place in self._edge_contents.items():
+            if place is None or place in self._static:
+                mine = chunk.label == self._host.relations.label_id(content.label)
+                self._host.relations.enter_static(content, chunk.source[mine], chunk.target[mine])
+        for read, path in self._paths:
+            if read.reading is None or read.reading in self._static:
+                if read.reading is not None and path.stream is not None:
+                    raise QueryError(
+                        f"query {self._question.name!r}: the path {read.expression} over the default window, ON the "
+                        f"stream {path.stream!r}, does not run across static edges yet: give the stream a window with a name"
+                    )
+                self._host.paths.load_static(path, chunk)
+
+    def fill(self, chunk: Chunk, slides: Sequence[np.ndarray], *, is_checked: bool) -> None:
+        """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.
+
+        `slides` are those at which the edges leave the window of each reading. The host's time must be that of the stream
+        already (`PatternHost.advance`). Nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
+        """
+        now = self._membership.current_slides()
+        for content, place in self._edge_contents.items():
+            if place is None:
+                continue
+            mine = slides[place] > now[place]
+            fill(self._host, content, chunk, mine, slides[place], is_checked=is_checked, query=self._question.name)
+        for read, path in self._paths:
+            mine = np.full(len(chunk.edge), NOT_HELD) if read.reading is None else slides[read.reading]
+            self._host.paths.load(path, chunk, mine, is_checked=is_checked)
+            self._host.settle(path)
+        self._membership.load(self._key, chunk, slides, is_checked=is_checked)
+
+    # --- results ---------------------------------------------------------------------------------------------
+
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        """Return for each reading the slides at which edges leave its window; a past slide where it does not hold them."""
+        return self._membership.slides(self._key, edges)
+
+    @property
+    def counts(self) -> list[int]:
+        """The counts of tuples since `enter`, in the order of `Outcome`: each tuple is counted once."""
+        counts: list[int] = (self._membership.counts(self._key) - self._counted_before).tolist()
+        return counts
+
+    def set_counts(self, counts: Sequence[int]) -> None:
+        """Continue counting from the counts of a saved engine."""
+        self._counted_before = self._membership.counts(self._key) - np.array(counts, np.int64)
+
+    @property
+    def edges_live(self) -> int:
+        """The number of edges that any of its windows holds; edges of different streams are different. O(edges)."""
+        return self._membership.edges_live(self._key)
+
+    @property
+    def cells(self) -> int:
+        """The number of edges in its relations, and of cells of the indexes of its paths."""
+        edges = sum(self._host.store.edges_held(self._host.relations[content]) for content in self._edge_contents)
+        return edges + sum(relation.index.live()[0] for relation in self.path_relations)

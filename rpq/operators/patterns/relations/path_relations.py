@@ -1,0 +1,538 @@
+"""The pairs of path atoms as relations: the Δ indexes that find them, shared by all patterns of an engine.
+
+A path atom reads a *derived relation*. Its edges are the pairs that a path of the atom's expression joins within a window.
+An index (`rpq.operators.paths.index`) finds them, with explicit expiry whatever the query's semantics: every pair that
+enters or leaves is a row of the index, and the rows of a chunk, in the order of its tuples, are the changes of the relation
+(`Changes`). Atoms whose expressions have the same non-empty words, under one window and for one kind of paths, share an
+index and a relation.
+
+An index grows trees for those vertices that some atom needs as *roots* (`meanings.py`). A vertex becomes a root before the
+chunk in which an atom may first need it, with the tree that it has by then: pairs that come too early join with
+nothing. Roots that no atom needs are dropped, with their pairs, when the engine collects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.errors import MemoryLimitError
+from rpq.files.json_values import Damage
+from rpq.language.protocol import Guard, Overrun
+from rpq.language.query import PatternQuery, compiled
+from rpq.language.readings import LabelSet
+from rpq.operators.paths.index import layout
+from rpq.operators.paths.index.delta_index import PathDelta
+from rpq.operators.paths.index.numbered_index import NumberedIndex, index_over
+from rpq.operators.paths.path_trees import words_of
+from rpq.operators.paths.program import Compiled
+from rpq.operators.paths.simple.simple_judge import judge_for
+from rpq.operators.patterns.relations.constants import Constants
+from rpq.operators.patterns.relations.relation import RelationStore, neighbours
+from rpq.operators.patterns.relations.shared_relations import Content, SharedRelations
+from rpq.operators.patterns.relations.wheel import NEVER
+from rpq.operators.patterns.tables import NO_CHANGES, Changes
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName, label_in
+from rpq.stream.window import AnyWindow
+
+
+def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None = None) -> Changes:
+    """Return the rows of indexes, each with the number of its relation, in order; only those `before` a place, if given.
+
+    In an event of several relations the edges that leave come first, then those that enter, one relation after the other.
+    O(rows), and O(events log events) where there are several indexes.
+    """
+    deltas = [(number, delta) for number, delta in deltas if len(delta.ends)]
+    if not deltas:
+        return NO_CHANGES
+    parts = [_changes(number, delta) for number, delta in deltas]
+    changes = parts[0] if len(parts) == 1 else _concatenate_changes(parts)
+    if before is not None:
+        kept = int(np.searchsorted(changes.order, before))
+        changes = Changes(
+            order=changes.order[:kept],
+            time=changes.time[:kept],
+            sign=changes.sign[:kept],
+            relation=changes.relation[:kept],
+            first=changes.first[:kept],
+            end=changes.end[:kept],
+            pairs=changes.pairs,
+            spent=changes.spent,
+        )
+    return changes
+
+
+def _changes(number: int, delta: PathDelta) -> Changes:
+    first = np.zeros(len(delta.ends), np.int64)
+    first[1:] = delta.ends[:-1]
+    return Changes(
+        order=delta.orders,
+        time=delta.times,
+        sign=delta.kinds,
+        relation=np.full(len(first), number, np.int32),
+        first=first,
+        end=delta.ends,
+        pairs=delta.pairs,
+        spent=NO_CHANGES.spent,
+    )
+
+
+def _concatenate_changes(parts: Sequence[Changes]) -> Changes:
+    begins = np.cumsum([0, *(len(part.pairs) for part in parts)])
+    moved = [
+        part._replace(first=part.first + begin, end=part.end + begin) for part, begin in zip(parts, begins, strict=False)
+    ]
+    order, time, sign, relation, first, end, pairs, spent = (np.concatenate(columns) for columns in zip(*moved, strict=True))
+    # The pairs of newly grown trees come first, and nothing leaves before them. In an event what leaves comes first.
+    rank = np.lexsort((sign, time, order))
+    return Changes(order[rank], time[rank], sign[rank], relation[rank], first[rank], end[rank], pairs, spent)
+
+
+STATIC_ALONE = ""
+"""A stream name that no tuple has: a relation over it holds static edges only."""
+_BYTES_A_PAIR = 100
+"""The approximate size of a pair in a relation: its record, and its entries in the hash table and in two lists."""
+
+
+class PathContent(NamedTuple):
+    """The content of a derived relation."""
+
+    words: Hashable
+    """The minimal automaton."""
+    window: AnyWindow
+    numbered: LabelSet | None = None
+    """The labels whose inserts a count window numbers."""
+    origin: int = 0
+    """0: all edges of its window; others: the edges since some query began with an empty window."""
+    budget: int | None = None
+    """For simple paths, how many nodes may be expanded for a root at a time; None for walks."""
+    stream: str | None = None
+    """The name of the stream; None: the merged stream, which has the edges of all."""
+    without_static: bool = False
+    """Whether it is read without the static edges, as a named window is."""
+
+
+class Need(NamedTuple):
+    """The roots that an atom needs: vertices with these names, or their neighbours in a relation.
+
+    Without names, all vertices that have a neighbour there.
+    """
+
+    names: frozenset[str] | None
+    relation: Content | None = None
+    inward: bool = False
+
+
+def content_of(
+    expression: str,
+    question: PatternQuery,
+    origin: int,
+    *,
+    window: AnyWindow | None = None,
+    numbered: LabelSet | None = None,
+    stream: str | None = None,
+    without_static: bool = False,
+) -> PathContent:
+    """Return the content that a path atom of a query reads over its only window, or over another one."""
+    words = words_of(compiled(expression))
+    budget = question.simple_budget if question.paths == "simple" else None
+    if window is None:
+        window, numbered = question.window, question.label_set if question.window.kind == "count" else None
+    return PathContent(words, window, numbered, origin, budget, stream, without_static)
+
+
+class PathRelation:
+    """One derived relation: its index, the edges of the store that are its pairs, and the needs for roots."""
+
+    def __init__(
+        self,
+        content: PathContent,
+        expression: str,
+        question: PatternQuery,
+        number: int,
+        *,
+        capacity: int,
+        guard: Guard,
+    ) -> None:
+        self.number = number
+        """The number of its relation in the store."""
+        self.stream = content.stream
+        self.is_static = content.stream == STATIC_ALONE
+        self._labels_of = None if self.is_static else content.stream
+        self._compiled = Compiled(compiled(expression))
+        program = self._compiled.program
+        judge = judge_for(question, program, room=capacity)
+        self.index = index_over(content.window, program, explicit=True, judge=judge, capacity=capacity, guard=guard)
+        self._numbered = content.numbered
+        self.needs: Counter[Need | None] = Counter()
+        """The number of atoms with each need; the need None is for every vertex."""
+        self.neighbour_needs: dict[Need, None] = {}
+        """The needs for neighbours in a relation, which edges may change."""
+        self.is_loaded = False
+        """Whether the edges of its window have been loaded, or the stream has begun."""
+        self.is_dirty = False
+        """Whether vertices may be needed as roots that are not roots yet."""
+        self.overruns: dict[str, list[Overrun]] = {}
+        """The overruns that each query which uses it has not taken yet."""
+        self._forward = np.full(0, -1, np.int16)
+        self._inverse = np.full(0, -1, np.int16)
+        self._is_numbered = np.zeros(0, np.uint8)
+        self._is_root = np.zeros(0, np.uint8)
+        self._is_target = np.zeros(0, np.uint8)
+        self._measured: tuple[Any, int] = (None, 0)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes held beside the pairs. The size is read often, so arrays are measured only when they were replaced."""
+        if self._measured[0] is not self.index.index:
+            self._measured = self.index.index, self.index.nbytes - self.index.judge.nbytes
+        return self._measured[1] + self.index.judge.nbytes + self._is_root.nbytes + self._is_target.nbytes
+
+    # --- labels and edges ------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Register label ids with their names. O(labels)."""
+        if not len(labels):
+            return
+        held = len(self._forward)
+        if (needed := int(labels.max()) + 1) > held:
+            more = np.full(max(needed - held, held, 16), -1, np.int16)
+            self._forward = np.concatenate([self._forward, more])
+            self._inverse = np.concatenate([self._inverse, more])
+            self.index.set_labels(self._forward, self._inverse)
+            if self._numbered is not None and isinstance(self.index, NumberedIndex):
+                self._is_numbered = np.concatenate([self._is_numbered, np.zeros(len(more), np.uint8)])
+                self.index.numbers_of(self._is_numbered)
+        self._forward[labels], self._inverse[labels] = np.array(
+            [self._compiled.classes_of(label_in(name, self._labels_of)) for name in names], np.int16
+        ).T
+        if self._numbered is not None:
+            seen = (label_in(name, self._labels_of) for name in names)
+            self._is_numbered[labels] = [label is not None and self._numbered.has(label) for label in seen]
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        """Return which labels the steps of its paths can have, as booleans."""
+        is_read: np.ndarray = (self._forward[labels] >= 0) | (self._inverse[labels] >= 0)
+        return is_read
+
+    def make_room(self, vertices: int, edges: int) -> None:
+        """Make room for vertex and edge ids below these numbers."""
+        more = vertices - len(self._is_root)
+        if more > 0:
+            is_any = None in self.needs
+            self._is_root = np.concatenate([self._is_root, np.full(more, is_any, np.uint8)])
+            self._is_target = np.ones(vertices, np.uint8)
+        self.index.make_room(len(self._is_root), edges, self._is_root, self._is_target)
+
+    # --- roots -----------------------------------------------------------------------------------------------
+
+    def missing_roots(self, vertices: np.ndarray | Iterable[int]) -> np.ndarray:
+        """Return those of some vertices that are not roots yet."""
+        found = vertices if isinstance(vertices, np.ndarray) else np.fromiter(vertices, np.int64)
+        return np.unique(found[self._is_root[found] == 0])
+
+    def surplus_roots(self, wanted: Iterable[int]) -> np.ndarray:
+        """Return the roots that are not among the wanted vertices. O(vertices)."""
+        is_surplus = self._is_root.copy()
+        is_surplus[np.fromiter(wanted, np.int64)] = 0
+        return np.flatnonzero(is_surplus)
+
+    @property
+    def non_roots(self) -> np.ndarray:
+        """All vertices that are not roots. O(vertices)."""
+        return np.flatnonzero(self._is_root == 0)
+
+    @property
+    def trees(self) -> int:
+        """The number of roots whose tree is not empty. O(vertices)."""
+        return int((self.index.index.table.slot_of >= 0).sum())
+
+    def take_overruns(self, query: str) -> list[Overrun]:
+        """Return the roots that exceeded their budget since this was last called for a query."""
+        overruns = self.index.take_overruns()
+        for waiting in self.overruns.values():
+            waiting += overruns
+        taken, self.overruns[query] = self.overruns[query], []
+        return taken
+
+
+class PathRelations:
+    """The owner of derived relations: it gives them to queries and takes them back, and applies chunks to their indexes."""
+
+    def __init__(
+        self, store: RelationStore, relations: SharedRelations, constants: Constants, *, capacity: int, guard: Guard
+    ) -> None:
+        self._store = store
+        self._relations = relations
+        self._constants = constants
+        self._capacity = capacity
+        self._guard = guard
+        self._by_content: dict[PathContent, PathRelation] = {}
+        self._users: Counter[PathContent] = Counter()
+        self._window: int | None = None
+        self._idle: list[int] = []
+        self._vertices = 0
+        self._graph: SnapshotGraph | None = None
+        self.spent = np.zeros(1, np.int64)
+        """The cycles that each tuple of the last chunk took in all indexes."""
+
+    def __len__(self) -> int:
+        return len(self._by_content)
+
+    def __getitem__(self, content: PathContent) -> PathRelation:
+        return self._by_content[content]
+
+    # --- users -----------------------------------------------------------------------------------------------
+
+    def take(self, content: PathContent, expression: str, question: PatternQuery, need: Need | None) -> None:
+        """Take the relation of an expression with these words for one more atom, which needs these roots.
+
+        Roots that a running index lacks are grown by `settle`. O(labels) where there was no such relation.
+        """
+        self._users[content] += 1
+        if content not in self._by_content:
+            relation = PathRelation(
+                content, expression, question, self._new_relation(), capacity=self._capacity, guard=self._guard
+            )
+            relation.set_labels(*self._relations.labels())
+            relation.needs[need] += 1
+            if self._graph is not None:
+                relation.make_room(self._vertices, self._graph.capacity)
+            self._by_content[content] = relation
+        else:
+            relation = self._by_content[content]
+            relation.needs[need] += 1
+        if need is not None and need.relation is not None:
+            relation.neighbour_needs[need] = None
+        relation.overruns.setdefault(question.name, [])
+        relation.is_dirty = True
+
+    def _new_relation(self) -> int:
+        if self._idle:
+            assert self._window is not None
+            number = self._idle.pop()
+            self._store.reuse_relation(number, self._window)
+            return number
+        if self._window is None:
+            self._window = self._store.add_window("unbounded")
+        return self._store.add_relation(self._window)
+
+    def release(self, content: PathContent, question: PatternQuery, need: Need | None) -> None:
+        """Release an atom's use of a relation, after its plans. O(edges of all relations) where it was the last use."""
+        relation = self._by_content[content]
+        relation.needs[need] -= 1
+        if not relation.needs[need]:
+            del relation.needs[need]
+            if need is not None:
+                relation.neighbour_needs.pop(need, None)
+        relation.overruns.pop(question.name, None)
+        self._users[content] -= 1
+        if not self._users[content]:
+            del self._users[content], self._by_content[content]
+            self._store.empty_relation(relation.number)
+            self._idle.append(relation.number)
+
+    # --- calls of the host -----------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Register label ids with their names."""
+        for relation in self._by_content.values():
+            relation.set_labels(labels, names)
+
+    def make_room(self, vertices: int, graph: SnapshotGraph, *, changed: Collection[str]) -> None:
+        """Make room for vertex ids below a number and for the graph; in `changed` queries constants have other ids now."""
+        self._vertices, self._graph = vertices, graph
+        for relation in self._by_content.values():
+            relation.make_room(vertices, graph.capacity)
+            relation.is_dirty = relation.is_dirty or not relation.overruns.keys().isdisjoint(changed)
+
+    def advance(self, time: int) -> Changes:
+        """Move the stream time without a tuple; return the changes."""
+        found = [(relation.number, relation.index.advance(time)) for relation in self._by_content.values()]
+        return merge_deltas(found)
+
+    def apply(
+        self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS
+    ) -> tuple[Changes, MemoryLimitError | None, int]:
+        """Apply a chunk; return (changes, failure, place).
+
+        After a failure the changes are those of the tuples before `place`; else `place` is the length of the chunk.
+        """
+        named = (chunk, tuples) if details.named is None else (details.named, details.named_view)
+        found: list[tuple[int, PathDelta]] = []
+        failure, place = None, len(chunk.timestamp)
+        if place > len(self.spent):
+            self.spent = np.zeros(max(place, 2 * len(self.spent)), np.int64)
+        self.spent[:place] = 0
+        for relation in self._by_content.values():
+            relation.is_loaded = True
+            relation.index.add_cycles_to(self.spent, place)
+            if None not in relation.needs:
+                try:
+                    found += self._grow(relation, self._candidates(relation, chunk, named[0]))
+                except MemoryLimitError as problem:
+                    return NO_CHANGES, problem, 0
+            if relation.is_static:
+                continue
+            try:
+                relation.index.apply(*((chunk, tuples) if relation.stream is None else named), edges)
+            except MemoryLimitError as problem:
+                if int(relation.index.state[layout.TUPLE]) < place:
+                    failure, place = problem, int(relation.index.state[layout.TUPLE])
+            found.append((relation.number, relation.index.delta()))
+        return merge_deltas(found, before=None if failure is None else 2 * place), failure, place
+
+    # --- roots -----------------------------------------------------------------------------------------------
+
+    def _wanted_roots(self, relation: PathRelation) -> Iterator[int]:
+        """Return the vertices that are needed as roots, where not all are."""
+        for need in relation.needs:
+            assert need is not None
+            ids = self._ids(need)
+            if need.relation is None:
+                assert ids is not None
+                yield from ids
+            else:
+                yield from neighbours(self._store, self._relations[need.relation], ids, inward=need.inward).tolist()
+
+    def _candidates(self, relation: PathRelation, chunk: Chunk, named: Chunk) -> np.ndarray:
+        """Return the vertices that a chunk may make needed as roots, and that are not roots yet."""
+        found = [relation.missing_roots(self._wanted_roots(relation))] if relation.is_dirty else []
+        relation.is_dirty = False
+        for need in relation.neighbour_needs:
+            assert need.relation is not None
+            labels = chunk.label if need.relation.stream is None else named.label
+            of_label = labels == self._relations.label_id(need.relation.name)
+            if not of_label.any():
+                continue
+            near, far = (chunk.source, chunk.target) if need.inward else (chunk.target, chunk.source)
+            if (ids := self._ids(need)) is not None:
+                of_label &= np.isin(near, ids)
+            found.append(relation.missing_roots(far[of_label]))
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def _ids(self, need: Need) -> list[int] | None:
+        """Return the ids of the named vertices of a need, or None where it names none; names without an id are left out."""
+        if need.names is None:
+            return None
+        return [identity for name in need.names if (identity := self._constants.id_of(name)) is not None]
+
+    def _grow(self, relation: PathRelation, roots: np.ndarray) -> list[tuple[int, PathDelta]]:
+        """Make vertices roots; return how the relation changes."""
+        return [(relation.number, _copy(relation.index.grow(roots)))] if len(roots) else []
+
+    def settle(self, content: PathContent) -> Changes:
+        """Grow the roots that a running index lacks; return how its relation changes. Raises `MemoryLimitError`."""
+        relation = self._by_content[content]
+        relation.is_dirty = False
+        missing = relation.non_roots if None in relation.needs else relation.missing_roots(self._wanted_roots(relation))
+        return merge_deltas(self._grow(relation, missing))
+
+    def restore_root(self, contents: Iterable[PathContent], root: int) -> Changes:
+        """Restore the pairs of a root in the relations where it is set aside; return how they change."""
+        found = []
+        for relation in (self._by_content[content] for content in contents):
+            if relation.index.restore_root(root):
+                delta = _copy(relation.index.delta())
+                delta.orders[:] = 0  # no tuple comes with it
+                found.append((relation.number, delta))
+        return merge_deltas(found)
+
+    def sweep(self) -> Changes:
+        """Drop everything that has left the windows, and roots that no atom needs; return how relations change."""
+        found = []
+        for relation in self._by_content.values():
+            index = relation.index
+            index.sweep()
+            if None in relation.needs or not len(roots := relation.surplus_roots(self._wanted_roots(relation))):
+                continue
+            gone = index.answers()
+            gone = gone[np.isin(gone >> 32, roots)]
+            index.drop(roots)
+            time = np.array([index.time])
+            event: dict[str, Any] = {"times": time, "kinds": np.array([-1], np.int8), "orders": np.array([0])}
+            nothing = np.zeros(0, np.int64)
+            if len(gone):
+                ends = np.array([len(gone)])
+                found.append((relation.number, PathDelta(pairs=gone, ends=ends, paths=nothing, path_ends=nothing, **event)))
+        return merge_deltas(found)
+
+    # --- loading windows -------------------------------------------------------------------------------------
+
+    def load(self, content: PathContent, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
+        """Load its edges into an empty index; with `is_checked` verify that a running index holds them.
+
+        The relation gets the pairs, nothing is enumerated. Raises `MemoryLimitError`, `Damage`.
+        """
+        relation = self._by_content[content]
+        index = relation.index
+        mine = relation.reads(chunk.label)
+        mine &= slides > index.current
+        own, expires = Chunk(*(column[mine] for column in chunk)), slides[mine]
+        if not relation.is_loaded:
+            relation.is_loaded = True
+            relation.is_dirty = False
+            if None not in relation.needs:
+                wanted = relation.missing_roots(self._wanted_roots(relation))
+                index.index.table.is_root[wanted] = 1
+            index.load(own, expires, quiet=is_checked)
+            pairs = index.answers()
+            self._ask_for(_BYTES_A_PAIR * len(pairs))
+            nothing = np.zeros(len(pairs), np.int64)
+            self._store.fill_relation(relation.number, pairs >> 32, pairs & layout.LOW_HALF, nothing, nothing + NEVER)
+        elif is_checked and (index.live()[2] != len(own.edge) or (index.slides(own.edge) != expires).any()):
+            raise Damage("a query holds other edges than one that has the same path")
+
+    def count_from(self, content: PathContent, number: int) -> None:
+        """Set the number of inserts that the count window of an empty index has numbered."""
+        relation = self._by_content[content]
+        if not relation.is_loaded and isinstance(relation.index, NumberedIndex):
+            relation.index.count_from(number)
+
+    def load_static(self, content: PathContent, chunk: Chunk) -> None:
+        """Load edges that never leave into an empty index: the next `load` enters them."""
+        relation = self._by_content[content]
+        if not relation.is_loaded:
+            mine = relation.reads(chunk.label)
+            relation.index.load_static(Chunk(*(column[mine] for column in chunk)))
+
+    def _ask_for(self, size: int) -> None:
+        self._guard(5 * size, 0)
+
+    # --- figures ---------------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes held beside the relations."""
+        return sum(relation.nbytes for relation in self._by_content.values())
+
+    def _check(self, pairs_of: Callable[[int], set[tuple[int, int]]]) -> None:
+        """Assert that each relation has the pairs of its index, and its index the roots that are needed. O(everything)."""
+        for relation in self._by_content.values():
+            relation.index._check()
+            pairs = {(pair >> 32, pair & layout.LOW_HALF) for pair in relation.index.answers().tolist()}
+            assert pairs_of(relation.number) == pairs, "a derived relation differs from its index"
+            if not relation.is_loaded:
+                continue  # the vertices of static edges become roots with the first tuple
+            if None in relation.needs:
+                assert not len(relation.non_roots), "a vertex is no root"
+            elif not relation.is_dirty:
+                assert not len(relation.missing_roots(self._wanted_roots(relation))), "a root that is needed is missing"
+
+
+def _copy(delta: PathDelta) -> PathDelta:
+    """Copy the rows of a delta, which the next call of the index overwrites."""
+    return PathDelta(
+        pairs=delta.pairs.copy(),
+        times=delta.times.copy(),
+        ends=delta.ends.copy(),
+        kinds=delta.kinds.copy(),
+        orders=delta.orders.copy(),
+        paths=delta.paths,
+        path_ends=delta.path_ends,
+    )

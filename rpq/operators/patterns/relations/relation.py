@@ -1,0 +1,339 @@
+"""The relations of an engine: creating and enlarging their arrays, and filling the lists for a side that a new plan walks.
+
+`tables.py` explains the contents of the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from rpq.compiled.views import view
+from rpq.errors import RpqError
+from rpq.operators.patterns import tables
+from rpq.operators.patterns.relations.adjacency import clear_header
+from rpq.operators.patterns.relations.edges import (
+    drop_all,
+    enter_all,
+    enter_edges,
+    enter_static,
+    fill_side,
+    find_edges,
+    find_expiries,
+)
+from rpq.operators.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
+from rpq.operators.patterns.tables import BITS, NONE, Edge, Relation, Relations, RelationState, Support, SupportFrame, Window
+from rpq.stream.outcomes import NOT_HELD
+
+_MOST_FRAMES = 34
+_KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded": tables.UNBOUNDED}
+
+
+class RelationStore:
+    """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`."""
+
+    def __init__(self, *, capacity: int = 1024) -> None:
+        state = RelationState(edges=1, next_boundary=NEVER, support_atom=NONE)
+        entries = 2
+        while entries < 2 * capacity:
+            entries *= 2
+        self.relations = Relations(
+            lists=np.zeros(capacity, np.int64),
+            edge=Edge.zeros(max(2, capacity)),
+            table=np.zeros(entries, np.int64),
+            slots=np.zeros(0, np.int32),
+            free=np.full(tables.CLASSES, NONE, np.int64),
+            relation=Relation.zeros(0),
+            window=Window.zeros(0),
+            reader_first=np.zeros(1, np.int32),
+            reader=np.zeros(0, np.int32),
+            numbered_first=np.zeros(1, np.int32),
+            numbered=np.zeros(0, np.int32),
+            support=Support.zeros(0),
+            support_link=np.zeros(1, np.int64),
+            support_place=np.zeros(0, np.int32),
+            support_stack=SupportFrame.zeros(_MOST_FRAMES),
+            state=state,
+        )
+        self.fills = 0
+        """How often edges entered a relation in bulk, not one by one in the order of the stream."""
+        self._note_capacities()
+
+    def _note_capacities(self) -> None:
+        """Store the lengths of the arrays for the kernels, which see pointers only."""
+        held, state = self.relations, self.relations.state
+        state.arena = state.vertices * state.stride
+        state.arena_room = len(held.lists) - state.arena
+        state.edge_room = len(held.edge)
+        state.mask = len(held.table) - 1
+        state.windows = len(held.window)
+
+    @property
+    def edge_count(self) -> int:
+        """The number of edges in all relations."""
+        return self.relations.state.live
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return sum(array.nbytes for array in self.relations)
+
+    # --- windows, relations, labels --------------------------------------------------------------------------------
+
+    def add_window(self, kind: Literal["time", "count", "unbounded"], *, size: int = 1, slide: int = 1) -> int:
+        """Add a window; return its number. `size` and `slide` are in units of the timestamps, or in inserts."""
+        held = self.relations
+        row = self._window(kind, size, slide)
+        row["first_slot"] = len(held.slots)
+        self.relations = held._replace(
+            window=np.concatenate([held.window, row]),
+            slots=np.concatenate([held.slots, np.zeros(0 if kind == "unbounded" else SLOTS_A_WINDOW, np.int32)]),
+        )
+        self._note_capacities()
+        return len(held.window)
+
+    def reuse_window(self, window: int, kind: Literal["time", "count"], *, size: int, slide: int) -> None:
+        """Turn a resting window of time or count into another window."""
+        first = self.relations.window["first_slot"][window]
+        self.relations.window[window : window + 1] = self._window(kind, size, slide)
+        self.relations.window["first_slot"][window] = first
+
+    def rest_window(self, window: int) -> None:
+        """Stop a window of time or count that has no edges, until it is reused."""
+        self.relations.state.count_windows -= self._counts(window)
+        self.relations.window["kind"][window] = tables.UNBOUNDED
+
+    def set_number(self, window: int, number: int) -> None:
+        """Set how many inserts a count window has numbered; its edges must expire later than that."""
+        fields = self.relations.window[window]
+        fields["number"] = number
+        fields["cursor"] = number // int(fields["slide"]) + 1
+
+    def number_of(self, window: int) -> int:
+        """Return how many inserts a count window has numbered."""
+        return int(self.relations.window["number"][window])
+
+
+    def _window(self, kind: str, size: int, slide: int) -> np.ndarray:
+        """Return a new window, as an array."""
+        state, row = self.relations.state, Window.zeros(1)
+        row["kind"], row["size"], row["slide"] = _KINDS[kind], size, slide
+        row["earliest"] = NEVER
+        state.count_windows += kind == "count"
+        row["reaches_from"], row["reaches_to"], row["reaches"] = 1, 0, np.iinfo(np.int64).min
+        if kind == "time" and state.has_time:
+            cursor = state.stream_time // slide + 1
+            row["cursor"] = cursor
+            state.next_boundary = min(state.next_boundary, cursor * slide)
+        return row
+
+    def add_relation(self, window: int, *, loopless: bool = False) -> int:
+        """Add an empty relation under a window; return its number.
+
+        With `loopless` it has no edges from a vertex to itself.
+        """
+        held = self.relations
+        row = Relation.zeros(1)
+        row["window"] = window
+        row["cell"] = row["first_seed"] = row["first_support"] = NONE
+        row["is_loopless"] = loopless
+        self.relations = held._replace(relation=np.concatenate([held.relation, row]))
+        return len(held.relation)
+
+    def reuse_relation(self, relation: int, window: int, *, loopless: bool = False) -> None:
+        """Turn a relation without readers and edges into another one; the sides that it keeps stay."""
+        fields = self.relations.relation[relation]
+        fields["window"] = window
+        fields["is_loopless"] = loopless
+        fields["outcomes"] = 0
+
+    def empty_relation(self, relation: int) -> None:
+        """Remove all edges from a relation that no plan reads. O(edges of all relations)."""
+        drop_all(view(self.relations), relation)
+
+    def fill_relation(
+        self, relation: int, source: np.ndarray, target: np.ndarray, time: np.ndarray, expires: np.ndarray
+    ) -> None:
+        """Enter edges into an empty relation, with the slides at which they expire; nothing is enumerated."""
+        self.fills += 1
+        at = np.zeros(1, np.int64)
+        while (code := enter_edges(view(self.relations), relation, source, target, time, expires, at)) != tables.DONE:
+            self.grow(code)
+
+    def enter_static(self, relation: int, source: np.ndarray, target: np.ndarray) -> None:
+        """Make edges of a relation static, so that they stay whether its window holds them or not; nothing is enumerated."""
+        self.fills += 1
+        at = np.zeros(1, np.int64)
+        while (code := enter_static(view(self.relations), relation, source, target, at)) != tables.DONE:
+            self.grow(code)
+
+    def expiries(self, relation: int, source: np.ndarray, target: np.ndarray, absent: int) -> np.ndarray:
+        """Return the slides at which edges expire from a relation's window, or `absent` for edges that it does not have.
+
+        Edges that are only static have `NOT_HELD`.
+        """
+        found = np.empty(len(source), np.int64)
+        find_expiries(view(self.relations), relation, source, target, found, absent)
+        return found
+
+    def holds(self, relation: int, source: int, target: int) -> bool:
+        """Return whether an edge is in a relation."""
+        return self._edge(relation, source, target) != 0
+
+    def time_of(self, relation: int, source: int, target: int) -> int | None:
+        """Return the timestamp of an edge of a relation, or None for a static one that the window does not hold."""
+        time = int(self.relations.edge["time"][self._edge(relation, source, target)])
+        return None if time == NOT_HELD else time
+
+    def _edge(self, relation: int, source: int, target: int) -> int:
+        found = np.zeros(1, np.int64)
+        find_edges(view(self.relations), relation, np.array([source]), np.array([target]), found)
+        return int(found[0])
+
+    def edges_held(self, relation: int) -> int:
+        """Return the number of edges that a relation's window holds."""
+        fields = self.relations.relation[relation]
+        return int(fields["edges"] - fields["static_alone"])
+
+    def tuple_counts(self, relation: int) -> np.ndarray:
+        """Return how many tuples with its label were inserted, refreshed, deleted, absent, late."""
+        return self.relations.relation["outcomes"][relation].copy()
+
+    def read_labels(self, readers: Sequence[Sequence[int]], numbering: Sequence[Sequence[int]] | None = None) -> None:
+        """Make the edges of label i belong to the relations `readers[i]`, at most one a window.
+
+        Its inserts are numbered by the count windows `numbering[i]`, by default those of the relations.
+        """
+        if numbering is None:
+            numbering = [[window for window in map(self._window_of, some) if self._counts(window)] for some in readers]
+        reader_first, reader = _ragged(readers)
+        numbered_first, numbered = _ragged(numbering)
+        self.relations = self.relations._replace(
+            reader_first=reader_first, reader=reader, numbered_first=numbered_first, numbered=numbered
+        )
+
+    def _window_of(self, relation: int) -> int:
+        return int(self.relations.relation["window"][relation])
+
+    def _counts(self, window: int) -> bool:
+        return bool(self.relations.window["kind"][window] == tables.COUNT_WINDOW)
+
+    def header(self, relation: int, side: int) -> tuple[int, int, int]:
+        """Return the place of a side's header in a vertex record: its offset, that of its word of bits, and its bit."""
+        fields = self.relations.relation[relation]
+        return int(fields["cell"][side]), int(fields["word"][side]), int(fields["bit"][side])
+
+    def keep_side(self, relation: int, side: int) -> None:
+        """Keep lists of the neighbours on one side of a relation. O(vertices + edges) where they were not kept."""
+        fields = self.relations.relation[relation]
+        if fields["cell"][side] != NONE:
+            return
+        fields["cell"][side], fields["word"][side], fields["bit"][side] = self.take_headers(1)[0]
+        held = int(fields["edges"])
+        # A list of n edges passes through regions of fewer than 4 n entries in all.
+        self._reshape(room=4 * held)
+        if held and not fill_side(view(self.relations), relation, side):
+            raise AssertionError("the arena was too small for a side")
+
+    def take_headers(self, count: int) -> list[tuple[int, int, int]]:
+        """Add headers with their bits in one word to the vertex records.
+
+        Returns (offset, offset of the word, bit) of each. O(vertices).
+        """
+        state = self.relations.state
+        first = state.sides_kept
+        if first % BITS + count > BITS:
+            first += BITS - first % BITS
+        state.sides_kept = first + count
+        words = [number // BITS * (BITS + 1) for number in range(first, first + count)]
+        headers = [(word + 1 + (first + i) % BITS, word, 1 << (first + i) % BITS) for i, word in enumerate(words)]
+        self._reshape(stride=headers[-1][0] + 1)
+        return headers
+
+    def clear_headers(self, headers: Sequence[tuple[int, int, int]]) -> None:
+        """Empty the lists under headers. O(vertices × headers)."""
+        records = self.relations.lists[: self.relations.state.arena].reshape(-1, self.relations.state.stride)
+        for cell, word, bit in headers:
+            clear_header(view(self.relations), cell)
+            records[:, word] &= ~np.int64(bit)
+
+    def make_room_for_supports(self, count: int) -> None:
+        """Make room for the support lists of atoms 0 … count − 1."""
+        held, state = self.relations, self.relations.state
+        edges, old = state.edge_room, state.places
+        places = np.zeros((edges, 2 * count), np.int32)
+        places[:, :old] = held.support_place.reshape(edges, old)
+        support = Support.zeros(count)
+        support[: len(held.support)] = held.support
+        state.places = 2 * count
+        self.relations = held._replace(support=support, support_place=places.reshape(-1))
+
+    # --- growth ------------------------------------------------------------------------------------------------------
+
+    def make_room_for_vertices(self, count: int) -> None:
+        """Make room for the records of vertices 0 … count − 1. Amortised O(1) a vertex."""
+        held = self.relations.state.vertices
+        if count > held:
+            self._reshape(vertices=max(count, held + held // 2))
+
+    def _reshape(self, *, vertices: int | None = None, stride: int | None = None, room: int = 0) -> None:
+        """Make vertex records longer or more numerous, or make room for `room` more entries in the arena."""
+        held, state = self.relations, self.relations.state
+        old_vertices, old_stride, old_arena = state.vertices, state.stride, state.arena
+        vertices = old_vertices if vertices is None else vertices
+        stride = old_stride if stride is None else stride
+        top = state.arena_top
+        room = max(state.arena_room, top + room)
+        lists = np.zeros(vertices * stride + room, np.int64)
+        records = lists[: old_vertices * stride].reshape(old_vertices, stride)
+        records[:, :old_stride] = held.lists[:old_arena].reshape(old_vertices, old_stride)
+        lists[vertices * stride : vertices * stride + top] = held.lists[old_arena : old_arena + top]
+        state.vertices, state.stride = vertices, stride
+        self.relations = held._replace(lists=lists)
+        self._note_capacities()
+
+    def grow(self, code: int) -> None:
+        """Make longer what a kernel needs longer: a `NEED_` code that is not about the output."""
+        held, state = self.relations, self.relations.state
+        if code == tables.NEED_ARENA:
+            top = state.arena_top
+            most = tables.LENGTH
+            if state.arena_room - top > most:
+                raise RpqError(f"a vertex has more than {most:,} edges of one relation, which is the most there can be")
+            # The region that is needed is no larger than what is there, or it is the first one. Records are copied as well,
+            # so where the arena is small beside them it grows by more.
+            self._reshape(room=max(top + 8, state.arena // 4))
+        elif code == tables.NEED_EDGES:
+            count = state.edge_room
+            edges = Edge.zeros(count + max(count, 8))
+            edges[:count] = held.edge
+            places = np.zeros(len(edges) * state.places, np.int32)
+            places[: len(held.support_place)] = held.support_place
+            self.relations = held._replace(edge=edges, support_place=places)
+        elif code == tables.NEED_TABLE:
+            table = np.zeros(2 * len(held.table), np.int64)
+            enter_all(held.table, table, len(table) - 1)
+            self.relations = held._replace(table=table)
+        else:
+            raise AssertionError(f"code {code}")
+        self._note_capacities()
+
+
+def _ragged(lists: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return lists as (first, entries), in int32: list i is first[i] : first[i + 1] of the entries."""
+    first = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum([len(entries) for entries in lists], out=first[1:])
+    return first, np.array([entry for entries in lists for entry in entries], np.int32)
+
+
+def neighbours(store: RelationStore, relation: int, vertices: Sequence[int] | None, *, inward: bool) -> np.ndarray:
+    """Return the sources of edges into some vertices, or (`inward`) the targets of edges from them.
+
+    Without `vertices`, those of all edges. O(edges of all relations).
+    """
+    edges = store.relations.edge[1 : store.relations.state.edges]
+    mine = edges[edges["relation"] == relation]
+    near, far = (mine["source"], mine["target"]) if inward else (mine["target"], mine["source"])
+    return np.unique(far if vertices is None else far[np.isin(near, vertices)])

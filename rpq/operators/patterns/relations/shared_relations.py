@@ -1,0 +1,195 @@
+"""The relations of all patterns of an engine by their content: atoms with equal reads share a relation.
+
+A relation is the edges of one label under one window, of the merged stream or of a named one. These determine its edges,
+except for queries that began with an empty window in mid-stream: queries of one such *origin* share relations of their
+own. Where paths are simple, no atom joins a vertex with itself: such atoms read a relation without loops.
+
+A label has an id only while the stream has edges with it; the relation stays when the id is given up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from rpq.language.readings import LabelSet
+from rpq.operators.patterns.relations.relation import RelationStore
+from rpq.stream.stream_labels import LabelName, StreamLabel, name_in, text_of
+from rpq.stream.window import AnyWindow, CountWindow, Window
+
+
+class Content(NamedTuple):
+    """The content of a relation: the edges of a label under a window."""
+
+    label: str
+    window: AnyWindow
+    numbered: LabelSet | None = None
+    """The labels whose inserts a count window numbers."""
+    origin: int = 0
+    """0: all edges of its window; others: the edges since some query began with an empty window."""
+    loopless: bool = False
+    stream: str | None = None
+    """The name of the stream; None: the merged stream, which has the edges of all."""
+    without_static: bool = False
+    """Whether it is read without the static edges, as a named window is."""
+
+    @property
+    def name(self) -> LabelName:
+        """The name of its label in its stream."""
+        return name_in(self.label, self.stream)
+
+    @property
+    def extent(self) -> Hashable:
+        """The key of its window in the store: relations of one extent share a window."""
+        # Count windows differ by what they number, and since when; each relation of a label has its own.
+        return self.window if self.numbered is None else self._replace(label="")
+
+
+class SharedRelations:
+    """The owner of relations: it gives them to queries, and takes them back."""
+
+    def __init__(self, store: RelationStore) -> None:
+        self.store = store
+        self._numbers: dict[Content, int] = {}
+        self._users: Counter[Content] = Counter()
+        self._windows: dict[Hashable, int] = {}
+        self._with_static: set[Content] = set()
+        self._idle: list[int] = []
+        self._idle_windows: list[int] = []
+        self._label_ids: dict[LabelName, int] = {}
+        self._label_names: dict[int, LabelName] = {}
+        self._label_room = 0
+        self._read: Counter[LabelName] = Counter()  # label to the number of relations that read it
+        self._numbered: dict[int, Content] = {}  # number of a count window in the store to one of its relations
+
+    def __getitem__(self, content: Content) -> int:
+        return self._numbers[content]
+
+    # --- users -----------------------------------------------------------------------------------------------
+
+    def take(self, content: Content) -> None:
+        """Take a relation for one more user. O(labels) where there was none."""
+        self._users[content] += 1
+        if content in self._numbers:
+            return
+        window = self._window(content)
+        if self._idle:
+            number = self._idle.pop()
+            self.store.reuse_relation(number, window, loopless=content.loopless)
+        else:
+            number = self.store.add_relation(window, loopless=content.loopless)
+        self._numbers[content] = number
+        self._read[content.name] += 1
+        self._tell_readers()
+
+    def release(self, content: Content) -> None:
+        """Release a user's relation, after its plans. O(edges of all relations) where it was the last user."""
+        self._users[content] -= 1
+        if self._users[content]:
+            return
+        del self._users[content]
+        number = self._numbers.pop(content)
+        self._with_static.discard(content)
+        self._read[content.name] -= 1
+        if not self._read[content.name]:
+            del self._read[content.name]
+        self.store.empty_relation(number)
+        self._idle.append(number)
+        extent = content.extent
+        if content.window.kind != "unbounded" and not any(other.extent == extent for other in self._numbers):
+            window = self._windows.pop(extent)
+            self._numbered.pop(window, None)
+            self.store.rest_window(window)
+            self._idle_windows.append(window)
+        self._tell_readers()
+
+    def _window(self, content: Content) -> int:
+        extent = content.extent
+        if extent not in self._windows:
+            kind, size, slide = _measures(content.window)
+            if self._idle_windows and kind != "unbounded":  # there is one unbounded window, which stays
+                number = self._idle_windows.pop()
+                self.store.reuse_window(number, kind, size=size, slide=slide)
+            else:
+                number = self.store.add_window(kind, size=size, slide=slide)
+            self._windows[extent] = number
+            if content.numbered is not None:
+                self._numbered[number] = content
+        return self._windows[extent]
+
+    def enter_static(self, content: Content, source: np.ndarray, target: np.ndarray) -> None:
+        """Enter all static edges of its label into a relation. O(edges), the first time."""
+        if content not in self._with_static:
+            self._with_static.add(content)
+            self.store.enter_static(self._numbers[content], source, target)
+
+    def set_number(self, content: Content, number: int) -> None:
+        """Set how many inserts the count window of a relation has numbered; with edges, it must be the same number."""
+        window = self._windows[content.extent]
+        if self.store.number_of(window) != number:
+            self.store.set_number(window, number)
+
+    # --- labels ----------------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Register label ids with their names. O(labels given), amortised."""
+        changed = False
+        for number, name in zip(labels.tolist(), names, strict=True):
+            old = self._label_names.get(number, name)
+            if old != name and self._label_ids.get(old) == number:
+                del self._label_ids[old]
+                changed |= self._is_read(old) or bool(self._numbered)
+            self._label_names[number] = name
+            is_told = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
+            changed |= is_told and self._label_ids.get(name) != number
+            self._label_ids[name] = number
+            if number >= self._label_room:
+                self._label_room = max(number + 1, 2 * self._label_room, 16)
+                changed = True
+        if changed:
+            self._tell_readers()
+
+    def _is_read(self, name: LabelName) -> bool:
+        """Return whether any relation reads tuples with a label, as its stream names it."""
+        return name in self._read or text_of(name) in self._read
+
+    def labels(self) -> tuple[np.ndarray, list[LabelName]]:
+        """Return the known label ids, and their names."""
+        return np.array([*self._label_names], np.int64), [*self._label_names.values()]
+
+    def label_id(self, label: LabelName) -> int:
+        """Return the id of a label, or -1 if it has none."""
+        return self._label_ids.get(label, -1)
+
+    def _tell_readers(self) -> None:
+        """Update the store's relations of each label; a tuple of a named stream belongs to relations of both kinds."""
+        readers: list[list[int]] = [[] for _ in range(self._label_room)]
+        by_name: dict[LabelName, list[int]] = {}
+        for content, number in self._numbers.items():
+            by_name.setdefault(content.name, []).append(number)
+        numbering: list[list[int]] = [[] for _ in range(self._label_room)]
+        for name, label in self._label_ids.items():
+            readers[label] += by_name.get(text_of(name), [])
+            if isinstance(name, StreamLabel):
+                readers[label] += by_name.get(name, [])
+            numbering[label] += [window for window, content in self._numbered.items() if _numbers(content, name)]
+        self.store.read_labels(readers, numbering)
+
+
+def _numbers(content: Content, name: LabelName) -> bool:
+    """Return whether the count window of a relation numbers inserts with a label, as the tuple's stream names it."""
+    assert content.numbered is not None
+    is_of_stream = content.stream is None or (isinstance(name, StreamLabel) and name.stream == content.stream)
+    return is_of_stream and content.numbered.has(text_of(name))
+
+
+def _measures(window: AnyWindow) -> tuple[Literal["time", "count", "unbounded"], int, int]:
+    """Return the kind, the size and the slide of a window, as the store has them."""
+    if isinstance(window, Window):
+        return "time", window.size, window.slide
+    if isinstance(window, CountWindow):
+        return "count", window.size, window.step
+    return "unbounded", 1, 1

@@ -1,0 +1,185 @@
+"""The rows that kernels delivered for one chunk, as a delta for each part of a pattern.
+
+Kernels write runs as changes come: the rows that one changing edge brings to one part. A piece is a full output, or the
+last of a chunk. `DeliveredRows` turns them into a `Delta` for each part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from rpq.compiled.arrays import reserve
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.patterns.tables import RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, RUN_TIME, RUN_VALUES, Output, run_table
+from rpq.rows.delta import Delta, ids_of_columns
+
+
+class DeliveredRows:
+    """The rows of a chunk. Memory that is not given away with them is reused for the next chunk."""
+
+    def __init__(self) -> None:
+        self._values = np.empty(0, np.int32)
+        self._count = 0
+        self._expected = 0  # expected values, from the last chunk whose memory was given away
+        self._runs: list[np.ndarray] = []
+        self._bytes_of_runs = 0
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._values.nbytes + self._bytes_of_runs
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows of all pieces. O(pieces)."""
+        return sum(int(runs[:, RUN_ROWS].sum()) for runs in self._runs)
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        self._runs.clear()
+        self._count = self._bytes_of_runs = 0
+
+    def take(self, output: Output, *, parts: Collection[int] | None = None) -> None:
+        """Copy the rows of the output; if `parts` is given, only the rows of these parts, and counts of the others."""
+        runs = run_table(output.runs[: output.state.runs]).copy()
+        if runs[-1, RUN_ROWS] == 0:  # the last run may have no rows
+            runs = runs[:-1]
+        if not len(runs):
+            return
+        values = output.values[: output.state.values]
+        if parts is not None:
+            values = _of_parts(runs, values, parts)
+        end = self._count + len(values)
+        if end > len(self._values):
+            room = max(2 * end, self._expected)
+            larger = reserve.rows.take(4 * room).view(np.int32)
+            larger[: self._count] = self._values[: self._count]
+            self._values = larger
+        self._values[self._count : end] = values
+        runs[:, RUN_VALUES] += self._count
+        self._runs.append(runs)
+        self._bytes_of_runs += runs.nbytes
+        self._count = end
+
+    def rows_of_event(
+        self, order: int, time: int, is_own: np.ndarray | None, share_columns: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Return the number of rows that the last event, which is this one, has so far for each part.
+
+        With `is_own`, which says for each vertex whether it belongs to this share, only the share's rows are counted: those
+        with such a vertex in the part's column of `share_columns`. O(pieces of the event, and their rows with `is_own`).
+        """
+        counts: dict[int, int] = {}
+        behind = self._count
+        for runs in reversed(self._runs):
+            mine = np.flatnonzero((runs[:, RUN_ORDER] == order) & (runs[:, RUN_TIME] == time))
+            if not len(mine):
+                break
+            for run in mine.tolist():
+                part, rows = int(runs[run, RUN_QUERY]), int(runs[run, RUN_ROWS])
+                if is_own is not None:
+                    end = int(runs[run + 1, RUN_VALUES]) if run + 1 < len(runs) else behind
+                    first = int(runs[run, RUN_VALUES])
+                    if end > first:  # a part without columns belongs to every share
+                        decisive = self._values[first + share_columns[part] : end : (end - first) // rows]
+                        rows = int(is_own[decisive].sum())
+                counts[part] = counts.get(part, 0) + rows
+            behind = int(runs[0, RUN_VALUES])
+        return counts
+
+    def by_part(self) -> dict[int, Delta]:
+        """Return the rows by the number of the part, and remove them here. O(values + runs log runs).
+
+        The deltas of parts whose rows were only counted have no columns.
+        """
+        if not self._runs:
+            return {}
+        runs = self._runs[0] if len(self._runs) == 1 else np.concatenate(self._runs)
+        values, count = self._values, self._count
+        self.clear()
+        first = int(runs[0, RUN_QUERY])
+        if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
+            self._values, self._expected = np.empty(0, np.int32), count + count // 4
+            return {first: _delta_of(runs, values[:count])}
+        # The ends of the values of runs: they were written without gaps.
+        ends = np.append(runs[1:, RUN_VALUES], count)
+        order = np.argsort(runs[:, RUN_QUERY], kind="stable")
+        runs, ends = runs[order], ends[order]
+        begins = runs[:, RUN_VALUES].copy()
+        values = _gathered(values[:count], begins, ends)
+        cuts = [0, *(np.flatnonzero(np.diff(runs[:, RUN_QUERY])) + 1).tolist(), len(runs)]
+        places = np.append(0, np.cumsum(ends - begins))[cuts].tolist()
+        return {
+            int(runs[begin, RUN_QUERY]): _delta_of(runs[begin:end], values[at:until])
+            for (begin, end), (at, until) in zip(pairwise(cuts), pairwise(places), strict=True)
+        }
+
+
+def _of_parts(runs: np.ndarray, values: np.ndarray, parts: Collection[int]) -> np.ndarray:
+    """Return the values of the runs of some parts; the places in all runs are changed to fit."""
+    if not parts:
+        runs[:, RUN_VALUES] = 0
+        return values[:0]
+    begins, ends = runs[:, RUN_VALUES].copy(), np.append(runs[1:, RUN_VALUES], len(values))
+    is_left_out = np.isin(runs[:, RUN_QUERY], [*parts], invert=True)
+    ends[is_left_out] = begins[is_left_out]
+    lengths = ends - begins
+    runs[:, RUN_VALUES] = np.cumsum(lengths) - lengths
+    return _gathered(values, begins, ends)[: lengths.sum()]
+
+
+def _delta_of(runs: np.ndarray, values: np.ndarray) -> Delta:
+    """Return the rows of runs of one part, in which those of one event are adjacent, as a delta."""
+    if len(runs) == 1:
+        ends = runs[:, RUN_ROWS]
+    else:
+        last, ends = np.empty(len(runs), np.int64), np.empty(len(runs), np.int64)
+        events = _end_events(runs, last, ends)
+        runs, ends = runs[last[:events]], ends[:events]
+    rows = int(ends[-1])
+    return Delta(
+        ids=ids_of_columns(values.reshape(rows, len(values) // rows)),
+        times=runs[:, RUN_TIME],
+        ends=ends,
+        kinds=runs[:, RUN_SIGN].astype(np.int8),
+        orders=runs[:, RUN_ORDER],
+        is_lasting=True,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _end_events(runs, last, ends):
+    """Write the last run of each event and where its rows end; return the number of events."""
+    count = 0
+    rows = np.int64(0)
+    for i in range(len(runs)):
+        rows += runs[i, RUN_ROWS]
+        if (
+            i + 1 == len(runs)
+            or runs[i, RUN_ORDER] != runs[i + 1, RUN_ORDER]
+            or runs[i, RUN_TIME] != runs[i + 1, RUN_TIME]
+            or runs[i, RUN_SIGN] != runs[i + 1, RUN_SIGN]
+        ):
+            last[count] = i
+            ends[count] = rows
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _gathered(values, begins, ends):
+    """Return the values of runs, one run after the other."""
+    found = np.empty(len(values), np.int32)
+    at = 0
+    for run in range(len(begins)):
+        for i in range(begins[run], ends[run]):
+            found[at] = values[i]
+            at += 1
+    return found
+

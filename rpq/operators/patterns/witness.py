@@ -1,0 +1,314 @@
+"""The witness of a solution: a binding, and the edges and paths that make each atom hold.
+
+A chain of atoms that is evaluated as one path has one walk, which spells a word of the concatenation of the atoms' non-empty
+words. Wherever it can be cut into such words, there is a path for each atom, and the vertices between them are values of the
+variables that no column shows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from rpq import automata
+from rpq.automata.dfa import DFA
+from rpq.language.pattern import Atom, Constant
+from rpq.language.query import PatternQuery
+from rpq.operators.paths.index.delta_index import DeltaIndex
+from rpq.operators.patterns.chains import Chain
+from rpq.operators.patterns.joins.binding_search import Binding, find_binding
+from rpq.operators.patterns.joins.plan import Part
+from rpq.operators.patterns.meanings import Meaning, NamedVertex, PathRead, edge_step
+from rpq.operators.patterns.pattern_host import PatternHost
+from rpq.stream.snapshot import Edges
+from rpq.stream.vertices import VertexDictionary
+
+Vertex = int | str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """An edge behind an atom, with its time: the largest timestamp since it came in, None for a static edge.
+
+    `against` tells that a path walks it from its target to its source.
+
+    >>> print(Step(source="x", label="knows", target="y", timestamp=7))
+    x -knows-> y @7
+    >>> print(Step(source="x", label="knows", target="y", timestamp=None, against=True))
+    y <-knows- x
+    """
+
+    source: Vertex
+    label: str
+    target: Vertex
+    timestamp: Any
+    against: bool = False
+
+    @property
+    def ends(self) -> tuple[Vertex, Vertex]:
+        """The vertices from which and to which it is walked.
+
+        >>> Step(source="x", label="knows", target="y", timestamp=7, against=True).ends
+        ('y', 'x')
+        """
+        return (self.target, self.source) if self.against else (self.source, self.target)
+
+    @property
+    def arrow(self) -> str:
+        """Its label, as an arrow in the direction in which it is walked.
+
+        >>> Step(source="x", label="knows", target="y", timestamp=7).arrow
+        '-knows->'
+        """
+        return f"<-{self.label}-" if self.against else f"-{self.label}->"
+
+    def __str__(self) -> str:
+        first, last = self.ends
+        return f"{first} {self.arrow} {last}" + ("" if self.timestamp is None else f" @{self.timestamp}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtomWitness:
+    """The edges that make an atom hold: one edge, or those of a path from its subject to its object.
+
+    >>> step = Step(source="b", label="knows", target="a", timestamp=7, against=True)
+    >>> print(AtomWitness(atom="?x ^knows ?y", steps=(step,)))
+    ?x ^knows ?y: a <-knows- b @7
+    """
+
+    atom: str
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        def pieces() -> Iterator[str]:
+            yield str(self.steps[0].ends[0])
+            for step in self.steps:
+                yield f" {step.arrow} {step.ends[1]}" + ("" if step.timestamp is None else f" @{step.timestamp}")
+
+        return f"{self.atom}: {''.join(pieces())}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witness:
+    """Why a row is an answer of a pattern: a value for each variable and blank node, and what makes each atom hold.
+
+    Of the bindings that give the row it is any one. The text has a line for the values, and one for each atom.
+
+    >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
+    >>> witness = Witness(binding=(("?x", "ann"),), atoms=(AtomWitness(atom="?x knows bob", steps=(step,)),))
+    >>> print(witness)
+    ?x = ann
+    ?x knows bob: ann -knows-> bob @7
+    """
+
+    binding: tuple[tuple[str, Vertex], ...]
+    atoms: tuple[AtomWitness, ...]
+
+    def __getitem__(self, name: str) -> Vertex:
+        """Return the value of a variable, or of a blank node (`_:name`).
+
+        >>> Witness(binding=(("?x", "ann"), ("_:b", "bob")), atoms=())["x"]
+        'ann'
+        """
+        values = dict(self.binding)
+        return values[name] if name in values else values[f"?{name}"]
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name} = {value}" for name, value in self.binding)
+        return "\n".join([*([values] if values else []), *map(str, self.atoms)])
+
+    def with_times(self, time: Callable[[Any], Any]) -> Witness:
+        """Return the witness with `time` applied to each timestamp.
+
+        >>> step = Step(source="ann", label="knows", target="bob", timestamp=7)
+        >>> witness = Witness(binding=(), atoms=(AtomWitness(atom="ann knows bob", steps=(step,)),))
+        >>> print(witness.with_times("second {}".format))
+        ann knows bob: ann -knows-> bob @second 7
+        """
+        return replace(
+            self,
+            atoms=tuple(
+                replace(atom, steps=tuple(replace(step, timestamp=time(step.timestamp)) for step in atom.steps))
+                for atom in self.atoms
+            ),
+        )
+
+    def to_json(self) -> str:
+        """Return a JSON list for each atom, in the order of the pattern: v0, label, time, v1 and so on.
+
+        An edge that is walked against its direction has `^label`.
+
+        >>> step = Step(source="ann", label="knows", target="bob", timestamp=7, against=True)
+        >>> Witness(binding=(), atoms=(AtomWitness(atom="?x ^knows ann", steps=(step,)),)).to_json()
+        '[["bob", "^knows", 7, "ann"]]'
+        """
+        atoms = []
+        for atom in self.atoms:
+            walked: list[Any] = [atom.steps[0].ends[0]]
+            for step in atom.steps:
+                walked += ["^" * step.against + step.label, step.timestamp, step.ends[1]]
+            atoms.append(walked)
+        return json.dumps(atoms, ensure_ascii=False, default=str)
+
+
+_State = tuple[int, int]
+"""The number of an atom, and the state of its automaton."""
+
+
+def split_walk(chain: Chain, walk: Sequence[Step]) -> list[tuple[Step, ...]]:
+    """Split a walk of a chain into the steps of each of its atoms, in the order of the walk, each from subject to object.
+
+    O(steps · states of all automata).
+    """
+    automatons = [automata.compile(automata.nonempty(link.expression) or link.expression) for link in chain.links]
+    ends = [0, *_ends(automatons, walk)]
+    pieces = [walk[begin:end] for begin, end in pairwise(ends)]
+    return [
+        tuple(replace(step, against=not step.against) for step in reversed(piece)) if link.is_backwards else tuple(piece)
+        for link, piece in zip(chain.links, pieces, strict=True)
+    ]
+
+
+def _ends(automatons: Sequence[DFA], walk: Sequence[Step]) -> list[int]:
+    """Return how many steps of the walk each automaton and those before it have read."""
+    # For each number of steps, the states reachable by them, with the state from which each was first reached.
+    reached: list[dict[_State, _State]] = [{(0, 0): (0, 0)}]
+    for step in walk:
+        following: dict[_State, _State] = {}
+        for number, state in reached[-1]:
+            dfa = automatons[number]
+            column = dfa.column(step.label, step.against)
+            after = int(dfa.transitions[state, column]) if column >= 0 else -1
+            if after >= 0:
+                following.setdefault((number, after), (number, state))
+                if dfa.accepting[after] and number + 1 < len(automatons):
+                    following.setdefault((number + 1, 0), (number, state))
+        reached.append(following)
+    last = len(automatons) - 1
+    at = next(state for state in reached[-1] if state[0] == last and automatons[last].accepting[state[1]])
+    ends = [len(walk)]
+    for steps in range(len(walk), 0, -1):
+        before = reached[steps][at]
+        if before[0] < at[0]:
+            ends.append(steps)
+        at = before
+    return ends[::-1]
+
+
+def witness_of(
+    meanings: Sequence[tuple[Meaning, Sequence[Part]]],
+    known: Binding,
+    *,
+    question: PatternQuery,
+    chains: Sequence[Chain],
+    host: PatternHost,
+    relation_of: Callable[[str], int],
+    index_of: Callable[[PathRead], DeltaIndex],
+    graph: WindowGraph,
+) -> Witness | None:
+    """Return why the values of the columns are an answer, or None if they are not.
+
+    `meanings` come with the parts of their plans, one edge for each of the `chains` of atoms of the question that are
+    evaluated. O(atoms), and O(edges) where the columns leave variables out.
+    """
+    relations = _HostRelations(host)
+    for meaning, parts in meanings:
+        binding = find_binding(relations, parts, known, isomorphism=question.matching == "isomorphism")
+        if binding is not None:
+            values = {_term_text(name): graph.vertices.name_of(value) for name, value in binding.items()}
+            steps: dict[int, tuple[Step, ...]] = {}
+            for chain, edge in zip(chains, meaning.edges, strict=True):
+                walk = _steps(chain.atom, edge, binding, host, relation_of, index_of, graph)
+                pieces = split_walk(chain, walk) if len(chain.links) > 1 else [walk]
+                for link, piece in zip(chain.links, pieces, strict=True):
+                    steps[link.place] = piece
+                    atom = question.pattern.atoms[link.place]
+                    ends = (atom.subject, piece[0].ends[0]), (atom.object, piece[-1].ends[1])
+                    values |= {str(term): value for term, value in ends if not isinstance(term, Constant)}
+            atoms = enumerate(question.pattern.atoms)
+            return Witness(
+                binding=tuple(values.items()),
+                atoms=tuple(AtomWitness(atom=str(atom), steps=steps[place]) for place, atom in atoms),
+            )
+    return None
+
+
+def _term_text(variable: str) -> str:
+    """Return a variable or blank node of a plan as the pattern has it."""
+    return variable.removeprefix("?") if variable.startswith("?_:") else variable
+
+
+def _steps(
+    atom: Atom,
+    edge: tuple[str | NamedVertex, str | PathRead, str | NamedVertex],
+    binding: Binding,
+    host: PatternHost,
+    relation_of: Callable[[str], int],
+    index_of: Callable[[PathRead], DeltaIndex],
+    graph: WindowGraph,
+) -> tuple[Step, ...]:
+    """Return the edge behind an atom, or those of a path from its subject to its object."""
+    ends = [host.constants.id_of(end.name) if isinstance(end, NamedVertex) else binding[end] for end in (edge[0], edge[2])]
+    first, last = ends
+    assert first is not None and last is not None, "a meaning without one of its constants has no plan"
+    reads = edge[1]
+    if isinstance(reads, PathRead):
+        return _path(index_of(reads), first, last, graph, turned=reads.turned)
+    step = edge_step(atom.expression)
+    assert step is not None, "what reads edges takes a step of one label"
+    return (
+        Step(
+            source=graph.vertices.name_of(first),
+            label=reads,
+            target=graph.vertices.name_of(last),
+            timestamp=host.store.time_of(relation_of(reads), first, last),
+            against=step.inverse,
+        ),
+    )
+
+
+def _path(index: DeltaIndex, first: int, last: int, graph: WindowGraph, *, turned: bool) -> tuple[Step, ...]:
+    """Return the edges of a path of an index; with `turned`, from its last vertex to its first."""
+    found = index.witness(first, last, graph.edges)
+    assert found is not None, "a pair that holds has a path"
+    steps = found[::-1] ^ 1 if turned else found
+    edges = graph.edges
+    return tuple(
+        Step(
+            source=graph.vertices.name_of(int(edges.source[step >> 1])),
+            label=graph.labels[int(edges.label[step >> 1])],
+            target=graph.vertices.name_of(int(edges.target[step >> 1])),
+            timestamp=graph.time_of(step >> 1),
+            against=bool(step & 1),
+        )
+        for step in steps.tolist()
+    )
+
+
+@dataclass(frozen=True)
+class WindowGraph:
+    """The edges of the window by id, the names of their vertices and labels, and the times of edges behind paths."""
+
+    edges: Edges
+    vertices: VertexDictionary
+    labels: list[str]
+    time_of: Callable[[int], int | None]
+
+
+@dataclass(frozen=True)
+class _HostRelations:
+    """The relations of a host, as the search for a binding needs them."""
+
+    host: PatternHost
+
+    def holds(self, relation: int, source: int, target: int) -> bool:
+        return self.host.store.holds(relation, source, target)
+
+    def edges_held(self, relation: int) -> int:
+        return self.host.store.edges_held(relation)
+
+    def rows(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
+        return self.host.rows_without_plans(part, first=first)

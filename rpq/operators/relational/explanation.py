@@ -1,0 +1,85 @@
+"""The explanation of a SPARQL query: its algebra, and the operators that maintain its answer."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rpq.language.sparql.algebra_text import algebra_text
+from rpq.language.sparql.query import SparqlQuery
+from rpq.language.sparql.rewriting import rewrite
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparqlExplanation:
+    """The meaning of a SPARQL query and its evaluation plan. `str` is for people, `to_dict` for programs.
+
+    `operators` lists the operators of the network, each above its inputs, with its state and the current number of
+    entries; it is empty for a query that is not running.
+
+    >>> from rpq import Query, Window
+    >>> from rpq.operators.relational.explanation import explain_query
+    >>> print(explain_query(Query("ASK { ?x <a> ?y }", window=Window(size=10, slide=1)), ""))
+    language     SPARQL: the text begins with one of its keywords
+    form         ask
+    semantics    explicit
+    windows
+      default: Window(size=10, slide=1)
+    <BLANKLINE>
+    algebra
+      conjunction  binds x, y
+        ?x a ?y
+    """
+
+    text: str
+    form: str
+    columns: tuple[str, ...]
+    semantics: str
+    report: str
+    windows: tuple[tuple[str, str], ...]
+    algebra: str
+    operators: str
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        columns = [f"columns      {', '.join(self.columns)}"] if self.columns else []
+        report = [] if self.report == "change" else [f"report       {self.report}"]
+        lines = [
+            "language     SPARQL: the text begins with one of its keywords",
+            f"form         {self.form}",
+            *columns,
+            f"semantics    {self.semantics}",
+            *report,
+            *(["windows", *(f"  {name}: {window}" for name, window in self.windows)] if self.windows else []),
+            *(f"warning      {warning}" for warning in self.warnings),
+            "",
+            "algebra",
+            *(f"  {line}" for line in self.algebra.splitlines()),
+        ]
+        if self.operators:
+            lines += ["", "operators and their state", *(f"  {line}" for line in self.operators.splitlines())]
+        return "\n".join(lines)
+
+
+def explain_query(query: SparqlQuery, operators: str) -> SparqlExplanation:
+    """Return the explanation of a query; `operators` describes the network of a running query and is empty otherwise."""
+    streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.parsed.windows if one.stream}
+    windows = [
+        ("default" if name is None else f"<{name}>", repr(window) + streams.get(name, ""))
+        for name, window in query.windows.items()
+    ]
+    return SparqlExplanation(
+        text=query.expression,
+        form=query.parsed.form,
+        columns=tuple(query.columns),
+        semantics=query.semantics,
+        report=query.report,
+        windows=tuple(windows),
+        algebra=algebra_text(rewrite(query.parsed.body)),
+        operators=operators,
+        warnings=query.warnings,
+    )

@@ -1,0 +1,344 @@
+"""Formulas over rows of ids, evaluated once for each combination of the values that they use.
+
+A formula of one variable is evaluated once per id, for any number of rows and chunks, until the id denotes another term.
+Comparisons with small integers are evaluated for whole arrays: a kernel reads the integers from the names of vertices. What
+is no small integer (a decimal, a string, an IRI) is evaluated term by term.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.kernel_cache import njit
+from rpq.language.pattern import Constant, Variable
+from rpq.language.sparql.algebra import Call, Formula, variables_of
+from rpq.language.sparql.values.formula_values import holds, judge, value_or_unbound
+from rpq.language.sparql.values.operators import number_of
+from rpq.language.sparql.values.terms import XSD
+from rpq.language.sparql.values.typed_values import NoValue
+from rpq.operators.relational.group_sums import LARGEST, NO_NUMBER
+from rpq.operators.relational.term_ids import FIRST, TermIds
+from rpq.rows.weighted_rows import UNBOUND
+
+NO_SMALL_INTEGER = 2**62
+"""Stands for what is none."""
+
+_LARGEST = 2**31
+_BEHIND = np.frombuffer(f'"^^<{XSD}integer>'.encode(), np.uint8)
+_MOST_DIGITS = 9
+_QUOTE, _MINUS, _ZERO, _NINE = (ord(character) for character in '"-09')
+
+Judge = Callable[[np.ndarray], np.ndarray]
+"""Gives for each of some numbers (int64) whether a condition holds."""
+
+_COMPARED: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "!=": np.not_equal,
+}
+_BOTH: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {"&&": np.logical_and, "||": np.logical_or}
+
+
+def small_integers(names: pa.Array) -> np.ndarray:
+    """Return the integers (int64) of up to nine digits that names are, else `NO_SMALL_INTEGER`. O(total length)."""
+    if pa.types.is_integer(names.type):
+        numbers = names.to_numpy(zero_copy_only=False)
+        return np.where((numbers > -_LARGEST) & (numbers < _LARGEST), numbers, NO_SMALL_INTEGER)
+    if not pa.types.is_string(names.type):
+        return np.full(len(names), NO_SMALL_INTEGER)
+    _, offsets, data = names.buffers()
+    where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+    found = np.empty(len(names), np.int64)
+    if not len(found) or where[-1] == where[0]:
+        return np.full(len(names), NO_SMALL_INTEGER)
+    read_integers(where, np.frombuffer(data, np.uint8), _BEHIND, found)
+    return found
+
+
+def by_number(condition: Formula) -> Judge | None:
+    """Return a vectorized form of a condition on one variable, None unless it compares with integers alone."""
+    if not isinstance(condition, Call) or len(condition.arguments) != 2:
+        return None
+    first, second = condition.arguments
+    if condition.function in _BOTH:
+        one, other = by_number(first), by_number(second)
+        if one is None or other is None:
+            return None
+        joined = _BOTH[condition.function]
+        return lambda numbers: joined(one(numbers), other(numbers))
+    compared = _COMPARED.get(condition.function)
+    if compared is None:
+        return None
+    left, right = _integer(first), _integer(second)
+    if isinstance(first, Variable) and right is not None:
+        return lambda numbers: compared(numbers, right)
+    if isinstance(second, Variable) and left is not None:
+        return lambda numbers: compared(left, numbers)
+    return None
+
+
+def _integer(formula: Formula) -> np.ndarray | None:
+    """Return the number (0-dimensional) that a constant is, None if it is no small integer."""
+    if not isinstance(formula, Constant):
+        return None
+    number = small_integers(pa.array([formula.name], pa.string()))[0]
+    return None if number == NO_SMALL_INTEGER else np.array(number)
+
+
+@njit(cache=True, nogil=True)
+def read_integers(offsets, data, behind, found):
+    """Read names that are whole numbers, or literals that are, which have `behind` behind the digits."""
+    for i in range(len(found)):
+        found[i] = NO_SMALL_INTEGER
+        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        if begin == end:
+            continue
+        if data[begin] == _QUOTE:
+            begin += 1
+            end -= len(behind)
+            if end <= begin:
+                continue
+            place = np.int64(0)
+            while place < len(behind) and data[end + place] == behind[place]:
+                place += 1
+            if place < len(behind):
+                continue
+        is_negative = data[begin] == _MINUS
+        if is_negative:
+            begin += 1
+        if end <= begin or end - begin > _MOST_DIGITS:
+            continue
+        number = np.int64(0)
+        while begin < end and _ZERO <= data[begin] <= _NINE:
+            number = 10 * number + np.int64(data[begin]) - _ZERO
+            begin += 1
+        if begin == end:
+            found[i] = -number if is_negative else number
+
+
+UNFIT = NO_NUMBER + 1
+"""Stands for a number that is no small integer."""
+
+_MOST_REMEMBERED = 1 << 20
+_BYTES_KNOWN = 150
+"""About what a result takes in a dictionary of Python's."""
+
+Result = TypeVar("Result")
+
+
+class _FormulaColumn(ABC, Generic[Result]):
+    """A formula over the columns of rows."""
+
+    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
+        self._names = sorted(variables_of(formula) & frozenset(columns))
+        self._places = [columns.index(name) for name in self._names]
+        self._terms = terms
+        self._formula = formula
+        self._judge = judge(formula)
+        self._known: dict[int, Result] = {}  # of a formula of one variable, by the id
+
+    def of(self, rows: np.ndarray) -> list[Result]:
+        """Return the result for each row. O(rows), plus the evaluation of new combinations."""
+        if len(self._places) == 1:
+            return self._of_ids(rows[:, self._places[0]])
+        if not self._places:
+            return [self._result({})] * len(rows) if len(rows) else []
+        found: dict[tuple[int, ...], Result] = {}
+        results = []
+        for ids in map(tuple, rows[:, self._places].tolist()):
+            if ids not in found:
+                found[ids] = self._result(self._binding(ids))
+            results.append(found[ids])
+        return results
+
+    def _of_ids(self, ids: np.ndarray) -> list[Result]:
+        known = self._known
+        wanted = ids.tolist()
+        missing = [identity for identity in dict.fromkeys(wanted) if identity not in known]
+        if missing:
+            if len(known) > _MOST_REMEMBERED:
+                known.clear()
+                missing = [*dict.fromkeys(wanted)]
+            name = self._names[0]
+            for identity, text in zip(missing, self._terms.texts(np.array(missing, np.int64)), strict=True):
+                known[identity] = self._result({} if text is None else {name: text})
+        return [known[identity] for identity in wanted]
+
+    def _binding(self, ids: tuple[int, ...]) -> dict[str, str]:
+        binding = {}
+        for name, identity in zip(self._names, ids, strict=True):
+            if identity != UNBOUND:
+                text = self._terms.text(identity)
+                assert text is not None
+                binding[name] = text
+        return binding
+
+    @abstractmethod
+    def _result(self, binding: dict[str, str]) -> Any:
+        """Return the result of the formula under a binding."""
+
+    def forget(self, fresh: np.ndarray) -> None:
+        """Discard what is cached for these ids, which now denote other terms."""
+        if self._known:
+            for identity in fresh.tolist():
+                self._known.pop(identity, None)
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes held."""
+        return _BYTES_KNOWN * len(self._known)
+
+
+class _NumericColumn(_FormulaColumn[int]):
+    """A formula whose results are small numbers: those of one variable stand in an array, by the ids of vertices."""
+
+    _type: type[np.generic]
+    _unknown: int
+
+    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
+        super().__init__(formula, columns, terms)
+        self._by_vertex = np.zeros(0, self._type)
+        is_of_one = variables_of(formula) == {*self._names}  # one that is no column would be an error
+        self._by_number = self._judge_of_numbers(formula) if is_of_one else None
+
+    @abstractmethod
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        """Return a function that evaluates an array of small integers, None if there is none."""
+
+    def array_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the result for each row. O(rows), plus the evaluation of new values."""
+        if len(self._places) != 1 or not len(rows):
+            return np.array(self.of(rows), self._type)
+        found = np.empty(len(rows), self._type)
+        if read_known(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._unknown, found):
+            return found
+        ids = rows[:, self._places[0]]
+        if ids.min() >= 0 and ids.max() < FIRST:
+            return self._of_vertices(ids)
+        is_vertex = (ids >= 0) & (ids < FIRST)
+        found[is_vertex] = self._of_vertices(ids[is_vertex])
+        found[~is_vertex] = self._of_ids(ids[~is_vertex])
+        return found
+
+    def _of_vertices(self, ids: np.ndarray) -> np.ndarray:
+        needed = int(ids.max(initial=-1)) + 1
+        if needed > len(self._by_vertex):
+            more = max(needed, 2 * len(self._by_vertex)) - len(self._by_vertex)
+            self._by_vertex = np.concatenate([self._by_vertex, np.full(more, self._unknown, self._type)])
+        found: np.ndarray = self._by_vertex[ids]
+        missing = np.flatnonzero(found == self._unknown)
+        if len(missing):
+            fresh = np.unique(ids[missing])
+            self._by_vertex[fresh] = self._judged(fresh)
+            found[missing] = self._by_vertex[ids[missing]]
+        return found
+
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        """Return the results for vertices: small integers are evaluated as an array, the others one by one."""
+        results = np.empty(len(vertices), self._type)
+        others = np.arange(len(vertices))
+        if self._by_number is not None:
+            numbers = small_integers(self._terms.names(vertices))
+            are_small = numbers != NO_SMALL_INTEGER
+            results[are_small] = self._by_number(numbers[are_small])
+            others = np.flatnonzero(~are_small)
+        if len(others):
+            name, texts = self._names[0], self._terms.texts(vertices[others])
+            results[others] = [self._result({name: str(text)}) for text in texts]
+        return results
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._by_vertex.nbytes
+
+    def forget(self, fresh: np.ndarray) -> None:
+        super().forget(fresh)
+        self._by_vertex[fresh[fresh < len(self._by_vertex)]] = self._unknown
+
+
+class Condition(_NumericColumn):
+    """A condition: whether it holds, errors being false."""
+
+    _type = np.int8
+    _unknown = -1
+
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        return by_number(formula)
+
+    def holding(self, rows: np.ndarray) -> np.ndarray:
+        """Return for each row whether the condition holds (bool)."""
+        holding: np.ndarray = self.array_of(rows) == 1
+        return holding
+
+    def _result(self, binding: dict[str, str]) -> bool:
+        return holds(self._judge, binding)
+
+
+class ValueColumn(_FormulaColumn[str | None]):
+    """A formula that gives a value: a term, None for an error."""
+
+    def _result(self, binding: dict[str, str]) -> str | None:
+        return value_or_unbound(self._judge, binding)
+
+    def are_bound(self, rows: np.ndarray) -> np.ndarray:
+        """Return for each row whether the formula has a value."""
+        if isinstance(self._formula, Variable) and self._places:
+            bound: np.ndarray = rows[:, self._places[0]] != UNBOUND
+            return bound
+        return np.array([text is not None for text in self.of(rows)], bool)
+
+
+class NumberColumn(_NumericColumn):
+    """A formula whose values are to be summed: whole numbers below `LARGEST`, `UNFIT` or `NO_NUMBER`."""
+
+    _type = np.int64
+    _unknown = UNFIT + 1
+
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        return (lambda numbers: numbers) if isinstance(formula, Variable) else None
+
+    def _result(self, binding: dict[str, str]) -> int:
+        text = value_or_unbound(self._judge, binding)
+        try:
+            number = None if text is None else number_of(text)
+        except NoValue:
+            return NO_NUMBER
+        if number is None:
+            return NO_NUMBER
+        if isinstance(number.amount, int) and -LARGEST < number.amount < LARGEST:
+            return number.amount
+        return UNFIT
+
+
+class IdColumn(ValueColumn):
+    """A formula that gives a value, as an id."""
+
+    def ids_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return the id of the value for each row, `UNBOUND` for an error."""
+        if isinstance(self._formula, Variable) and self._places:
+            return rows[:, self._places[0]]
+        if isinstance(self._formula, Constant):
+            return np.full(len(rows), self._terms.intern(self._formula.name), np.int32)
+        intern = self._terms.intern
+        return np.array([intern(text) for text in self.of(rows)], np.int32)
+
+
+@njit(cache=True, nogil=True)
+def read_known(rows, column, by_vertex, unknown, found):
+    """Write the result of each row; False where one is not known yet, or of no vertex."""
+    for i in range(len(found)):
+        identity = np.int64(rows[i, column])
+        if identity < 0 or identity >= len(by_vertex):
+            return False
+        found[i] = by_vertex[identity]
+        if found[i] == unknown:
+            return False
+    return True

@@ -1,0 +1,229 @@
+"""Groups whose aggregates are counts, sums and averages of whole numbers: a kernel.
+
+A group is an entry of row bags (`rpq.operators.bags.row_bags`) whose count is the number of its rows. For each aggregate the
+sum of the numbers, their number, and the number of values that are unbound or no numbers are stored. Numbers are below 2³¹,
+so that sums of all rows that fit into memory fit into 64 bits. Anything else (decimals, larger numbers, strings as extrema)
+is not summed here: `rpq.operators.relational.groups` then continues with accumulators, which it makes of the sums.
+
+Groups lie anywhere in memory, and each change is of another one: the kernel asks for those of later changes ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.prefetching import prefetch_at
+from rpq.compiled.views import view
+from rpq.operators.bags.row_bags import (
+    CHANGED,
+    FREE,
+    NONE,
+    ROOM,
+    STRIDE,
+    USED,
+    RowBags,
+    add,
+    prefetch_entry,
+    prefetch_place,
+    settle,
+)
+
+LARGEST = 2**31
+
+NO_NUMBER = 2**62
+"""Stands for a value that is no number, or unbound."""
+
+# The figures of an aggregate of a group.
+SUM, NUMBERS, OTHERS = range(3)
+FIGURES = 3
+
+HAD, HAS = 1, 2
+"""A group had rows before an event, and has some after it."""
+
+COUNTED, SUMMED, AVERAGED = range(3)
+"""What an aggregate is."""
+
+NO_VALUE = -1
+"""In place of a divisor: what was to be summed is no number."""
+
+AHEAD = 8
+"""Changes ahead for which memory is asked."""
+
+
+class Figures(NamedTuple):
+    """The array beside the bags, for the kernels."""
+
+    figures: np.ndarray  # int64, FIGURES for each aggregate of an entry
+
+
+class ChangedGroups(NamedTuple):
+    """Groups that events changed: where in the changes each was met first, and what it comes to after the event."""
+
+    places: np.ndarray  # int64, ascending but for those of one event
+    groups: np.ndarray  # int32: numbers of the groups, below `SummedGroups.room`
+    there: np.ndarray  # uint8: HAD and HAS
+    dividends: np.ndarray  # int64 (aggregate, group)
+    divisors: np.ndarray  # int64 (aggregate, group): of an average; else 0, or `NO_VALUE`
+
+
+class SummedGroups:
+    """The groups of rows with so many keys, and these aggregates (`COUNTED`, …). Amortised O(changes)."""
+
+    def __init__(self, keys: int, aggregates: Sequence[int]) -> None:
+        self._keys = keys
+        self._functions = np.array(aggregates, np.uint8)
+        self._aggregates = len(aggregates)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._bags = RowBags([self._keys])
+        self._figures = np.zeros((int(self._bags.bags.fields[ROOM]), self._aggregates * FIGURES), np.int64)
+
+    def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups:
+        """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none."""
+        count, fields = len(weights), self._bags.bags.fields
+        if fields[USED] - fields[FREE] + count > fields[ROOM]:
+            self._bags.make_room(count)
+            more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
+            if more > 0:
+                self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
+        shape = self._aggregates, count
+        changed = ChangedGroups(
+            np.empty(count, np.int64),
+            np.empty(count, np.int32),
+            np.empty(count, np.uint8),
+            np.empty(shape, np.int64),
+            np.empty(shape, np.int64),
+        )
+        keys = np.ascontiguousarray(keys).reshape(-1)
+        figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
+        some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *changed)
+        return ChangedGroups(*(array[..., :some] for array in changed))
+
+    def groups(self) -> list[tuple[tuple[int, ...], int, list[list[int]]]]:
+        """(key, rows, figures of each aggregate) of every group. O(groups)."""
+        bags = self._bags.bags
+        entries = np.flatnonzero((bags.bag == 0) & (bags.counts != 0))
+        keys = bags.rows.reshape(-1, int(bags.fields[STRIDE]))[entries, : self._keys].tolist()
+        figures = self._figures[entries].reshape(len(entries), self._aggregates, FIGURES).tolist()
+        return list(zip(map(tuple, keys), bags.counts[entries].tolist(), figures, strict=True))
+
+    @property
+    def room(self) -> int:
+        """Numbers of groups are below."""
+        return len(self._figures)
+
+    @property
+    def entries(self) -> int:
+        """Groups with rows."""
+        return int(self._bags.bags.different[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._bags.nbytes + self._figures.nbytes
+
+    def keys(self) -> np.ndarray:
+        """Return the ids in keys, with duplicates. O(groups)."""
+        return self._bags.rows(0)[0].reshape(-1)
+
+    def check(self) -> None:
+        """Assert that groups without rows have nothing."""
+        self._bags.check()
+        assert (self._figures[self._bags.bags.counts == 0] == 0).all(), "a group without rows has figures"
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _look_ahead(bags, state, columns, keys, width, i):
+    """Prefetch the memory that later changes will need."""
+    if (i + 2 * AHEAD + 1) * width <= len(keys):
+        prefetch_place(bags, 0, keys, (i + 2 * AHEAD) * width)
+    if (i + AHEAD + 1) * width <= len(keys):
+        entry = prefetch_entry(bags, 0, keys, (i + AHEAD) * width)
+        if entry >= 0:
+            prefetch_at(state.figures, entry * columns)
+
+
+@njit(cache=True, nogil=True)
+def change_groups(bags, state, functions, keys, weights, events, numbers, places, groups, there, dividends, divisors):
+    """Apply changes to groups and return how many changed groups were written."""
+    count, aggregates = len(weights), len(functions)
+    width, columns = np.int64(bags.width[0]), aggregates * FIGURES
+    written = first = 0
+    for i in range(count):
+        _look_ahead(bags, state, columns, keys, width, i)
+        weight = weights[i]
+        entry = add(bags, 0, keys, i * width, weight)
+        if bags.before[entry] == NONE:
+            bags.before[entry] = bags.counts[entry] - weight
+            bags.changed[bags.fields[CHANGED]] = entry
+            bags.fields[CHANGED] += 1
+            places[written] = i
+            groups[written] = entry
+            written += 1
+        for aggregate in range(aggregates):
+            at = entry * columns + aggregate * FIGURES
+            number = numbers[aggregate, i]
+            if number != NO_NUMBER:
+                state.figures[at + SUM] += weight * number
+                state.figures[at + NUMBERS] += weight
+            else:
+                state.figures[at + OTHERS] += weight
+        if i + 1 < count and events[i + 1] == events[i]:
+            continue
+        for j in range(first, written):
+            entry = np.int64(groups[j])
+            there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
+            for aggregate in range(aggregates):
+                at, function = entry * columns + aggregate * FIGURES, functions[aggregate]
+                many = state.figures[at + NUMBERS]
+                dividends[aggregate, j] = many if function == COUNTED else state.figures[at + SUM]
+                divisors[aggregate, j] = many if function == AVERAGED else 0
+                if function != COUNTED and state.figures[at + OTHERS] != 0:
+                    divisors[aggregate, j] = NO_VALUE
+        settle(bags)
+        first = written
+    return written
+
+
+@njit(cache=True, nogil=True)
+def group_output(keys, of_changes, places, groups, there, after, known, always, before, rows, weights, events):
+    """Write the changed output rows of groups, deletions of an event first, and return their number.
+
+    `keys` and `of_changes`, their events, are those of the changes. Without rows a group is not there, but for one that
+    is `always`. `after` is the new output of each group, (aggregate, group); it replaces the last output in `known`
+    (group, aggregate), which is written to `before`.
+    """
+    width, aggregates = keys.shape[1], after.shape[0]
+    written, begin = 0, 0
+    while begin < len(places):
+        event = of_changes[places[begin]]
+        end = begin
+        while end < len(places) and of_changes[places[end]] == event:
+            group = np.int64(groups[end])
+            for aggregate in range(aggregates):
+                before[aggregate, end] = known[group, aggregate]
+                known[group, aggregate] = after[aggregate, end]
+            end += 1
+        for sign in (-1, 1):
+            for i in range(begin, end):
+                had, has = always or there[i] & HAD != 0, always or there[i] & HAS != 0
+                is_same = had and has
+                for aggregate in range(aggregates):
+                    is_same &= before[aggregate, i] == after[aggregate, i]
+                if is_same or not (had if sign < 0 else has):
+                    continue
+                for column in range(width):
+                    rows[written, column] = keys[places[i], column]
+                for aggregate in range(aggregates):
+                    rows[written, width + aggregate] = before[aggregate, i] if sign < 0 else after[aggregate, i]
+                weights[written] = sign
+                events[written] = event
+                written += 1
+        begin = end
+    return written

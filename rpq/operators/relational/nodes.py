@@ -1,0 +1,386 @@
+"""The operators of a network other than joins and groups: each maps changes of its inputs to changes of its output bag.
+
+References are to sections of SPARQL 1.1. All but `DistinctNode` and `ProductNode` are linear and store no rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from rpq.language.pattern import Constant, Variable
+from rpq.language.sparql.algebra import Formula
+from rpq.language.sparql.algebra_text import formula_text
+from rpq.language.sparql.values.terms import is_literal
+from rpq.operators.bags.product import Distinct, Product
+from rpq.operators.relational.formula_columns import Condition, IdColumn
+from rpq.operators.relational.term_ids import TermIds
+from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows, merge
+
+BYTES_AN_ENTRY = 200
+"""About what a row takes in a dictionary of Python's."""
+
+
+class Node(ABC):
+    """An operator over the bags of its `inputs`.
+
+    `sure` are those of its columns that no row leaves unbound.
+    """
+
+    def __init__(self, columns: Sequence[str], sure: Collection[str], *inputs: Node) -> None:
+        self.columns = tuple(columns)
+        self.sure = frozenset(sure) & frozenset(self.columns)
+        self.inputs = inputs
+
+    @property
+    def width(self) -> int:
+        """How many columns it has."""
+        return len(self.columns)
+
+    def begin(self) -> WeightedRows:
+        """Remove everything and return the output for empty inputs."""
+        return WeightedRows.empty(self.width)
+
+    @abstractmethod
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        """Return the change of the output that changes of the inputs cause."""
+
+    def forget(self, fresh: np.ndarray) -> None:
+        """Discard what is cached for these ids, which now denote other terms."""
+        return
+
+    # --- stored rows -----------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> int:
+        """Rows, or values of groups, that it holds. O(1), or O(entries)."""
+        return 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds: of arrays as they are, of entries in dictionaries about that."""
+        return BYTES_AN_ENTRY * self.entries
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        """Return the ids in the stored rows. O(entries)."""
+        return ()
+
+    def _check(self) -> None:
+        """Assert the invariants of what it stores."""
+        return
+
+    def describe(self) -> str:
+        """Return a description of the operator in one line."""
+        return type(self).__name__.removesuffix("Node").lower()
+
+    def describe_state(self) -> str:
+        """Return a description of what the operator stores; empty if it stores nothing."""
+        return ""
+
+    def _place(self, name: str) -> int:
+        """Return the place of a column, -1 if there is none."""
+        return self.columns.index(name) if name in self.columns else -1
+
+
+def places_of(names: Iterable[str], columns: Sequence[str]) -> list[int]:
+    """Return the places of names among columns, -1 for those that are missing."""
+    return [columns.index(name) if name in columns else -1 for name in names]
+
+
+class LeafNode(Node):
+    """Basic graph pattern (§18.3): the bindings of a part of a conjunction, which the kernels of patterns find.
+
+    A leaf of the network: its change is what the kernels write. It stores nothing.
+    """
+
+    def __init__(self, columns: Sequence[str], text: str) -> None:
+        super().__init__(columns, columns)
+        self._text = text
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        """Return the change that the kernels found, as it is."""
+        (change,) = changes
+        return change
+
+    def describe(self) -> str:
+        return f"bindings of {self._text}"
+
+
+class RowsNode(Node):
+    """Rows that are written in the query: VALUES, or the one empty solution of an empty group (§18.2.4.3, §18.5)."""
+
+    def __init__(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        sure = [name for place, name in enumerate(columns) if all(row[place] != UNBOUND for row in rows)]
+        super().__init__(columns, sure)
+        self._rows = np.array(rows, np.int32).reshape(len(rows), len(columns))
+
+    def begin(self) -> WeightedRows:
+        """Return the rows, which are present from the beginning."""
+        count = len(self._rows)
+        return WeightedRows(self._rows, np.ones(count, np.int64), np.zeros(count, np.int64))
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        return WeightedRows.empty(self.width)
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        return self._rows.reshape(-1).tolist()
+
+    def describe(self) -> str:
+        return f"{len(self._rows)} written row{'' if len(self._rows) == 1 else 's'}"
+
+
+class ProjectNode(Node):
+    """SELECT: the rows of the input with a choice of columns; columns that the input does not have are unbound.
+
+    On bags: Project(Ω, V) = { μ cut to V | μ in Ω }, counts added (§18.5). Δ Project(Ω, V) = Project(ΔΩ, V). `sources` are
+    the names of the columns in the input, if they differ.
+    """
+
+    def __init__(self, columns: Sequence[str], inner: Node, *, sources: Sequence[str] | None = None) -> None:
+        names = columns if sources is None else sources
+        sure = [column for column, name in zip(columns, names, strict=True) if name in inner.sure]
+        super().__init__(columns, sure, inner)
+        self._places = places_of(names, inner.columns)
+        self._sources = dict(zip(columns, names, strict=True))
+
+    def sources(self) -> dict[str, str]:
+        """Return the names of the input columns by the output columns."""
+        return self._sources
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        return change.select_columns(self._places)
+
+    def describe(self) -> str:
+        shown = (f"?{name}" if name == source else f"(?{source} AS ?{name})" for name, source in self._sources.items())
+        return f"project {' '.join(shown)}".strip()
+
+
+class CopyNode(Node):
+    """The rows of the input with copies of some columns under other names.
+
+    SPARQL has no such operator: copies of outer variables pass through a body that is evaluated for all their values at
+    once (`rpq.operators.relational.planning`). Δ Copy(Ω) = Copy(ΔΩ).
+    """
+
+    def __init__(self, copies: Sequence[tuple[str, str]], inner: Node) -> None:
+        names = [copy for copy, _ in copies]
+        sure = [*inner.sure, *(copy for copy, name in copies if name in inner.sure)]
+        super().__init__((*inner.columns, *names), sure, inner)
+        self._places = [*range(inner.width), *places_of([name for _, name in copies], inner.columns)]
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        return change.select_columns(self._places)
+
+
+class ExtendNode(Node):
+    """BIND and AS: the rows with one more column, unbound where the formula is an error.
+
+    On bags: Extend(Ω, v, e) = { μ ∪ {v → e(μ)} | μ in Ω, e(μ) no error } ∪ { μ | μ in Ω, e(μ) an error } (§18.5). Δ
+    Extend(Ω, v, e) = Extend(ΔΩ, v, e), as the value of a formula never changes. Values of vertices are cached (`IdColumn`).
+    """
+
+    def __init__(self, inner: Node, name: str, formula: Formula, terms: TermIds) -> None:
+        has_value = isinstance(formula, Constant) or (isinstance(formula, Variable) and formula.name in inner.sure)
+        super().__init__((*inner.columns, name), {*inner.sure, *([name] if has_value else [])}, inner)
+        self._text = f"?{name} = {formula_text(formula)}"
+        self._values = IdColumn(formula, inner.columns, terms)
+        self._sources = {column: column for column in inner.columns}
+        if isinstance(formula, Variable):
+            self._sources[name] = formula.name
+
+    def sources(self) -> dict[str, str]:
+        """Return the names of the input columns by the output columns that are copies of them."""
+        return self._sources
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        if not len(change):
+            return WeightedRows.empty(self.width)
+        rows = np.empty((len(change), self.width), np.int32)
+        rows[:, :-1] = change.rows
+        rows[:, -1] = self._values.ids_of(change.rows)
+        return change.with_rows(rows)
+
+    def forget(self, fresh: np.ndarray) -> None:
+        self._values.forget(fresh)
+
+    @property
+    def nbytes(self) -> int:
+        return self._values.nbytes
+
+    def describe(self) -> str:
+        return f"bind {self._text}"
+
+
+class FilterNode(Node):
+    """FILTER: the rows for which a condition holds; an error counts as false.
+
+    On bags: Filter(C, Ω) = { μ in Ω | C(μ) is true }, with the counts of Ω (§18.5). Δ Filter(C, Ω) = Filter(C, ΔΩ). Results
+    for vertices are cached (`Condition`).
+    """
+
+    def __init__(self, inner: Node, condition: Formula, terms: TermIds) -> None:
+        super().__init__(inner.columns, inner.sure, inner)
+        self._text = formula_text(condition)
+        self._condition = Condition(condition, inner.columns, terms)
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        if not len(change):
+            return change
+        return change.where(self._condition.holding(change.rows))
+
+    def forget(self, fresh: np.ndarray) -> None:
+        self._condition.forget(fresh)
+
+    @property
+    def nbytes(self) -> int:
+        return self._condition.nbytes
+
+    def describe(self) -> str:
+        return f"filter {self._text}"
+
+
+class UnionNode(Node):
+    """UNION: the rows of all branches.
+
+    On bags: Union(Ω1, Ω2) = { μ | μ in Ω1 or μ in Ω2 }, counts added (§18.5). Δ Union(Ω1, Ω2) = Union(ΔΩ1, ΔΩ2).
+    """
+
+    def __init__(self, columns: Collection[str], *branches: Node) -> None:
+        names = tuple(columns)
+        sure = frozenset(names).intersection(*(branch.sure for branch in branches))
+        super().__init__(names, sure, *branches)
+        self._places = [places_of(names, branch.columns) for branch in branches]
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        return merge([change.select_columns(places) for change, places in zip(changes, self._places, strict=True)])
+
+
+class ConstructNode(Node):
+    """CONSTRUCT: the valid RDF triples (source, label, target) of a template for each row of the input (§16.2).
+
+    A `DistinctNode` above removes duplicates.
+    """
+
+    def __init__(
+        self, template: Sequence[tuple[Variable | Constant, str, Variable | Constant]], inner: Node, terms: TermIds
+    ) -> None:
+        super().__init__(("source", "label", "target"), ("source", "label", "target"), inner)
+        self._terms = terms
+        # Of each triple: the place of its column, or the id of its constant.
+        self._triples = [
+            (self._end(source, inner), terms.intern(label), self._end(target, inner)) for source, label, target in template
+        ]
+
+    def _end(self, term: Variable | Constant, inner: Node) -> tuple[int, int]:
+        if isinstance(term, Constant):
+            return -1, self._terms.intern(term.name)
+        place = inner.columns.index(term.name) if term.name in inner.columns else -1
+        return place, UNBOUND
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        if not len(change):
+            return WeightedRows.empty(self.width)
+        parts = []
+        for source, label, target in self._triples:
+            columns = [
+                change.rows[:, place] if place >= 0 else np.full(len(change), identity, np.int32)
+                for place, identity in (source, (-1, label), target)
+            ]
+            triples = change.with_rows(np.stack(columns, axis=1))
+            parts.append(triples.where(self._are_triples(triples.rows)))
+        return merge(parts)
+
+    def _are_triples(self, rows: np.ndarray) -> np.ndarray:
+        """Return for each row whether both ends are bound and the first is not a literal."""
+        sources, place = np.unique(rows[:, 0], return_inverse=True)
+        good = np.array([text is not None and not is_literal(text) for text in self._terms.texts(sources)], bool)
+        are_good: np.ndarray = good[place.reshape(-1)] & (rows[:, 2] != UNBOUND)
+        return are_good
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        return [identity for ends in self._triples for identity in (ends[0][1], ends[1], ends[2][1])]
+
+
+class StoringNode(Node):
+    """A node whose rows are stored by an operator of `rpq.operators.bags`."""
+
+    _operator: Distinct | Product
+
+    @property
+    def entries(self) -> int:
+        return self._operator.entries
+
+    @property
+    def nbytes(self) -> int:
+        return self._operator.nbytes
+
+    def ids(self) -> Iterable[int] | np.ndarray:
+        return self._operator.ids()
+
+    def _check(self) -> None:
+        self._operator.check()
+
+
+class DistinctNode(StoringNode):
+    """DISTINCT: each row of the input once.
+
+    On bags: Distinct(Ω) = { μ | μ in Ω }, with the count 1 (§18.5). It is not linear and stores the count of each row. A
+    row enters when its count becomes positive and leaves when it becomes 0; an event in which it does both changes nothing.
+    Kernels do it (`rpq.operators.bags.product.Distinct`).
+    """
+
+    _operator: Distinct
+
+    def __init__(self, inner: Node) -> None:
+        super().__init__(inner.columns, inner.sure, inner)
+        self._operator = Distinct(self.width)
+
+    def begin(self) -> WeightedRows:
+        self._operator.clear()
+        return WeightedRows.empty(self.width)
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        (change,) = changes
+        return self._operator.change(change)
+
+    def describe_state(self) -> str:
+        return "how often each row comes"
+
+
+class ProductNode(StoringNode):
+    """The product of more than two `parts`, no two of which have a column in common, stored as parts and not multiplied out.
+
+    On bags: Ω1 × … × Ωn, with the product of the counts. A change of one part is multiplied with the current rows of the
+    others, so while one part is empty (a condition that does not hold, a part without a binding) there is no output. The
+    memory is the sum of the sizes of the parts, not their product.
+    """
+
+    _operator: Product
+
+    def __init__(self, *parts: Node) -> None:
+        columns = [name for part in parts for name in part.columns]
+        assert len({*columns}) == len(columns), columns
+        super().__init__(columns, frozenset().union(*(part.sure for part in parts)), *parts)
+        select = [(number, place) for number, part in enumerate(parts) for place in range(part.width)]
+        self._operator = Product([part.width for part in parts], select)
+
+    def begin(self) -> WeightedRows:
+        self._operator.clear()
+        self._operator.load(0, [np.zeros((0, part.width), np.int32) for part in self.inputs])
+        return WeightedRows.empty(self.width)
+
+    def change(self, *changes: WeightedRows) -> WeightedRows:
+        return self._operator.change([((0, part), change) for part, change in enumerate(changes)])
+
+    def describe(self) -> str:
+        return "product"
+
+    def describe_state(self) -> str:
+        return "all parts"

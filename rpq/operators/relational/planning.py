@@ -1,0 +1,469 @@
+"""The plan of a query: from the algebra of a question to the network of operators that maintains its answer.
+
+Each operator of the algebra becomes one of the network, with the columns that operators above it need.
+
+A conjunction becomes leaves for the pattern kernels. With literals it has several meanings, whose solutions are added up
+(`rpq.operators.patterns.meanings`). Each meaning is divided into parts without common variables; an atom without variables
+is a part without columns.
+
+EXISTS inside a formula becomes a column that the formula reads. It asks whether its body has a solution when the variables
+of the outer row are replaced by their values. Where that is equivalent to a join with the row (`is_join`), the body is
+evaluated by itself. Otherwise it is evaluated for all rows at once: the different values of the variables that it mentions
+are an input of the body (`given`), together with copies under other names that pass through all operators unchanged and say
+at the end to which outer row a solution of the body belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
+
+from rpq.language.pattern import Variable
+from rpq.language.sparql.algebra import (
+    Aggregate,
+    Call,
+    Conjunction,
+    Distinct,
+    Exists,
+    Extend,
+    Filter,
+    Formula,
+    Group,
+    Join,
+    LeftJoin,
+    Minus,
+    Operator,
+    Project,
+    SemiJoin,
+    SparqlQuestion,
+    Union,
+    Values,
+    certain_variables,
+    has_exists,
+    mentioned_variables,
+    name_of,
+    possible_variables,
+    variables_of,
+)
+from rpq.language.sparql.rewriting import rewrite
+from rpq.language.sparql.values.typed_values import FALSE, TRUE
+from rpq.operators.patterns.joins.plan import plan_pattern
+from rpq.operators.patterns.meanings import DirectedAtom, Meaning, NamedVertex, PathRead, direct_atoms, meanings_of, variable
+from rpq.operators.relational.groups import GroupNode
+from rpq.operators.relational.joins import ExistsNode, JoinNode, LeftJoinNode
+from rpq.operators.relational.nodes import (
+    ConstructNode,
+    CopyNode,
+    DistinctNode,
+    ExtendNode,
+    FilterNode,
+    LeafNode,
+    Node,
+    ProductNode,
+    ProjectNode,
+    RowsNode,
+    UnionNode,
+)
+from rpq.operators.relational.term_ids import TermIds
+
+
+class Read(NamedTuple):
+    """What an atom reads: edges of a label, or pairs of a path, in a window (None: the default graph)."""
+
+    window: str | None
+    of: str | PathRead
+
+    def __str__(self) -> str:
+        name = self.of if isinstance(self.of, str) else self.of.expression
+        return name if self.window is None else f"{name} in <{self.window}>"
+
+
+class ConjunctionPart(NamedTuple):
+    """Atoms that are connected by shared variables, or one without any; with the variables that are columns."""
+
+    meaning: Meaning
+    columns: tuple[str, ...]
+
+    @property
+    def reads(self) -> list[Read]:
+        """What its atoms read."""
+        return [read for _, read, _ in self.meaning.edges]  # type: ignore[misc]  # it is of these that meanings were made
+
+    @property
+    def select(self) -> list[str]:
+        """The columns, as plans have variables."""
+        return [variable(name) for name in self.columns]
+
+    def __str__(self) -> str:
+        def text_of(term: str | NamedVertex) -> str:
+            return f"<{term.name}>" if isinstance(term, NamedVertex) else term
+
+        return " . ".join(f"{text_of(source)} {read} {text_of(target)}" for source, read, target in self.meaning.edges)
+
+
+def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[ConjunctionPart]]:
+    """For each meaning its parts, whose columns are the variables that are `needed`. Raises `QueryError`. O(atoms³)."""
+    atoms = []
+    windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
+    for window in windows:
+        mine = [one.atom for one in conjunction.atoms if one.window == window]
+        atoms += [DirectedAtom(atom.source, Read(window, atom.reads), atom.target) for atom in direct_atoms(mine)]  # type: ignore[arg-type]
+    return [_parts(meaning, needed) for meaning in meanings_of(atoms, isomorphism=False)]
+
+
+def _parts(meaning: Meaning, needed: frozenset[str]) -> list[ConjunctionPart]:
+    groups: list[tuple[set[str], list[int]]] = []
+    edges = [*dict.fromkeys(meaning.edges)]
+    for number, (source, _, target) in enumerate(edges):
+        names = {term for term in (source, target) if isinstance(term, str)}
+        numbers, apart = [number], []
+        for group in groups:
+            if group[0] & names:
+                names |= group[0]
+                numbers += group[1]
+            else:
+                apart.append(group)
+        groups = [*apart, (names, numbers)]
+    wanted = [variable(name) for name in sorted(needed)]
+    parts = []
+    for names, numbers in sorted(groups, key=lambda group: min(group[1])):
+        columns = tuple(name.removeprefix("?") for name in wanted if name in names)
+        part = ConjunctionPart(Meaning(tuple(edges[number] for number in sorted(numbers))), columns)
+        _see_that_it_can_be_planned(part)
+        parts.append(part)
+    return parts
+
+
+def _see_that_it_can_be_planned(part: ConjunctionPart) -> None:
+    """Raise `QueryError` for what no plan can be made of."""
+    numbers: dict[object, int] = {}
+
+    def number_of(thing: object) -> int:
+        return numbers.setdefault(thing, len(numbers))
+
+    plan_pattern(part.meaning.atoms(number_of, number_of), select=part.select)
+
+
+def all_reads(parts: Sequence[ConjunctionPart]) -> list[Read]:
+    """Return what some parts read, without duplicates."""
+    return [*dict.fromkeys(read for part in parts for read in part.reads)]
+
+
+Names = frozenset[str]
+
+
+def copy_of(name: str) -> str:
+    """Return the name of the column that carries an outer variable through a body; no text can contain it."""
+    return f".given {name}"
+
+
+def is_join(body: Operator, outer: Names) -> bool:
+    """Return whether a body in which outer variables are replaced equals its join with the row around it. O(size²).
+
+    >>> from rpq.language.sparql.syntax.reading import read
+    >>> bodies = [read(f"ASK {{ ?x <a> ?y FILTER EXISTS {{ {body} }} }}").body.right for body in (
+    ...     "?y <b> ?z FILTER(?z > ?y)", "?y <b> ?z FILTER(?z > ?x)")]
+    >>> [is_join(body, frozenset("xy")) for body in bodies]
+    [True, False]
+    """
+
+    def sees_its_own(names: Names, inner: Operator) -> bool:
+        """Return whether the values of names in an operator are its own, which must then agree with the outer ones."""
+        return names & outer <= certain_variables(inner)
+
+    match body:
+        case Conjunction() | Values() | Group():
+            return True  # the values of a grouped subselect are compared when it is done
+        case Join(parts) | Union(parts):
+            return all(is_join(part, outer) for part in parts)
+        case Filter(inner, condition):
+            return is_join(inner, outer) and not has_exists(condition) and sees_its_own(variables_of(condition), inner)
+        case Extend(inner, variable, formula):
+            is_its_own = variable not in outer and not has_exists(formula)
+            return is_its_own and is_join(inner, outer) and sees_its_own(variables_of(formula), inner)
+        case Project(inner) | Distinct(inner):
+            return is_join(inner, outer)
+        case LeftJoin(left, right, condition):
+            looked_at = mentioned_variables(right) | (frozenset() if condition is None else variables_of(condition))
+            are_joins = is_join(left, outer) and is_join(right, outer)
+            return are_joins and not has_exists(condition) and sees_its_own(looked_at, left)
+        case SemiJoin(left, right):
+            return is_join(left, outer) and sees_its_own(mentioned_variables(right), left)
+        case Minus(left, right):
+            return is_join(left, outer) and not mentioned_variables(right) & outer
+
+
+def exists_in(formula: Formula) -> list[Exists]:
+    """Every EXISTS that stands in a formula itself, each once."""
+    if isinstance(formula, Exists):
+        return [formula]
+    if isinstance(formula, Call):
+        return [*dict.fromkeys(one for argument in formula.arguments for one in exists_in(argument))]
+    return []
+
+
+def without_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
+    """Return a formula with a variable in place of each EXISTS, by the `names` that these have."""
+    if isinstance(formula, Exists):
+        return Variable(names[formula])
+    if isinstance(formula, Call):
+        return replace(formula, arguments=tuple(without_exists(one, names) for one in formula.arguments))
+    return formula
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A network: the operator whose bag is the answer, and which part of a conjunction each leaf is."""
+
+    top: Node
+    leaves: tuple[tuple[LeafNode, ConjunctionPart], ...]
+
+
+def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
+    """Return the network of a question. Raises `QueryError`. O(size · depth)."""
+    planner = _Planner(terms)
+    body = rewrite(question.body)
+    match question.form:
+        case "select":
+            top: Node = _project(question.columns, planner.node(body, frozenset(question.columns)))
+        case "ask":
+            top = DistinctNode(ProjectNode((), planner.node(body, frozenset())))
+        case "construct":
+            names = {name_of(term) for source, _, target in question.template for term in (source, target)}
+            inner = planner.node(body, frozenset(name for name in names if name is not None))
+            top = DistinctNode(ConstructNode(question.template, inner, terms))  # type: ignore[arg-type]  # no blank nodes
+    return NetworkPlan(top, tuple(planner.leaves))
+
+
+class _Planner:
+    """Makes operators, and numbers the columns that are not in the text."""
+
+    def __init__(self, terms: TermIds) -> None:
+        self._terms = terms
+        self._numbers = 0
+        self.leaves: list[tuple[LeafNode, ConjunctionPart]] = []
+
+    def _fresh(self, prefix: str) -> str:
+        self._numbers += 1
+        return f".{prefix} {self._numbers}"
+
+    def node(self, operator: Operator, needed: Names) -> Node:
+        """Return the node of an operator, with those of the `needed` columns that it may bind, and perhaps others."""
+        match operator:
+            case Conjunction(atoms):
+                return self._conjunction(operator, needed) if atoms else RowsNode((), [()])
+            case Join(parts):
+                return self._join(parts, needed)
+            case Union(branches):
+                columns = sorted(needed & possible_variables(operator))
+                return UnionNode(columns, *(self.node(branch, needed) for branch in branches))
+            case LeftJoin():
+                return self._left_join(operator, needed)
+            case Filter(inner, condition):
+                return self.filtered(self.node(inner, needed | variables_of(condition)), condition)
+            case SemiJoin(left, right, is_negated):
+                return self.exists(self.node(left, needed | mentioned_variables(right)), right, is_negated=is_negated)
+            case Minus(left, right):
+                shared = sorted(possible_variables(left) & possible_variables(right))
+                if not shared:
+                    return self.node(left, needed)
+                other = ProjectNode(shared, self.node(right, frozenset(shared)))
+                of_left = self.node(left, needed | frozenset(shared))
+                return ExistsNode(of_left, other, is_negated=True, common=[(name, None) for name in shared])
+            case Extend(inner, variable, formula):
+                if variable not in needed:
+                    return self.node(inner, needed)
+                return self.extended(self.node(inner, (needed - {variable}) | variables_of(formula)), variable, formula)
+            case Values(variables, rows):
+                return RowsNode(variables, [tuple(map(self._terms.intern, row)) for row in rows])
+            case Group():
+                return self._group(operator)
+            case Project(inner, columns):
+                used = [name for name in columns if name in needed]
+                return _project(used, self.node(inner, frozenset(used)))
+            case Distinct(inner):
+                names = sorted(possible_variables(inner))
+                return DistinctNode(ProjectNode(names, self.node(inner, frozenset(names))))
+
+    # --- conjunctions and joins ------------------------------------------------------------------------------
+
+    def _conjunction(self, conjunction: Conjunction, needed: Names) -> Node:
+        meanings = [self._product([*map(self._leaf, parts)]) for parts in parts_of(conjunction, needed)]
+        if len(meanings) == 1:
+            return meanings[0]
+        return UnionNode(sorted(needed & possible_variables(conjunction)), *meanings)
+
+    def _product(self, parts: Sequence[Node]) -> Node:
+        """Return the product of parts of a conjunction."""
+        return ProductNode(*parts) if len(parts) > 2 else reduce(JoinNode, parts)
+
+    def _leaf(self, part: ConjunctionPart) -> Node:
+        leaf = LeafNode(part.columns, str(part))
+        self.leaves.append((leaf, part))
+        return leaf
+
+    def _join(self, parts: Sequence[Operator], needed: Names) -> Node:
+        nodes = []
+        for place, part in enumerate(parts):
+            others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
+            nodes.append(self.node(part, needed | others))
+        return self._joined(nodes)
+
+    def _joined(self, nodes: Sequence[Node]) -> Node:
+        """Return the join of nodes, one after the other; the next is the one that shares most columns with those before."""
+        join, *rest = nodes
+        while rest:
+            following = max(rest, key=lambda node: len({*join.columns} & {*node.columns}))
+            rest.remove(following)
+            join = JoinNode(join, following)
+        return join
+
+    def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
+        looked_at = needed if operator.condition is None else needed | variables_of(operator.condition)
+        left = self.node(operator.left, looked_at | possible_variables(operator.right))
+        right = self.node(operator.right, looked_at | possible_variables(operator.left))
+        return self._optional(left, right, operator.condition, same=())
+
+    def _optional(self, left: Node, right: Node, condition: Formula | None, *, same: Sequence[str]) -> Node:
+        if not has_exists(condition):
+            return LeftJoinNode(left, right, condition, self._terms, same=same)
+        assert condition is not None
+        # As it is defined: the join with its filter, and the rows of the left that are in none of that.
+        copies = [(self._fresh("left"), name) for name in left.columns]
+        joined = self.filtered(JoinNode(CopyNode(copies, left), right, same=same), condition)
+        partners = ProjectNode(left.columns, joined, sources=[copy for copy, _ in copies])
+        alone = ExistsNode(left, partners, is_negated=True, same=left.columns)
+        columns = [name for name in joined.columns if name not in {copy for copy, _ in copies}]
+        return UnionNode(columns, joined, alone)
+
+    # --- formulas --------------------------------------------------------------------------------------------
+
+    def filtered(self, inner: Node, condition: Formula) -> Node:
+        """Return a node with the rows for which a condition holds."""
+        marked, plain = self._marked(inner, condition)
+        node: Node = FilterNode(marked, plain, self._terms)
+        return node if marked is inner else ProjectNode(inner.columns, node)
+
+    def extended(self, inner: Node, variable: str, formula: Formula) -> Node:
+        """Return a node with the rows of `inner` and one more column."""
+        marked, plain = self._marked(inner, formula)
+        node: Node = ExtendNode(marked, variable, plain, self._terms)
+        return node if marked is inner else ProjectNode((*inner.columns, variable), node)
+
+    def _marked(self, inner: Node, formula: Formula) -> tuple[Node, Formula]:
+        """Return a node with a column for each EXISTS in a formula, and the formula over these columns."""
+        names = {}
+        for one in exists_in(formula):
+            name = names[one] = self._fresh("exists")
+            inner = self.exists(inner, one.body, is_negated=False, mark=name)
+            if one.is_negated:
+                formula = _with(formula, one, Call("!", (Variable(name),)))
+        return inner, without_exists(formula, names)
+
+    def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
+        """Return the rows for which a body has a solution, or none; with `mark` all rows, and a column that says which."""
+        marks = None if mark is None else (mark, self._terms.intern(FALSE), self._terms.intern(TRUE))
+        looked_at = mentioned_variables(body)
+        names = [name for name in left.columns if name in looked_at]
+        if is_join(body, frozenset(left.columns)):
+            shared = [name for name in names if name in possible_variables(body)]
+            right: Node = ProjectNode(shared, self.node(body, frozenset(shared)))
+            return ExistsNode(left, right, is_negated=is_negated, mark=marks)
+        given = CopyNode([(copy_of(name), name) for name in names], DistinctNode(ProjectNode(names, left)))
+        solutions = self._given(body, given, frozenset(names))
+        right = ProjectNode(names, solutions, sources=[copy_of(name) for name in names])
+        return ExistsNode(left, right, is_negated=is_negated, mark=marks, same=names)
+
+    # --- bodies that are given values ------------------------------------------------------------------------
+
+    def _given(self, operator: Operator, given: Node, outer: Names) -> Node:
+        """Return an operator evaluated for all rows of `given`: with the columns of `given` and its own."""
+        copies = [copy_of(name) for name in sorted(outer)]
+
+        def inside(inner: Operator) -> Node:
+            return self._given(inner, given, outer)
+
+        def beside(inner: Operator) -> Node:
+            return self.node(inner, possible_variables(inner)) if is_join(inner, outer) else inside(inner)
+
+        if is_join(operator, outer):
+            return JoinNode(given, self.node(operator, possible_variables(operator)))
+        match operator:
+            case Join(parts):
+                join = given
+                for part in parts:
+                    join = JoinNode(join, beside(part), same=copies)
+                return join
+            case Union(branches):
+                nodes = [inside(branch) for branch in branches]
+                columns = dict.fromkeys(name for branch in nodes for name in branch.columns)
+                return UnionNode([*columns], *nodes)
+            case Filter(inner, condition):
+                return self.filtered(inside(inner), condition)
+            case SemiJoin(left, right, is_negated):
+                return self.exists(inside(left), right, is_negated=is_negated)
+            case LeftJoin(left, right, condition):
+                return self._optional(inside(left), beside(right), condition, same=copies)
+            case Minus(left, right):
+                of_left, of_right = inside(left), beside(right)
+                shared = sorted(possible_variables(left) & possible_variables(right))
+                partners = [name for name in of_right.columns if name in shared or name in copies]
+                common = [(name, copy_of(name) if name in outer else None) for name in shared]
+                other = ProjectNode(partners, of_right)
+                return ExistsNode(of_left, other, is_negated=True, common=common, same=copies)
+            case Extend(inner, variable, formula):
+                if variable not in outer:
+                    return self.extended(inside(inner), variable, formula)
+                # Where the outer variable has a value, that stands in its place.
+                node, name = inside(inner), self._fresh("bound")
+                either = self.extended(node, name, Call("COALESCE", (Variable(variable), formula)))
+                sources = [name if column == variable else column for column in node.columns]
+                return ProjectNode(node.columns, either, sources=sources)
+            case Project(inner, columns):
+                node = inside(inner)
+                names = [name for name in node.columns if name in columns or name in outer or name in copies]
+                return ProjectNode(names, node)
+            case Distinct(inner):
+                return DistinctNode(inside(inner))
+        raise AssertionError(operator)
+
+    # --- groups ----------------------------------------------------------------------------------------------
+
+    def _group(self, group: Group) -> Node:
+        needed = frozenset(group.keys)
+        for _, one in group.aggregates:
+            if one.argument is not None:
+                needed |= variables_of(one.argument)
+            elif one.is_distinct:
+                needed |= possible_variables(group.inner)
+        inner = self.node(group.inner, needed)
+        aggregates = []
+        for name, one in group.aggregates:
+            if one.argument is not None and has_exists(one.argument):
+                inner, argument = self._marked(inner, one.argument)
+                one = Aggregate(one.function, argument, one.is_distinct)
+            aggregates.append((name, one))
+        return GroupNode(inner, group.keys, aggregates, self._terms)
+
+
+def _project(columns: Sequence[str], inner: Node) -> Node:
+    """Return a projection; nodes below that only rename its columns are skipped."""
+    sources = [*columns]
+    while isinstance(inner, ExtendNode):
+        columns_of_inner, known = frozenset(inner.columns), inner.sources()
+        if any(name in columns_of_inner and name not in known for name in sources):
+            break
+        sources = [known.get(name, name) for name in sources]
+        (inner,) = inner.inputs
+    return ProjectNode(columns, inner, sources=sources)
+
+
+def _with(formula: Formula, exists: Exists, other: Formula) -> Formula:
+    """Return a formula with another in place of an EXISTS."""
+    if formula == exists:
+        return other
+    if isinstance(formula, Call):
+        return Call(formula.function, tuple(_with(one, exists, other) for one in formula.arguments))
+    return formula

@@ -1,0 +1,319 @@
+"""A registered SPARQL query: its network of operators, the leaves of which are parts of the host of patterns.
+
+The conjunctions of the body are parts of `PatternHost`, whose relations and indexes it shares with patterns and other
+queries. What the kernels find of a chunk is numbered by event and goes through the network (`rpq.operators.relational`)
+once; what comes out is net of each event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rpq.errors import RpqError
+from rpq.files.json_values import Damage, JsonValue
+from rpq.language.kinds import Kind, read_window, window_json
+from rpq.language.protocol import Figures, ReportContent, Resources
+from rpq.language.sparql.algebra import Reporting
+from rpq.language.sparql.query import SparqlQuery
+from rpq.operators.patterns.hosted_query import HostedQuery
+from rpq.operators.patterns.joins.plan import shaped_parts
+from rpq.operators.patterns.meanings import Neighbours, PathRead, Roots
+from rpq.operators.patterns.pattern_host import PatternHost
+from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
+from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need
+from rpq.operators.patterns.relations.shared_relations import Content
+from rpq.operators.patterns.rows.solutions import Place
+from rpq.operators.relational.evaluation import Network
+from rpq.operators.relational.explanation import SparqlExplanation, explain_query
+from rpq.operators.relational.nodes import LeafNode
+from rpq.operators.relational.planning import ConjunctionPart, Read, all_reads, plan_network
+from rpq.operators.relational.term_ids import FIRST, TermIds
+from rpq.rows.delta import Delta, IdRows, ids_of_columns
+from rpq.rows.weighted_rows import WeightedRows, weighted
+from rpq.stream.chunk import Chunk
+from rpq.stream.durations import TIME_UNITS
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_labels import LabelName
+from rpq.stream.vertices import VertexDictionary
+from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
+
+_CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
+
+
+class RunningSparql(HostedQuery):
+    """A registered query in SPARQL."""
+
+    question: SparqlQuery
+    _relations: WindowedReads
+    has_witnesses = False
+    nets_events = True
+    holds_vertices = True
+
+    def __init__(self, question: SparqlQuery, resources: Resources) -> None:
+        super().__init__(question, resources)
+        registration = question.parsed.registration
+        self.report_content = "changes" if registration is None else _CONTENT[registration.reporting]
+        self.is_divided = True  # which vertices terms of its own are
+        self._terms = TermIds()
+        plan = plan_network(question.parsed, self._terms)
+        self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
+        self._network = Network(plan)
+        if question.report == "change":
+            self._network.isolate_groups()
+        self._is_netted = not self._network.is_plain or any(window.kind == "count" for window in self.windows)
+        self._is_netted &= not self._network.is_net
+        self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
+        self._places = {name: place for place, name in enumerate(question.windows)}
+        self._parts: dict[int, tuple[dict[str, int], int, tuple[str, ...]]] = {}
+        """Of a leaf: the ids of its constants, the number that the host gave its part, and the columns of that."""
+        self._start()
+        self.has_first_rows = bool(len(self._network.begin({}).net()))  # of no edges
+
+    # --- relations and plans ---------------------------------------------------------------------------------
+
+    def _enter(self) -> None:
+        reads = [self._windowed(read) for read in all_reads([part for _, part in self._leaves])]
+        default = [place for name, place in self._places.items() if name is None]
+        self._relations = WindowedReads(
+            self._host, self.question, self.question.readings, reads, origin=self._origin, static=default
+        )
+        self._relations.enter()
+        self._begin_latency()
+        self.resolve()
+
+    def _withdraw(self) -> None:
+        for leaf in [*self._parts]:
+            self._take_out(leaf)
+        self._relations.leave()
+
+    def _windowed(self, read: Read) -> WindowedEdge | WindowedPath:
+        """Return what an atom reads as a request for relations."""
+        place = self._places.get(read.window)  # None: the static edges alone
+        if isinstance(read.of, PathRead):
+            return WindowedPath(read.of.expression, place, self._need(read.of.roots, place))
+        return WindowedEdge(read.of, place)
+
+    def _need(self, roots: Roots, place: int | None) -> Need | None:
+        if roots is None:
+            return None
+        if not isinstance(roots, Neighbours):
+            return Need(roots)
+        is_simple = self.question.paths == "simple"
+        if place is None:
+            content = Content(roots.label, UnboundedWindow(), None, self._origin, is_simple, STATIC_ALONE)
+            return Need(roots.names, content, roots.inward)
+        reading = self.question.readings[place]
+        counted_labels = reading.labels if reading.window.kind == "count" else None
+        without_static = self._places.get(None) != place
+        content = Content(
+            roots.label, reading.window, counted_labels, self._origin, is_simple, reading.stream, without_static
+        )
+        return Need(roots.names, content, roots.inward)
+
+    def leave_changed(self) -> None:
+        """Do nothing: parts know their constants as vertices, so changes of other queries do not affect them."""
+
+    def resolve(self, *, fresh: Container[str] = ()) -> None:
+        """Install the plans of parts all of whose constants are vertices now; remove those of others.
+
+        A part of which a constant has no id or another one has no rows: the vertex it was had no edge left.
+        """
+        for leaf, (_, part) in enumerate(self._leaves):
+            ids = {name: self._host.constants.id_of(name) for name in part.meaning.names}
+            known = {name: identity for name, identity in ids.items() if identity is not None}
+            if leaf in self._parts and self._parts[leaf][0] != known:
+                self._take_out(leaf)
+            if leaf not in self._parts and len(known) == len(ids):
+                self._put_in(leaf, part, known)
+
+    def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
+        atoms = part.meaning.atoms(lambda read: self._relations.relation(self._windowed(read)), ids.__getitem__)  # type: ignore[arg-type]
+        ((shaped, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
+        number = self._host.add_part(shaped, explicit=True, is_reported=False, constants=constants)
+        self._host.join_part(number, self.question.name, Place(leaf, 0))
+        self._parts[leaf] = dict(ids), number, columns
+
+    def _take_out(self, leaf: int) -> None:
+        number = self._parts.pop(leaf)[1]
+        self._host.leave_part(number, self.question.name, Place(leaf, 0))
+        self._host.release_part(number)
+
+    # --- labels and edges ------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        """Ignore labels, which the host receives."""
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        return self._relations.reads(labels)
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        if self._graph is None and len(fresh):  # it has come in mid-stream, and its host knows these vertices already
+            self._host.look_up(vertices, self._names)
+            self.resolve()
+        self._graph = graph
+        self.vertex_room = self._host.vertex_room
+        self._terms.add_vertices(vertices, fresh)
+        self._network.forget(fresh)
+
+    def retained_vertices(self) -> np.ndarray:
+        return self._terms.pinned_vertices()
+
+    def retain(self, waiting: np.ndarray) -> None:
+        """Forget terms that are in no operator, and not among those that wait for a report."""
+        if len(self._terms):
+            self._network.forget(self._terms.keep(np.concatenate([self._network.ids(), waiting])))
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        self._relations.count_from(numbers)
+
+    def load_static(self, chunk: Chunk) -> None:
+        self._relations.load_static(chunk)
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        self._host.advance(time)
+        self._host.forget_sizes()
+        if chunk is not None:
+            self._relations.fill(chunk, slides, is_checked=quiet)
+        answer = self._begin()
+        if quiet:
+            return []
+        return [self._to_delta(answer, np.array([1]), np.array([time]))]
+
+    def _begin(self) -> WeightedRows:
+        """Initialize the network from the current relations and return the answer."""
+        return self._network.begin(self._leaves_now()).net()
+
+    def _leaves_now(self) -> dict[int, WeightedRows]:
+        """Return the current rows of the leaves, by the id of the leaf. O(edges), plus the cost of joining them."""
+        return {
+            id(self._leaves[leaf][0]): self._rows_of_leaf(
+                leaf, WeightedRows.inserted(self._host.rows_of_part(number, len(columns)))
+            )
+            for leaf, (_, number, columns) in sorted(self._parts.items())
+        }
+
+    # --- results ---------------------------------------------------------------------------------------------
+
+    def _rows_of_leaf(self, number: int, rows: WeightedRows) -> WeightedRows:
+        """Return changes of the part of a leaf as changes of the leaf."""
+        leaf, columns = self._leaves[number][0], self._parts[number][2]
+        rows = rows.select_columns([columns.index(f"?{name}") for name in leaf.columns])
+        return rows.with_rows(self._terms.replace_aliases(rows.rows))
+
+    def delta(self, parts: dict[Place, Delta]) -> Delta:
+        """Return the changes of the answer that changes of leaves cause."""
+        events, changes = weighted(parts.values(), first=self._host.first)
+        leaves = {
+            id(self._leaves[number][0]): self._rows_of_leaf(number, rows)
+            for (number, _), rows in zip(parts, changes, strict=True)
+        }
+        change = self._network.change(leaves)
+        if self._is_netted:
+            change = change.net()
+        return self._to_delta(change, events[:, 0], events[:, 1])
+
+    def _to_delta(self, change: WeightedRows, orders: np.ndarray, times: np.ndarray) -> Delta:
+        """Return net changes of the answer as a delta; `orders` and `times` are those of events."""
+        if self.question.semantics == "implicit":
+            change = change.where((change.weights > 0) | ~self._host.is_silent(orders)[change.events])
+        if not self._host.division.is_whole:
+            change = change.where(self._are_own(change.rows))
+        return self._count_rows(change.delta(orders, times))
+
+    def _are_own(self, rows: np.ndarray) -> np.ndarray:
+        """Return which rows are this share's: one column decides, for the first share where that is no vertex."""
+        if not rows.shape[1]:
+            return np.full(len(rows), self._host.division.share[0] == 0)
+        deciding = rows[:, self._share_column]
+        is_vertex = (deciding >= 0) & (deciding < FIRST)
+        own = np.full(len(rows), self._host.division.share[0] == 0)
+        own[is_vertex] = self._host.is_own[deciding[is_vertex]]  # none of them may be known yet
+        return own
+
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        return self._relations.slides(edges)
+
+    def answers(self) -> list[IdRows]:
+        return [ids_of_columns(np.ascontiguousarray(self._answer(), np.int32))]
+
+    def _answer(self) -> np.ndarray:
+        """Compute the answer, (row, column), by a second network; each row occurs as often as it is in the bag."""
+        if self._graph is None or self._graph.time is None:
+            # rows that exist without edges are output with the first tuple
+            return np.zeros((0, len(self.question.columns)), np.int32)
+        twin = plan_network(self.question.parsed, self._terms)
+        now = self._leaves_now()
+        leaves = zip(twin.leaves, self._leaves, strict=True)
+        answer = Network(twin).begin({id(other): now[id(leaf)] for (other, _), (leaf, _) in leaves if id(leaf) in now}).net()
+        if not self._host.division.is_whole:
+            answer = answer.where(self._are_own(answer.rows))
+        return np.repeat(answer.rows, answer.weights, axis=0)
+
+    def explain(self) -> SparqlExplanation:
+        return explain_query(self.question.original, self._network.describe())
+
+    def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
+        return np.array([self._terms.intern(text) for text in texts], np.int32)
+
+    def term_texts(self, ids: np.ndarray) -> list[str | None]:
+        """Return the terms of ids in its rows; None for what is unbound."""
+        return self._terms.texts(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes held beside what the host holds for all."""
+        return self._terms.nbytes + self._network.nbytes
+
+    def operator_sizes(self) -> list[tuple[str, int, int]]:
+        """Return (description, entries, bytes) of each operator that stores something."""
+        return self._network.operator_sizes()
+
+    def figures(self) -> Figures:
+        cells = self._relations.cells + self._network.entries
+        return self._figures(answers=len(self._answer()), edges=self._relations.edges_live, cells=cells)
+
+    def _check(self) -> None:
+        """Assert that the network holds what it should. O(answers)."""
+        self._network._check()
+
+
+def describe_query(query: SparqlQuery) -> dict[str, Any]:
+    """Return a query as JSON values: its original windows, and the unit to which they were converted."""
+    original = query.original
+    window = original.window
+    is_duration = isinstance(window, Window) and window.unit is not None
+    return {
+        "sparql": query.expression,
+        "window": window_json(window) if original.has_default else None,
+        "nanoseconds": is_duration,
+        "unit": query.unit,
+        "name": query.name,
+        "paths": query.paths,
+        "semantics": query.semantics,
+        "simple_budget": query.simple_budget,
+        "report": query.report,
+    }
+
+
+def parse_query(content: JsonValue) -> SparqlQuery:
+    """Return the query that JSON values describe. Raises `Damage`."""
+    options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "paths", "semantics", "report")}
+    options["simple_budget"] = content["simple_budget"].whole(1)
+    if not content["window"].is_none:
+        options["window"] = read_window(content["window"])
+        if content["nanoseconds"].flag():
+            length = {name: content["window"][name].whole(1, INT64_MAX) for name in ("size", "slide")}
+            options["window"] = Window(**length, unit="ns")
+    try:
+        query = SparqlQuery(content["sparql"].unicode(), **options)
+        return query if content["unit"].is_none else query.in_unit(content["unit"].one_of(*TIME_UNITS))
+    except (RpqError, RecursionError) as problem:
+        raise Damage(f"a query is not understood: {problem}") from problem
+
+
+KIND = Kind(
+    name="sparql", question=SparqlQuery, start=RunningSparql, described=describe_query, read=parse_query, host=PatternHost
+)

@@ -1,0 +1,338 @@
+"""From vertex ids to names: rows that stay valid when ids are reused, as blocks of columns or, if they are few, as lists.
+
+Everything that running queries report is converted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.kernel_cache import njit
+from rpq.rows.column_kernels import Names, Region
+from rpq.rows.delta import Delta, IdRows
+from rpq.rows.typed_columns import Texts, kinds_of, terms_to_values
+from rpq.stream.vertices import VertexDictionary
+
+Schema = tuple[str, ...]
+"""The names of a query's columns; they are typed if not all values are vertices (`rpq.rows.typed_columns`)."""
+
+WHOLE = 2
+"""The value of `removed` for an event whose rows are the whole answer, not a change."""
+
+
+class Block(NamedTuple):
+    """Rows of queries with the same columns, in time order; ids are positions in `names`.
+
+    Rows `ends[i - 1] : ends[i]` belong to event i, which has a query, a time, and whether it removes the rows.
+    """
+
+    columns: Schema
+    ids: IdRows
+    ends: np.ndarray  # int64, one for each event
+    query: np.ndarray  # int32, one for each event, in the names of the queries
+    timestamp: np.ndarray  # int64, one for each event
+    removed: np.ndarray  # uint8, one for each event; WHOLE: its rows are the whole answer, not a change
+    names: pa.Array  # for typed columns the terms, null if unbound
+    witness: pa.Array | None  # a text for each row
+    first: np.ndarray | None  # int64, one for each event: place of its first row in the chunk, if that has other blocks
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows of all events."""
+        return len(self.ids.values)
+
+    def select_query(self, query: int) -> Block:
+        """Return the rows of one query."""
+        events = self.query == query
+        if events.all():
+            return self
+        rows = np.flatnonzero(np.repeat(events, self._lengths()))
+        return self._replace(
+            ids=IdRows(self.ids.values[rows], self.ids.order),
+            ends=np.cumsum(self._lengths()[events]),
+            query=self.query[events],
+            timestamp=self.timestamp[events],
+            removed=self.removed[events],
+            witness=None if self.witness is None else self.witness.take(pa.array(rows)),
+            first=None if self.first is None else self.first[events],
+        )
+
+    def head(self, count: int) -> Block:
+        """Return the first `count` rows, or all."""
+        if count >= self.row_count:
+            return self
+        events = int(np.searchsorted(self.ends, count)) + 1
+        return self._replace(
+            ids=IdRows(self.ids.values[:count], self.ids.order),
+            ends=np.minimum(self.ends[:events], count),
+            query=self.query[:events],
+            timestamp=self.timestamp[:events],
+            removed=self.removed[:events],
+            witness=None if self.witness is None else self.witness.slice(0, count),
+            first=None if self.first is None else self.first[:events],
+        )
+
+    def places(self) -> np.ndarray:
+        """Return the places of the rows in their chunk, of which other blocks have rows too."""
+        assert self.first is not None
+        lengths = self._lengths()
+        return np.arange(self.row_count) + np.repeat(self.first - (self.ends - lengths), lengths)
+
+    def _lengths(self) -> np.ndarray:
+        return np.diff(self.ends, prepend=0)
+
+
+class FewRows(NamedTuple):
+    """A few rows of a single tuple, with their names, as lists."""
+
+    query: list[int]
+    values: list[tuple[int | str, ...]]
+    timestamp: list[int]
+    removed: list[bool]
+
+    def blocks(self, columns: Sequence[Schema]) -> list[Block]:
+        """Return the rows as blocks; `columns` are those of each query."""
+        groups: dict[Schema, list[int]] = {}
+        for row, query in enumerate(self.query):
+            groups.setdefault(columns[query], []).append(row)
+        return [
+            Block(
+                columns=names,
+                ids=IdRows(np.arange(len(rows) * len(names), dtype=np.int32).reshape(-1, len(names)), (*range(len(names)),)),
+                ends=np.arange(1, len(rows) + 1),
+                query=np.array([self.query[row] for row in rows], np.int32),
+                timestamp=np.array([self.timestamp[row] for row in rows], np.int64),
+                removed=np.array([self.removed[row] for row in rows], np.uint8),
+                names=pa.array([value for row in rows for value in self.values[row]]),
+                witness=None,
+                first=None if len(groups) == 1 else np.array(rows, np.int64),
+            )
+            for names, rows in groups.items()
+        ]
+
+
+FEW = 64
+"""The number of rows up to which lists are cheaper than columns."""
+_SIGNS = np.array([0, 0, WHOLE, 1], np.uint8)
+"""The value of `removed` in a block by the kind of an event (1, 2, or -1 from the end)."""
+_FEW_NAMES = 6
+"""The number of names from which on a column is cheaper than a lookup of each."""
+
+
+def blocks_of(
+    deltas: list[tuple[int, Delta]],
+    columns: Sequence[Schema],
+    vertices: VertexDictionary,
+    witnesses: list[pa.Array] | None,
+    texts: Mapping[int, Texts],
+) -> list[Block]:
+    """Merge the rows of deltas (number of the query, delta) in time order into a block for each kind of `columns`.
+
+    `columns` are those of each query.  A query whose ids are not all those of vertices has `texts` for them, and a block of
+    its own.  O(rows + events log events), at most O(rows + vertices).
+    """
+    order, first = _in_time_order(deltas) if len(deltas) > 1 else (None, None)
+    groups: dict[tuple[Schema, Texts | None], list[int]] = {}
+    for place, (number, delta) in enumerate(deltas):
+        one = number if delta.numbers is None else int(delta.numbers[0])  # queries that share workers have equal columns
+        groups.setdefault((columns[one], texts.get(one)), []).append(place)
+    blocks = []
+    for (names, texts_of), places in groups.items():
+        block = _block_of(
+            names,
+            [deltas[place] for place in places],
+            partial(_stable_names, vertices=vertices) if texts_of is None else partial(_stable_terms, texts=texts_of),
+            None if witnesses is None else [witnesses[place] for place in places],
+            None if order is None else np.concatenate([order[place] for place in places]),
+        )
+        if first is not None and len(groups) > 1:
+            block = block._replace(first=np.sort(np.concatenate([first[place] for place in places])))
+        blocks.append(block)
+    return blocks
+
+
+def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> FewRows:
+    """Merge the rows of deltas (number of the query, delta) in time order.  O(rows log rows)."""
+    rows = FewRows([], [], [], [])
+    moments: list[tuple[int, int, int, bool]] = []
+    first: dict[int, int] = {}  # the place of each query's first delta: several threads may answer for one query
+    names: dict[int, int | str] = {}
+    for place, (number, delta) in enumerate(deltas):
+        begin = 0
+        values = delta.as_lists()
+        new = {vertex for ids in values for vertex in ids}.difference(names)
+        if len(new) < _FEW_NAMES:
+            names |= {vertex: vertices.name_of(vertex) for vertex in new}
+        else:
+            names |= zip(new, vertices.names_of(np.fromiter(new, np.int64, len(new))).to_pylist(), strict=True)
+        rows.values.extend([tuple([names[vertex] for vertex in ids]) for ids in values])
+        ends = delta.ends.tolist()
+        numbers = [number] * len(ends) if delta.numbers is None else delta.numbers.tolist()
+        events = zip(numbers, delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), ends, strict=True)
+        for query, order, time, kind, end in events:
+            count = end - begin
+            rows.query.extend([query] * count)
+            rows.timestamp.extend([time] * count)
+            rows.removed.extend([kind < 0] * count)
+            moments += [(order, time, first.setdefault(number, place), kind > 0)] * count
+            begin = end
+    if len(deltas) == 1:
+        return rows
+    sequence = sorted(range(len(moments)), key=moments.__getitem__)
+    columns: list[list[Any]] = [[column[row] for row in sequence] for column in rows]
+    return FewRows(*columns)
+
+
+def columns_of_names(
+    rows: list[IdRows], vertices: VertexDictionary, *, columns: Schema, texts: Texts | None
+) -> list[pa.Array]:
+    """Return the columns of names for one or more arrays of rows with the same columns; `texts` as in `blocks_of`."""
+    order = rows[0].order
+    if texts is not None:
+        values, terms = _stable_terms(np.concatenate([some.reorder(order).values for some in rows]), texts)
+        vertex = pa.int64() if vertices.kind == "int64" else pa.string()
+        kinds = kinds_of(columns)
+        return [terms_to_values(terms, kinds[place], vertex).take(pa.array(values[:, at])) for place, at in enumerate(order)]
+    values, names = _stable_names(np.concatenate([some.reorder(order).values for some in rows]), vertices)
+    ready = Names(names)
+    region = Region.of_rows(len(values), len(order) * ready.bytes_a_row, columns=len(order))
+    return [ready.column(values, place, 0, len(values), region) for place in order]
+
+
+def _block_of(
+    columns: Schema,
+    deltas: list[tuple[int, Delta]],
+    stable: Callable[[np.ndarray], tuple[np.ndarray, pa.Array]],
+    witnesses: list[pa.Array] | None,
+    order: np.ndarray | None,
+) -> Block:
+    """Return the rows of deltas with the same columns; events of several deltas are sorted by their numbers in `order`."""
+    events = {
+        "query": np.concatenate([_numbers_of(number, delta) for number, delta in deltas]),
+        "timestamp": np.concatenate([delta.times for _, delta in deltas]),
+        "removed": _SIGNS[np.concatenate([delta.kinds for _, delta in deltas])],
+    }
+    witness = None if witnesses is None else pa.chunked_array(witnesses).combine_chunks()
+    if order is None or len(deltas) == 1:
+        (_, delta), ends = deltas[0], deltas[0][1].ends.copy()
+        values = delta.ids.values if delta.is_lasting else delta.ids.values.copy()
+    else:
+        lengths = np.concatenate([delta.lengths() for _, delta in deltas])
+        by_time = np.argsort(order)
+        events = {name: column[by_time] for name, column in events.items()}
+        ends = np.cumsum(lengths[by_time])
+        begins = np.empty_like(ends)
+        begins[by_time] = ends - lengths[by_time]
+        values = np.empty((ends[-1], len(columns)), np.int32)
+        rows = None if witness is None else np.empty((ends[-1], 1), np.int32)
+        event = row = 0
+        for _, delta in deltas:
+            mine = begins[event : event + len(delta.ends)]
+            place_rows(delta.ids.reorder(deltas[0][1].ids.order).values, delta.ends, mine, values)
+            if rows is not None:
+                place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
+            event, row = event + len(mine), row + len(delta)
+        witness = witness if witness is None or rows is None else witness.take(pa.array(rows.reshape(-1)))
+    values, names = stable(values)
+    return Block(
+        columns=columns,
+        ids=IdRows(values, deltas[0][1].ids.order),
+        ends=ends,
+        **events,
+        names=names,
+        witness=witness,
+        first=None,
+    )
+
+
+def _numbers_of(number: int, delta: Delta) -> np.ndarray:
+    """Return the numbers of the queries of a delta's events."""
+    return np.full(len(delta.ends), number, np.int32) if delta.numbers is None else delta.numbers
+
+
+def _in_time_order(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return for each delta the positions of its events among all in time order, and the positions of their first rows."""
+    deltas = [delta for _, delta in numbered]
+    orders, times = (np.concatenate([getattr(delta, name) for delta in deltas]) for name in ("orders", "times"))
+    lengths = np.concatenate([delta.lengths() for delta in deltas])
+    keys = [times, orders]
+    if _are_of_both_kinds(numbered):
+        # Removed rows come before added ones, though several threads have reported both.
+        numbers = [number for number, _ in numbered]
+        firsts = np.repeat([numbers.index(number) for number in numbers], [len(delta.ends) for delta in deltas])
+        enters = np.concatenate([delta.kinds > 0 for delta in deltas])
+        keys = [enters, firsts, times, orders]
+    by_time = np.lexsort(keys)
+    order, first = np.empty(len(by_time), np.int64), np.empty(len(by_time), np.int64)
+    order[by_time] = np.arange(len(by_time))
+    first[by_time] = np.cumsum(lengths[by_time]) - lengths[by_time]
+    cuts = np.cumsum([len(delta.ends) for delta in deltas])[:-1]
+    return np.split(order, cuts), np.split(first, cuts)
+
+
+def _stable_names(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarray, pa.Array]:
+    """Return ids as positions in names, which stay valid when ids are reused, and these names."""
+    if ids.size >= 2 * vertices.count:  # there are fewer names than ids: take all names, and keep the ids
+        return ids, vertices.names_of(np.arange(vertices.count))
+    places, used = _renumbered(ids, vertices.count)
+    return places, vertices.names_of(used)
+
+
+def _stable_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
+    """Return ids as positions in terms, and these terms, null for those that are unbound."""
+    used, places = np.unique(ids, return_inverse=True)
+    return places.reshape(ids.shape).astype(np.int32), pa.array(texts(used), pa.string())
+
+
+def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:
+    """Whether a query has several deltas, and an event has both added and removed rows."""
+    if len({number for number, _ in numbered}) == len(numbered):
+        return False
+    orders = np.concatenate([delta.orders for _, delta in numbered])
+    kinds = np.concatenate([delta.kinds for _, delta in numbered])
+    return bool(np.isin(orders[kinds > 0], orders[kinds < 0]).any())
+
+
+def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (places, used): the ids that occur, all below `vertices`, and for each entry its place among them (int32)."""
+    if ids.size * 8 > vertices:
+        places, used = _compact(ids.reshape(-1), vertices)
+        return places.reshape(ids.shape), used
+    # A few rows among many vertices: avoid arrays as long as the dictionary.
+    used, places = np.unique(ids, return_inverse=True)
+    return places.reshape(ids.shape).astype(np.int32), used
+
+
+@njit(cache=True, nogil=True)
+def place_rows(rows, ends, begins, placed):
+    """Copy the rows of each event to where they begin."""
+    row = 0
+    for event in range(len(ends)):
+        at = begins[event]
+        while row < ends[event]:
+            for i in range(rows.shape[1]):
+                placed[at, i] = rows[row, i]
+            row += 1
+            at += 1
+
+
+@njit(cache=True, nogil=True)
+def _compact(ids, vertices):
+    """Return (places, used): ids renumbered in the order of their first use."""
+    place = np.full(vertices, -1, np.int32)
+    used = np.empty(vertices, np.int32)
+    places = np.empty(len(ids), np.int32)
+    count = 0
+    for i in range(len(ids)):
+        v = ids[i]
+        if place[v] < 0:
+            place[v] = count
+            used[count] = v
+            count += 1
+        places[i] = place[v]
+    return places, used[:count].copy()

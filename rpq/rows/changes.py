@@ -1,0 +1,382 @@
+"""Answer changes, which a push returns."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.errors import QueryError
+from rpq.rows.answers import html_table
+from rpq.rows.blocks import Block, FewRows, Schema
+from rpq.rows.column_kernels import PIECE, Names, Region, repeated, signs, spread
+from rpq.rows.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values
+from rpq.stream.stream_time import StreamTime, python_values
+
+if TYPE_CHECKING:
+    import pandas
+
+_BYTES_BESIDE = 9  # the time of a row and its op
+_SHOWN = 3  # rows in a repr
+_SHOWN_IN_HTML = 10
+
+
+class Change(NamedTuple):
+    """A pair that starts (`op` "+") or ceases ("-") to be an answer of `query` at stream time `timestamp`.
+
+    The timestamp has the type of the tuples' timestamps: an integer, a date, or a time, with their zone if they had one.
+
+    >>> change = Change("a", "x", "y", 1, "+")
+    >>> change.source, change.op
+    ('x', '+')
+    """
+
+    query: str
+    source: int | str
+    target: int | str
+    timestamp: Any
+    op: str
+
+
+_PAIR = Change._fields[1:3]
+
+
+@cache
+def row_type(columns: Schema) -> Callable[..., Any]:
+    """Return the type of rows with these columns: `Change`, or a similar named tuple with them in place of the pair."""
+    return Change if columns == _PAIR else namedtuple("Change", ("query", *columns, "timestamp", "op"), rename=True)
+
+
+class SetAside(NamedTuple):
+    """A root whose simple paths exceeded the budget of `query`: it has no answers until its conflicts have left the window.
+
+    `row` is the number of the tuple in the pushed batch (None at a boundary of time), `size` the number of nodes expanded.
+
+    >>> SetAside("simple", "x", 7, None, 1001).root
+    'x'
+    """
+
+    query: str
+    root: int | str
+    timestamp: Any
+    row: int | None
+    size: int
+
+
+class QueryNames:
+    """Names and columns of the queries of an engine, in the order in which rows number them.
+
+    Instances derived from one another by `with_queries` share their lists; each reads only as many leading items as it has
+    queries.
+    """
+
+    def __init__(self, names: Iterable[str] = (), columns: Iterable[Schema] = ()) -> None:
+        self.names = [*names]
+        self.columns = [*columns]
+        self._count = len(self.names)
+        self._schemas: tuple[Schema, ...] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def with_queries(self, names: Sequence[str], columns: Sequence[Schema]) -> QueryNames:
+        """Return an instance with further queries; only the newest instance may be extended.  O(queries added)."""
+        assert len(self.names) == self._count
+        after = QueryNames()
+        after.names, after.columns, after._count = self.names, self.columns, self._count + len(names)
+        if (known := self._schemas) is not None:
+            after._schemas = tuple(dict.fromkeys([*known, *columns]))
+        self.names.extend(names)
+        self.columns.extend(columns)
+        return after
+
+    @property
+    def schemas(self) -> tuple[Schema, ...]:
+        """The distinct columns that queries have.  O(queries), once."""
+        if self._schemas is None:
+            self._schemas = tuple(dict.fromkeys(self.columns[: self._count]))
+        return self._schemas
+
+    def number_of(self, name: str) -> int:
+        """Return the number of a query.  Raises `QueryError` for an unknown name.  O(queries)."""
+        try:
+            return self.names.index(name, 0, self._count)
+        except ValueError:
+            known = ", ".join(map(repr, self.names[: self._count])) or "none"
+            raise QueryError(f"no query named {name!r}; the registered ones are: {known}") from None
+
+    @property
+    def common_schema(self) -> Schema | None:
+        """The columns of the queries if all have the same, otherwise None."""
+        return None if len(self.schemas) > 1 else (*self.schemas, _PAIR)[0]
+
+    @cached_property
+    def _all_names(self) -> Names:
+        return Names(pa.array(self.names[: self._count], pa.string()))
+
+    def names_for(self, queries: np.ndarray) -> tuple[Names, np.ndarray]:
+        """Return names, and the place in them of each event's query (int32).  O(events log events), or O(queries) once."""
+        if self._count < 8 * len(queries) or "_all_names" in self.__dict__:
+            return self._all_names, queries
+        used, places = np.unique(queries, return_inverse=True)
+        return Names(pa.array([self.names[number] for number in used.tolist()], pa.string())), places.astype(np.int32)
+
+
+class Changes:
+    """The answer changes of a push, in time order; rows of one tuple come in no particular order.
+
+    - Size: `len`, `added`, `removed`
+    - Columns: `to_arrow`, `to_pandas`; `tables` if queries have different columns
+    - polars, DuckDB, pandas and other libraries with the Arrow PyCapsule interface take the object itself
+    - Rows: `rows`, iteration
+    - In addition: `late_rows`, the numbers of the pushed tuples that were dropped because every window had passed them;
+      `set_aside`, the roots that exceeded the budget of simple paths
+
+    After a push with `collect=False` there are counts and no rows.
+
+    >>> import rpq
+    >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+    >>> changes = engine.push_rows([("x", "y", "a", 1), ("x", "y", "a", 2, "-"), ("x", "y", "a", -20)])
+    >>> len(changes), changes.added, changes.removed, changes.late_rows.tolist()
+    (2, 1, 1, [2])
+    >>> [change.op for change in changes]
+    ['+', '-']
+    """
+
+    def __init__(
+        self,
+        queries: QueryNames,
+        chunks: Sequence[list[Block] | FewRows],
+        *,
+        added: int,
+        removed: int,
+        late_rows: np.ndarray,
+        kind: str | None,
+        times: StreamTime,
+    ) -> None:
+        self.added = added
+        self.removed = removed
+        self.late_rows = late_rows
+        self.set_aside: list[SetAside] = []
+        self._queries = queries
+        self._chunks = chunks
+        self._kind = pa.int64() if kind == "int64" else pa.string()
+        self._times = times
+
+    def __len__(self) -> int:
+        return self.added + self.removed
+
+    def __repr__(self) -> str:
+        late = f", {len(self.late_rows):,} late" if len(self.late_rows) else ""
+        rows = ", ".join(str(tuple(row)) for row in self._first(_SHOWN))
+        more = ", …" if rows and len(self) > _SHOWN else ""
+        return f"<Changes: {self.added:,} added, {self.removed:,} removed{late}{f': {rows}{more}' if rows else ''}>"
+
+    def _repr_html_(self) -> str:
+        rows = self._first(_SHOWN_IN_HTML)
+        caption = f"{self.added:,} added, {self.removed:,} removed"
+        count = sum(block.row_count for blocks in self._as_blocks() for block in blocks)
+        columns = self._queries.common_schema
+        names = ("query", "answer", "timestamp", "op") if columns is None else ("query", *columns, "timestamp", "op")
+        shown = [(row[0], row[1:-2], *row[-2:]) for row in rows] if columns is None else rows
+        return html_table(caption, names, shown, more=count - len(rows))
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self, query: str | None = None, *, witness: bool = False) -> pa.Table:
+        """Return a table with query, source, target, timestamp, op; vertices and timestamps have the type of the input.
+
+        With the name of a `query` the table has its rows only.  With `witness` there is a column `path`: the JSON of `Path`
+        for `+`, empty for `-` (for a pattern the JSON of `Witness`, with times as integers in the unit of the stream); the
+        engine must have been created with `witness=True`.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+        >>> changes.to_arrow().column_names
+        ['query', 'source', 'target', 'timestamp', 'op']
+        """
+        if query is None:
+            schema = self._schema
+            blocks = [block for blocks in self._as_blocks() for block in blocks]
+        else:
+            number = self._queries.number_of(query)
+            schema = self._schema_of(self._queries.columns[number])
+            every = [block for blocks in self._as_blocks() for block in blocks]
+            blocks = [block.select_query(number) for block in every if number in block.query]
+        return self._table(blocks, schema, witness)
+
+    def tables(self, *, witness: bool = False, terms: bool = False) -> list[pa.Table]:
+        """Return the rows of all queries, in a table for each distinct set of columns; `witness` as in `to_arrow`.
+
+        With `terms` computed values of queries in SPARQL are not texts, but terms: IRIs as they are, literals in N-Triples
+        form with datatype or language.
+
+        >>> import rpq
+        >>> window = rpq.Window(size=10, slide=1)
+        >>> engine = rpq.Engine(rpq.Query("a+", window=window), rpq.Query("?x a ?y . ?y a ?z", window=window))
+        >>> changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+        >>> [(table.column_names, len(table)) for table in changes.tables()]
+        [(['query', 'source', 'target', 'timestamp', 'op'], 3), (['query', 'x', 'y', 'z', 'timestamp', 'op'], 1)]
+        """
+        found: dict[Schema, list[Block]] = {columns: [] for columns in self._queries.schemas}
+        for blocks in self._as_blocks():
+            for block in blocks:
+                found[block.columns].append(block)
+        return [self._table(blocks, self._schema_of(columns, terms=terms), witness) for columns, blocks in found.items()]
+
+    def _table(self, blocks: list[Block], schema: pa.Schema, witness: bool) -> pa.Table:
+        if witness:
+            if "path" in schema.names:
+                raise QueryError("the column of witnesses is called path: rename the variable ?path, or select others")
+            schema = schema.append(pa.field("path", pa.string()))
+        return pa.Table.from_batches([batch for block in blocks for batch in self._batches(block, schema, witness)], schema)
+
+    def to_pandas(self, query: str | None = None, *, witness: bool = False) -> pandas.DataFrame:
+        """Return the changes as a pandas frame; arguments as in `to_arrow`.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+        >>> changes.to_pandas()[["source", "target"]].values.tolist()[0]
+        ['x', 'y']
+        """
+        return self.to_arrow(query, witness=witness).to_pandas()
+
+    def rows(self) -> list[Change]:
+        """Return the changes as a list of tuples.
+
+        >>> import rpq
+        >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
+        >>> changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
+        >>> changes.rows()[0]
+        Change(query='a+', source='x', target='y', timestamp=1, op='+')
+        """
+        if not self._chunks:  # most tuples change nothing, and an empty table takes longer than the tuple
+            return []
+        if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # its timestamps are integers
+            names, columns = self._queries.names, self._queries.columns
+            return [
+                row_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
+                for query, values, timestamp, removed in zip(*rows, strict=True)
+            ]
+        return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.rows())
+
+    def _of_queries(self, queries: Collection[str]) -> dict[str, list[Change]]:
+        """Return the rows of these queries, if they have any, each in time order.  O(rows of the call)."""
+        found: dict[str, list[Change]] = {}
+        for row in self.rows():
+            if row.query in queries:
+                found.setdefault(row.query, []).append(row)
+        return found
+
+    def _without_rows(self) -> Changes:
+        """Return the same counts without rows."""
+        counted = Changes(
+            self._queries,
+            [],
+            added=self.added,
+            removed=self.removed,
+            late_rows=self.late_rows,
+            kind="int64" if self._kind == pa.int64() else "string",
+            times=self._times,
+        )
+        counted.set_aside = self.set_aside
+        return counted
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        if self._queries.common_schema is None:
+            raise QueryError(
+                "the queries of this engine have different columns, and so do their tables: ask for one query's, as in "
+                f"changes.to_arrow({self._queries.names[0]!r})"
+            )
+        return self._schema_of(self._queries.common_schema)
+
+    def _schema_of(self, columns: Schema, *, terms: bool = False) -> pa.Schema:
+        text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
+        kinds = zip(columns, kinds_of(columns), strict=True)
+        fields = [("query", text), *(field_of(name, kind, self._kind, terms=terms) for name, kind in kinds)]
+        fields += [("timestamp", time), ("op", text)]
+        return pa.schema(fields)
+
+    def _as_blocks(self) -> Iterator[list[Block]]:
+        return (chunk.blocks(self._queries.columns) if isinstance(chunk, FewRows) else chunk for chunk in self._chunks)
+
+    def _batches(self, block: Block, schema: pa.Schema, witness: bool) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a block, a piece at a time."""
+        if witness and block.witness is None:
+            raise ValueError("no paths were kept; make the engine with witness=True")
+        names = self._names_of(block, terms=any(map(holds_terms, schema)))
+        one = self._queries.names[block.query[0]] if (block.query == block.query[0]).all() else None
+        queries, places = (None, block.query) if one is not None else self._queries.names_for(block.query)
+        bytes_a_row = _BYTES_BESIDE + sum(column.bytes_a_row for column in names)
+        bytes_a_row += 0 if queries is None else 4 + queries.bytes_a_row
+        for first in range(0, block.row_count, PIECE):
+            count = min(PIECE, block.row_count - first)
+            rows = block.ends, first, count
+            region = Region.of_rows(count, bytes_a_row, columns=len(block.columns) + 3)
+            times = region.reserve(count, np.int64)
+            spread(block.timestamp, *rows, times)
+            region.finish(times)
+            columns = [
+                *(
+                    column.column(block.ids.values, place, first, count, region)
+                    for column, place in zip(names, block.ids.order, strict=True)
+                ),
+                self._times.column(times),
+                signs(block.removed, *rows, region),
+            ]
+            if queries is None:
+                columns.insert(0, repeated(str(one), count))
+            else:
+                numbers = region.reserve(count, np.int32)
+                spread(places, *rows, numbers)
+                region.finish(numbers)
+                columns.insert(0, queries.column(numbers.reshape(-1, 1), 0, 0, count, region))
+            if witness:
+                columns.append(block.witness.slice(first, count))  # type: ignore[union-attr]
+            # Arrow takes ten microseconds even for a cast that changes nothing.
+            typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, schema, strict=True)]
+            yield pa.record_batch(typed, schema=schema)
+
+    def _names_of(self, block: Block, *, terms: bool) -> list[Names]:
+        """Return the names for each column of a block; computed values become texts, or stay terms."""
+        if not isinstance(block.columns, TypedColumns):
+            return [Names(block.names)] * len(block.columns)
+        ready = {
+            kind: Names(block.names if terms and kind == "text" else terms_to_values(block.names, kind, self._kind))
+            for kind in dict.fromkeys(block.columns.kinds)
+        }
+        return [ready[kind] for kind in block.columns.kinds]
+
+    def _rows_of(self, blocks: list[Block]) -> list[Any]:
+        """Return the rows of one chunk."""
+        rows: list[Any] = []
+        for block in blocks:
+            made = row_type(block.columns)
+            for batch in self._batches(block, self._schema_of(block.columns), False):
+                rows += [made(*row) for row in zip(*(python_values(column) for column in batch.columns), strict=True)]
+        if len(blocks) < 2:
+            return rows
+        places = np.argsort(np.concatenate([block.places() for block in blocks]))
+        return [rows[place] for place in places.tolist()]
+
+    def _first(self, count: int) -> list[Any]:
+        """Return the first rows without creating all of them."""
+        found: list[Any] = []
+        for blocks in self._as_blocks():
+            if len(found) < count:
+                found += self._rows_of([block.head(count) for block in blocks])
+        return found[:count]
