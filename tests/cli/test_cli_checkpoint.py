@@ -1,0 +1,497 @@
+"""Going on after a crash: a run that is killed anywhere and started again gives the rows of one that was not.
+
+semantics.md S7
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import signal
+import stat
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rpq.cli import main
+from rpq.run import loop
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of this process")
+
+KILLED = 77
+KINDS = ["rows.csv", "rows.csv.gz", "rows.csv.zst", "rows.jsonl", "rows.jsonl.gz", "rows.jsonl.zst", "rows.parquet"]
+
+
+def make_stream(path: Path, count: int, seed: int) -> None:
+    """Edges out of order, some late, some deleted, over many slides."""
+    chance = random.Random(seed)
+    with open(path, "w") as file:
+        for number in range(count):
+            time = number // 4 + chance.choice([0, 0, 0, -3, -25])
+            op = chance.choice("++++-")
+            print(chance.randrange(9), chance.randrange(9), chance.choice("ab"), time, op, file=file)
+
+
+def command(folder: Path, name: str, *options: object) -> list[str]:
+    files = {"--output": folder / name, "--late": folder / "late.csv", "--stats": folder / "stats.json"}
+    args = [
+        "run",
+        "a/b*",
+        "--input",
+        folder / "edges.txt",
+        "--window",
+        20,
+        "--slide",
+        3,
+        "--semantics",
+        "explicit",
+        "--quiet",
+    ]
+    return [str(arg) for arg in [*args, *(part for pair in files.items() for part in pair), *options]]
+
+
+def call(args: list[str]) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(args, prog_name="rpq")
+    return ended.value.code or 0
+
+
+def call_and_die(args: list[str], at_event: int) -> bool:
+    """Run the command in a fork that dies, as by SIGKILL, at the n-th of the moments that matter; tell if it did."""
+    child = os.fork()
+    if not child:
+        try:
+            count_events(at_event)
+            main(args, prog_name="rpq")
+        except SystemExit as ended:
+            os._exit(ended.code or 0)
+        finally:
+            os._exit(99)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, KILLED), status
+    return status == KILLED
+
+
+def count_events(last: int) -> None:
+    """Die before the n-th push, write, commit, rename or removal of a file."""
+    seen = 0
+
+    def counted(function):
+        def wrapper(*args, **kwargs):
+            nonlocal seen
+            seen += 1
+            if seen == last:
+                os._exit(KILLED)
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    import rpq
+    from rpq.cli.outputs import sinks
+
+    for owner, names in (
+        (rpq.Engine, ["push", "save"]),
+        (sinks.TextSink, ["write", "commit", "close", "_end_frame", "_hand_over"]),
+        (sinks.ResumableParquet, ["write", "commit", "close"]),
+        (sinks, ["_write_frame"]),
+        (os, ["replace", "remove", "fsync"]),
+    ):
+        for name in names:
+            setattr(owner, name, counted(getattr(owner, name)))
+
+
+def unpacked(path: Path) -> str:
+    """The text of a file, compressed in any number of parts or not."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
+    if path.suffix == ".zst":
+        data = pa.CompressedInputStream(io.BytesIO(data), "zstd").read()
+    return data.decode()
+
+
+def read_rows(path: Path) -> list[tuple]:
+    """The rows in their order, those of one time sorted."""
+    if path.suffix == ".parquet":
+        found = [tuple(map(str, row)) for row in zip(*pq.read_table(path).to_pydict().values())]
+    elif ".jsonl" in path.name:
+        found = [tuple(map(str, json.loads(line).values())) for line in unpacked(path).splitlines()]
+    else:
+        found = [tuple(row.values()) for row in csv.DictReader(io.StringIO(unpacked(path), newline=""))]
+    times = [int(row[2]) for row in found]
+    assert times == sorted(times)
+    return sorted(found, key=lambda row: (int(row[2]), row))
+
+
+def figures(folder: Path) -> dict:
+    counted = (
+        "tuples inserted refreshed deleted absent_deletes late rejected rows_added rows_removed answers_live edges_live"
+    )
+    stats = json.loads((folder / "stats.json").read_text())
+    return {name: stats[name] for name in counted.split()}
+
+
+@pytest.fixture
+def small_steps(monkeypatch):
+    """Checkpoints as often as they may be, slices of a few tuples."""
+    monkeypatch.setattr(loop, "CHECKPOINT_SHARE", 1.0)
+    monkeypatch.setattr(loop, "FIRST_SLICE", 16)
+    monkeypatch.setattr(loop.Run, "slice_seconds", 0.0)
+    monkeypatch.setattr(loop, "LEAST_SLICE", 16)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, ()) for name in KINDS]
+    + [(name, ("--deletes", "30", "--seed", "5")) for name in ("rows.csv", "rows.parquet")]
+    + [(name, ("--witness",)) for name in ("rows.csv.gz", "rows.jsonl", "rows.parquet")],
+)
+def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, name, options):
+    for folder in ("whole", "killed"):
+        (tmp_path / folder).mkdir()
+        make_stream(tmp_path / folder / "edges.txt", 200, seed=3)
+    assert call(command(tmp_path / "whole", name, *options)) == 0
+    wanted = read_rows(tmp_path / "whole" / name)
+    assert len(wanted) > 100
+
+    killed = tmp_path / "killed"
+    args = command(killed, name, "--checkpoint", killed / "state", *options)
+    chance = random.Random(name)
+    deaths, left = 0, 0
+    while call_and_die(args, at_event=chance.randint(3, 40)):
+        deaths += 1
+        if (killed / "state").exists():
+            left += 1
+    assert deaths >= 3 and left >= 2
+    ends = 2 if options == ("--witness",) else None  # any valid path will do
+    compared = [row[:4] for row in wanted] if ends else wanted
+    found = read_rows(killed / name)
+    assert ([row[:4] for row in found] if ends else found) == compared
+    assert figures(killed) == figures(tmp_path / "whole")
+    assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
+    left_over = {path.name for path in killed.iterdir() if path.suffix != ".tmp"}  # a kill may leave a hidden one
+    assert left_over == {"edges.txt", "late.csv", name, "state", "stats.json"}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rows.csv",
+        "rows.parquet",
+        *(pytest.param(packed, marks=pytest.mark.long) for packed in ("rows.csv.gz", "rows.jsonl.zst")),
+    ],
+)
+def test_every_single_moment_to_die_at(tmp_path, capfd, small_steps, name):
+    make_stream(tmp_path / "edges.txt", 30, seed=12)
+    assert call(command(tmp_path, f"whole-{name}")) == 0
+    wanted = read_rows(tmp_path / f"whole-{name}")
+    args = command(tmp_path, name, "--checkpoint", tmp_path / "state")
+    event, died = 0, True
+    while died:
+        event += 1
+        for left in (name, f"{name}.rows", "state"):
+            (tmp_path / left).unlink(missing_ok=True)
+        died = call_and_die(args, at_event=event)
+        assert call(args) == 0
+        assert read_rows(tmp_path / name) == wanted, event
+    assert event > 20
+
+
+def test_a_checkpoint_is_for_its_owner_alone_and_outputs_follow_the_umask(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=3)
+    before = os.umask(0o022)
+    try:
+        assert call(command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")) == 0
+    finally:
+        os.umask(before)
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("state", "rows.csv", "stats.json")}
+    assert modes == {"state": 0o600, "rows.csv": 0o644, "stats.json": 0o644}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_finished_run_goes_on_when_there_is_more_input(tmp_path, capfd, name):
+    make_stream(tmp_path / "edges.txt", 400, seed=4)
+    assert call(command(tmp_path, f"whole-{name}")) == 0
+    args = command(tmp_path, name, "--checkpoint", tmp_path / "state")
+    for limit in (150, 150, 151, 390):
+        assert call([*args, "--limit", str(limit)]) == 0
+        assert figures(tmp_path)["tuples"] == limit
+    assert call(args) == 0
+    assert call(args) == 0
+    assert read_rows(tmp_path / name) == read_rows(tmp_path / f"whole-{name}")
+    assert json.loads((tmp_path / "stats.json").read_text())["resumed"] is True
+
+
+def test_an_input_error_can_be_mended_and_gone_on_from(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=6)
+    assert call(command(tmp_path, "whole.csv")) == 0
+    lines = (tmp_path / "edges.txt").read_text().splitlines(keepends=True)
+    (tmp_path / "edges.txt").write_text("".join([*lines[:60], "what is this\n", *lines[60:]]))
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 1
+    (tmp_path / "edges.txt").write_text("".join(lines))
+    assert call(args) == 0
+    assert read_rows(tmp_path / "rows.csv") == read_rows(tmp_path / "whole.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda args: [*args, "--window", "21"], "--window was 20, now 21"),
+        (lambda args: [args[0], "b/a*", *args[2:]], "EXPRESSION was a/b*, now b/a*"),
+        (lambda args: [*args, "--source", "1", "2"], "--source was not given, now 1 2"),
+        (lambda args: [*args, "--deletes", "2"], "--deletes was 0.0, now 2.0"),
+        (lambda args: [*args, "--output", args[args.index("--output") + 1] + ".other.csv"], "--output was"),
+        (lambda args: [*args, "--limit", "50"], "--limit is smaller"),
+    ],
+)
+def test_the_checkpoint_of_another_run_is_refused(tmp_path, capfd, change, message):
+    make_stream(tmp_path / "edges.txt", 100, seed=7)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    before = (tmp_path / "rows.csv").read_bytes()
+    capfd.readouterr()
+    assert call(change(args)) == 2
+    assert message in capfd.readouterr().err
+    assert (tmp_path / "rows.csv").read_bytes() == before
+
+
+def test_the_windows_of_another_run_are_durations_where_times_have_a_unit(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 20, seed=7)
+    args = [*command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state"), "--time-unit", "s", "--slide", "30s"]
+    assert call([*args, "--window", "24h"]) == 0
+    assert call([*args, "--window", "5400"]) == 2
+    assert "is the checkpoint of another run: --window was 1d, now 90m.  Remove" in capfd.readouterr().err
+
+
+def test_another_input_is_refused(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=8)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    make_stream(tmp_path / "edges.txt", 100, seed=9)
+    assert call(args) == 2
+    assert "it is another input" in capfd.readouterr().err
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 10, seed=8)
+    (tmp_path / "state").write_text("something precious\n")
+    assert call(command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")) == 1
+    assert (tmp_path / "state").read_text() == "something precious\n"
+    assert "state" in capfd.readouterr().err
+
+
+def test_an_output_that_was_changed_is_refused(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=10)
+    args = command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    (tmp_path / "rows.csv").write_text("source,target,timestamp,op\n")
+    assert call(args) == 1
+    assert "it was changed" in capfd.readouterr().err
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.jsonl.zst", "rows.parquet"])
+def test_a_real_kill_in_the_middle_of_a_slow_stream(tmp_path, capfd, name):
+    """One process, fed through a pipe and killed by the system; the next gets the stream from its beginning."""
+    import subprocess
+    import time
+
+    make_stream(tmp_path / "edges.txt", 400, seed=11)
+    assert call(command(tmp_path, f"whole-{name}")) == 0
+    lines = (tmp_path / "edges.txt").read_bytes().splitlines(keepends=True)
+    args = command(tmp_path, name, "--checkpoint", tmp_path / "state")
+    args[args.index("--input") + 1] = "-"
+    for fed, killed in ((150, True), (300, True), (400, False)):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rpq.cli", *args], stdin=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        )
+        before = (tmp_path / "state").stat().st_mtime_ns if (tmp_path / "state").exists() else 0
+        process.stdin.write(b"".join(lines[:fed]))
+        process.stdin.flush()
+        if not killed:
+            process.stdin.close()
+            assert process.wait(60) == 0
+            break
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "state").exists() or (tmp_path / "state").stat().st_mtime_ns == before:
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdin.close()
+    assert read_rows(tmp_path / name) == read_rows(tmp_path / f"whole-{name}")
+
+
+QUERIES = """
+[[query]]
+name = "one"
+query = "a/b*"
+[[query]]
+name = "two"
+query = "(a|b)+"
+window = 7
+output = "OUT/two.parquet"
+[[query]]
+name = "three"
+query = "b/a"
+slide = 1
+output = "OUT/shared.csv"
+[[query]]
+name = "four"
+query = "a/^b"
+output = "OUT/shared.csv"
+"""
+
+
+def command_of_queries(folder: Path, *options: object) -> list[str]:
+    (folder / "queries.toml").write_text(QUERIES.replace("OUT", str(folder)))
+    return ["run", "--queries", str(folder / "queries.toml"), *command(folder, "rows.csv", *options)[2:]]
+
+
+def read_all(folder: Path) -> list[list[tuple]]:
+    """Return the rows of three outputs; the time is the third column behind that of the query."""
+    found = []
+    for name in ("rows.csv", "two.parquet", "shared.csv"):
+        if name.endswith(".csv"):
+            with open(folder / name, newline="") as file:
+                rows = [tuple(row.values()) for row in csv.DictReader(file)]
+        else:
+            rows = [tuple(map(str, row)) for row in zip(*pq.read_table(folder / name).to_pydict().values())]
+        assert [int(row[3]) for row in rows] == sorted(int(row[3]) for row in rows)
+        found.append(sorted(rows, key=lambda row: (int(row[3]), row)))
+    return found
+
+
+@pytest.mark.ci
+def test_many_queries_lose_and_double_nothing_in_any_output_wherever_a_run_is_killed(tmp_path, capfd, small_steps):
+    for folder in ("whole", "killed"):
+        (tmp_path / folder).mkdir()
+        make_stream(tmp_path / folder / "edges.txt", 200, seed=3)
+    assert call(command_of_queries(tmp_path / "whole")) == 0
+    wanted = read_all(tmp_path / "whole")
+    assert min(map(len, wanted)) > 50 and {row[0] for row in wanted[2]} == {"three", "four"}
+
+    killed = tmp_path / "killed"
+    args = command_of_queries(killed, "--checkpoint", killed / "state")
+    chance = random.Random(5)
+    deaths, left = 0, 0
+    while call_and_die(args, at_event=chance.randint(3, 60)):
+        deaths += 1
+        left += (killed / "state").exists()
+    assert deaths >= 3 and left >= 2
+    assert read_all(killed) == wanted
+    assert figures(killed) == figures(tmp_path / "whole")
+    assert (killed / "late.csv").read_text() == (tmp_path / "whole" / "late.csv").read_text()
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.long), 4])
+def test_many_queries_at_every_single_moment_to_die_at(tmp_path, capfd, small_steps, step):
+    make_stream(tmp_path / "edges.txt", 30, seed=12)
+    assert call(command_of_queries(tmp_path)) == 0
+    wanted = read_all(tmp_path)
+    args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
+    event, died = 0, True
+    while died:
+        event += step
+        for left in ("rows.csv", "shared.csv", "two.parquet", "two.parquet.rows", "state"):
+            (tmp_path / left).unlink(missing_ok=True)
+        died = call_and_die(args, at_event=event)
+        assert call(args) == 0
+        assert read_all(tmp_path) == wanted, event
+    assert event > 20
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('query = "b/a"', 'query = "b/b"', "query 'three': query was 'b/a', now 'b/b'"),
+        ("window = 7", "window = 8", "query 'two': window was 7, now 8"),
+        ('name = "four"', 'name = "for"', "query 'four' is gone; query 'for' is new"),
+        ("window = 7", "window = 7\nsources = [3]", "query 'two': sources was not given, now ['3']"),
+        ("two.parquet", "other.parquet", "query 'two': output was"),
+        ('[[query]]\nname = "four"', '[[query]]\nquery = "c"\n[[query]]\nname = "four"', "query 'c' is new"),
+    ],
+)
+def test_a_changed_file_of_queries_is_refused(tmp_path, capfd, old, new, message):
+    make_stream(tmp_path / "edges.txt", 100, seed=7)
+    args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    before = read_all(tmp_path)
+    path = tmp_path / "queries.toml"
+    path.write_text(path.read_text().replace(old, new))
+    capfd.readouterr()
+    assert call(args) == 2
+    assert message in capfd.readouterr().err
+    assert read_all(tmp_path) == before
+
+
+def test_a_file_of_queries_may_say_the_same_in_another_way(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 100, seed=7)
+    args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
+    assert call([*args, "--limit", "50"]) == 0
+    path = tmp_path / "queries.toml"
+    first, *others = path.read_text().strip().split("[[query]]")[1:]
+    path.write_text("[defaults]\nwindow = 20\n" + "".join(f"[[query]]{part}\n" for part in [*others, first]))
+    assert call([*args, "--window", "19"]) == 0  # every query has a window now
+    found = read_all(tmp_path)
+    (tmp_path / "state").unlink()
+    assert call(args) == 0
+    assert read_all(tmp_path) == found
+
+
+def test_the_checkpoint_of_one_query_is_not_that_of_many(tmp_path, capfd):
+    make_stream(tmp_path / "edges.txt", 20, seed=7)
+    args = command_of_queries(tmp_path, "--checkpoint", tmp_path / "state")
+    assert call(args) == 0
+    assert call([*command(tmp_path, "rows.csv", "--checkpoint", tmp_path / "state")]) == 2
+    assert "another run: --queries was given, now not given.  Remove" in capfd.readouterr().err
+
+
+def identity_in(checkpoint: Path) -> str:
+    import rpq
+
+    return json.dumps(json.loads(rpq.Engine.restore(checkpoint).extra["rpq run"])["identity"])
+
+
+def test_what_a_checkpoint_says_of_its_run_is_what_the_first_ones_said(tmp_path):
+    (tmp_path / "edges.txt").write_text("x y a 1\ny z b 2\n")
+    (tmp_path / "q.toml").write_text(
+        f"""[[query]]
+        query = "a|b"
+        paths = "simple"
+        on_budget = "set_aside"
+        targets = ["z", "y"]
+        output = "{tmp_path}/of_file.jsonl"
+        """
+    )
+    window = ["--window", "10", "--slide", "2", "--input", f"{tmp_path}/edges.txt", "--quiet"]
+    one = ["--source", "y", "x", "--output", f"{tmp_path}/rows.csv", "--checkpoint", f"{tmp_path}/one"]
+    assert call(["run", "a/b*", *window, *one]) == 0
+    assert identity_in(tmp_path / "one") == (
+        f'{{"EXPRESSION": "a/b*", "--input": ["{tmp_path}/edges.txt"], "--format": "edges", "--columns": null, '
+        '"--label": null, "--where": null, "--window": 10, "--slide": 2, "--paths": "walk", "--simple-budget": 10000000, '
+        f'"--on-budget": "error", "--semantics": "implicit", "--output": "{tmp_path}/rows.csv", "--witness": false, '
+        '"--source": ["x", "y"], "--target": [], "--drop-self-loops": false, "--deletes": 0.0, "--seed": 0, '
+        '"--late": null, "--on-error": "stop"}'
+    )
+    assert call(["run", "--queries", f"{tmp_path}/q.toml", *window, "--checkpoint", f"{tmp_path}/many"]) == 0
+    assert identity_in(tmp_path / "many") == (
+        f'{{"EXPRESSION": null, "--input": ["{tmp_path}/edges.txt"], "--format": "edges", "--columns": null, '
+        '"--label": null, "--where": null, "--window": null, "--slide": null, "--paths": null, "--simple-budget": null, '
+        '"--on-budget": null, "--semantics": null, "--output": null, "--witness": false, "--source": null, '
+        '"--target": null, "--drop-self-loops": false, "--deletes": 0.0, "--seed": 0, "--late": null, '
+        '"--on-error": "stop", "--queries": {"a|b": {"query": "a|b", "window": 10, "slide": 2, "paths": "simple", '
+        '"simple_budget": 10000000, "on_budget": "set_aside", "semantics": "implicit", "sources": null, '
+        f'"targets": ["y", "z"], "output": "{tmp_path}/of_file.jsonl"}}}}}}'
+    )

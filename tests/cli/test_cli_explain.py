@@ -1,0 +1,109 @@
+"""`rpq explain`, and the group itself: what is shown, and what is said where something is missing."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpq import automata
+from rpq.automata.dfa import edge_labels, state_positions
+
+
+def test_explain_shows_tree_table_and_dot(rpq):
+    status, out, _ = rpq("explain", "(a2q / ^c2a)* | b{2,}")
+    assert status == 0
+    assert "(a2q/^c2a)*|b{2,}" in out
+    assert "Inverse\n" in out and "Repetition 2 to any number of times" in out
+    assert automata.compile("(a2q/^c2a)*|b{2,}").to_text() in out
+    assert "digraph" in out
+    assert re.search(r"empty word +accepted, but the empty path is never an answer", out)
+
+
+@pytest.mark.parametrize(("expression", "holds"), [("a*", True), ("(a|b|c)+", True), ("a/b*", False)])
+def test_explain_says_whether_simple_is_walk(rpq, expression, holds):
+    out = rpq("explain", expression)[1]
+    assert re.search(r"simple = walk +(\w+)", out)[1] == ("yes" if holds else "no")
+    assert ("not accepted" in out) != automata.compile(expression).accepts_empty
+
+
+def test_explain_points_to_the_column(rpq):
+    status, _, err = rpq("explain", "a/(b|")
+    assert status == 2 and "column 6" in err and "^" in err
+
+
+def test_dot_goes_to_a_file_or_alone_to_standard_output(rpq, tmp_path):
+    dot = automata.compile("a/b*").to_dot()
+    assert rpq("explain", "a/b*", "--dot", "-")[1] == dot
+    assert "digraph" not in rpq("explain", "a/b*", "--dot", tmp_path / "a.dot")[1]
+    assert (tmp_path / "a.dot").read_text() == dot
+
+
+def test_drawings_by_matplotlib(rpq, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    status, _, err = rpq(
+        "explain", 'a/(b|^c|"$x$")*/d?|b{2,3}/a*', "--svg", tmp_path / "a.svg", "--png", tmp_path / "a.png"
+    )
+    assert status == 0, err
+    assert b"<svg" in (tmp_path / "a.svg").read_bytes()
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell script stands for Graphviz")
+def test_drawings_by_graphviz(rpq, tmp_path, monkeypatch):
+    program = tmp_path / "dot"
+    program.write_text("#!/bin/sh\necho drawn with $1; cat\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(program))
+    assert rpq("explain", "a", "--svg", tmp_path / "a.svg")[0] == 0
+    assert (tmp_path / "a.svg").read_text() == "drawn with -Tsvg\n" + automata.compile("a").to_dot()
+
+
+def test_without_anything_that_draws_the_way_out_is_said(rpq, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    real_import = builtins.__import__
+
+    def no_matplotlib(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_matplotlib)
+    status, out, err = rpq("explain", "a", "--png", tmp_path / "a.png")
+    assert status == 1 and "Graphviz" in err and "--dot FILE" in err
+    assert "minimal automaton" in out
+
+
+def test_states_are_laid_out_apart_from_each_other():
+    for expression in ("a", "a*", "a/b/c|d/e", "(a|b){2,5}/c?", "!(a|^b)+"):
+        dfa = automata.compile(expression)
+        places = state_positions(dfa.transitions)
+        assert len(set(places)) == len(places) == len(dfa.accepting)
+        assert {ends[1] for ends in edge_labels(dfa.symbols, dfa.transitions)} | {0} == set(range(len(places)))
+
+
+def test_version_and_help(rpq):
+    status, out, _ = rpq("--version")
+    assert status == 0 and out.startswith("rpq ")
+    status, out, _ = rpq("--help")
+    assert status == 0 and "run " in out and "explain " in out
+    assert rpq("nonsense")[0] == 2
+
+
+def test_importing_the_command_brings_in_nothing_heavy():
+    code = (
+        "import sys; from rpq.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'numba', 'numpy', 'pyarrow', 'rich', 'pandas'} & set(sys.modules)))"
+    )
+    root = Path(__file__).parents[2]
+    out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
+    assert out.splitlines()[-1] == "[]"

@@ -1,0 +1,221 @@
+"""`rpq run` on inputs of all kinds: --columns, --label, --where, JSON lines, pipes, and what is told about them."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpq import Query, Window
+from rpq.cli import inputs
+from rpq.readers import open_reader
+
+ROOT = Path(__file__).parents[2]
+CSV = """user,item,ts,amount
+ann,bob,2024-05-01T12:00:00Z,5
+bob,cho,2024-05-01T12:00:10Z,1500
+cho,dan,2024-05-01T14:00:20+02:00,2000
+cho,eve,2024-05-01T12:00:30Z,n/a
+"""
+NAMES = ["--columns", "source=user,target=item,timestamp=ts", "--label", "follows"]
+WINDOW = ["--window", "1h", "--slide", "1m"]
+
+
+@pytest.fixture
+def run(rpq):
+    """Call `rpq run`; return (exit status, lines of standard output, standard error)."""
+
+    def call(*args: object) -> tuple[int, list[str], str]:
+        status, out, err = rpq("run", *args)
+        return status, out.splitlines()[1:], err
+
+    return call
+
+
+@pytest.fixture
+def stream(tmp_path):
+    path = tmp_path / "stream.csv.xz"
+    path.write_bytes(lzma.compress(CSV.encode()))
+    return path
+
+
+def test_a_stream_with_names_times_and_a_condition_of_its_own(run, stream, tmp_path):
+    stats = tmp_path / "stats.json"
+    status, rows, err = run(
+        "follows+",
+        "--input",
+        stream,
+        *NAMES,
+        *WINDOW,
+        "--time-unit",
+        "s",
+        "--where",
+        "amount > 1000",
+        "--output",
+        "-",
+        "--stats",
+        stats,
+    )
+    assert status == 0
+    assert rows == ["bob,cho,1714564810,+", "cho,dan,1714564820,+", "bob,dan,1714564820,+"]
+    assert "filtered  2 tuples, 1 of them because a value is missing or no number" in err
+    figures = json.loads(stats.read_text())
+    assert (figures["tuples"], figures["filtered"], figures["undecided"]) == (2, 2, 1)
+    assert figures["time_unit"] == "s"
+    assert figures["labels_never_seen"] == []
+
+
+def test_times_are_microseconds_where_nothing_is_said(run, stream):
+    status, rows, err = run("follows", "--input", stream, *NAMES, *WINDOW, "--limit", 1, "--output", "-")
+    assert (status, rows) == (0, ["ann,bob,1714564800000000,+"])
+    assert "window 1h, slide 1m, implicit" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--where", "amuont > 3"], 2, "--where: column 1: unknown column 'amuont'; did you mean 'amount'"),
+        (["--where", "amount >"], 2, "  amount >\n          ^"),
+        (["--where", "user > 3"], 2, "text is compared with a number"),
+        (["--columns", "sorce=user"], 2, "--columns: 'sorce' is not a column of a tuple"),
+        (
+            ["--columns", "source=usr", "--label", "x"],
+            1,
+            "stream.csv.xz:1: the columns usr, target and timestamp are missing; expected usr, .* found user, item, ts, "
+            "amount; give --columns source=user,target=item,timestamp=ts",
+        ),
+        (["--format", "gmark"], 2, "the format gmark has fixed columns"),
+    ],
+)
+def test_what_is_wrong_with_the_options(run, stream, options, status, message):
+    found, _, err = run("follows", "--input", stream, *NAMES, *options, *WINDOW)
+    assert found == status
+    assert re.search(re.escape(message) if "\n" in message else message, err.replace("\r", ""))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("user,item,ts\na,b,1\n", "give --columns source=user,target=item,timestamp=ts --label LABEL"),
+        ("from,to,label,ts\na,b,x,1\n", "give --columns source=from,target=to,timestamp=ts"),
+        ('{"user": "a", "item": "b", "ts": 1}\n', "give --columns source=user,target=item,timestamp=ts --label LABEL"),
+        ("user;item;ts\na;b;1\n", "this line contains semicolons"),
+        ("1 2 17\n2 3 18\n", "could be of gmark or stackoverflow"),
+        ("source,target,label,timestamp\na,b,x,05/01/2024\n", ":2: column 'timestamp': '05/01/2024' is not an integer"),
+        ("source,target,label,timestamp\na,b,x,1714564800.5\n", ":2: column 'timestamp': '1714564800.5' is not an integer"),
+        ("source,target,label,timestamp\na,b,x,\n", ":2: column 'timestamp': is empty"),
+    ],
+)
+def test_columns_are_told_of_before_windows(run, tmp_path, content, message):
+    (tmp_path / "edges").write_text(content)
+    status, _, err = run("a+", "--input", tmp_path / "edges", *WINDOW)
+    assert status == 1 and message in err and "unit" not in err
+
+
+@pytest.mark.ci
+def test_conditions_on_a_pipe(stream):
+    command = [
+        sys.executable,
+        "-m",
+        "rpq.cli",
+        "run",
+        "follows",
+        "--input",
+        "-",
+        *NAMES,
+        *WINDOW,
+        "--time-unit",
+        "s",
+        "--output",
+        "-",
+    ]
+    done = subprocess.run([*command, "--where", "amount = 5"], input=CSV.encode(), capture_output=True, cwd=ROOT, check=True)
+    assert done.stdout.split()[1:] == [b"ann,bob,1714564800,+"]
+    done = subprocess.run([*command, "--where", "prize = 5"], input=CSV.encode(), capture_output=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert b"unknown column 'prize'" in done.stderr
+
+
+JSON = """{"source": 1, "target": 2, "label": "x", "timestamp": 5}
+{"source": 2, "target": "3", "label": "x", "timestamp": 6}
+{"source": 2, "target": 4, "label": "x", "timestamp": 7}
+"""
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ["stream.jsonl", "stream.txt", "-"])
+def test_json_lines_with_integers(tmp_path, name):
+    path = tmp_path / name
+    if name != "-":
+        path.write_text(JSON)
+    options = ["--input", "-", "--format", "jsonl"] if name == "-" else ["--input", str(path)]
+    command = [
+        sys.executable,
+        "-m",
+        "rpq.cli",
+        "run",
+        "x+",
+        *options,
+        "--window",
+        "9",
+        "--slide",
+        "1",
+        "--source",
+        "1",
+        "--output",
+        "-",
+    ]
+    done = subprocess.run([*command, "--on-error", "skip"], input=JSON, text=True, capture_output=True, cwd=ROOT, check=True)
+    assert done.stdout.split()[1:] == ["1,2,5,+", "1,4,7,+"]
+    assert ":2: column 'target': \"3\" is not an integer" in done.stderr
+    done = subprocess.run(command, input=JSON, text=True, capture_output=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert done.stdout.split()[1:] == ["1,2,5,+"]
+
+
+def test_a_label_that_no_tuple_has_is_told_at_the_end(run, tmp_path):
+    path, stats = tmp_path / "edges", tmp_path / "stats.json"
+    path.write_text("".join(f"a b {label} {time}\n" for time, label in enumerate(["a2q", "c2a", "c2q"])))
+    options = ["--input", path, "--window", 9, "--slide", 1, "--stats", stats]
+    status, _, err = run("a2qq/(c2a|!(zzz))", *options)
+    assert status == 0
+    assert "warning: no tuple has the label 'a2qq'; did you mean 'a2q'?\n" in err
+    assert "warning: no tuple has the label 'zzz'\n" in err
+    assert json.loads(stats.read_text())["labels_never_seen"] == ["a2qq", "zzz"]
+    assert "warning" not in run("a2q/^c2a", *options)[2]
+    assert "warning" not in run("a2qq", *options, "--quiet")[2]
+    # What a condition leaves out is not there.
+    assert "no tuple has the label 'a2q'" in run("a2q/c2a", *options, "--where", "label != 'a2q'")[2]
+    assert "did you mean 'a2q'" not in run("a2qq/c2a", *options, "--where", "label != 'a2q'")[2]
+
+
+def test_a_checkpoint_is_that_of_the_same_columns_and_condition(run, stream, tmp_path):
+    options = ["follows", "--input", stream, *WINDOW, "--checkpoint", tmp_path / "state", "--output", tmp_path / "rows.csv"]
+    where = ["--where", "amount > 1000"]
+    assert run(*options, *NAMES, *where, "--limit", 1)[0] == 0
+    for others, message in (
+        ([*NAMES], "--where was amount > 1000, now not given"),
+        ([*NAMES[:3], "likes", *where], "--label was follows, now likes"),
+        (["--columns", "source=item,target=user,timestamp=ts", *NAMES[2:], *where], "--columns was"),
+    ):
+        status, _, err = run(*options, *others)
+        assert status == 2
+        assert message in err
+    assert run(*options, *NAMES, *where)[0] == 0
+    written = (tmp_path / "rows.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[:2] for line in written] == [["bob", "cho"], ["cho", "dan"]]
+
+
+def test_labels_known_for_hints_are_bounded(monkeypatch, tmp_path):
+    monkeypatch.setattr(inputs, "HINTS", 10)
+    seen = inputs.LabelMonitor([Query("nothing/l500", window=Window(size=1, slide=1))])
+    path = tmp_path / "edges"
+    path.write_text("".join(f"a b l{number} {number}\n" for number in range(1000)))
+    assert sum(map(len, seen.monitor(open_reader("edges", path, batch_rows=100)))) == 1000
+    assert seen.missing == ["nothing"]
+    assert len(seen._others) == 10

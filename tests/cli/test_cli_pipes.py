@@ -1,0 +1,115 @@
+"""`rpq run` between other programs: slow pipes, closed pipes, Ctrl-C.  Real processes, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and pipes of another kind")
+
+
+@pytest.fixture
+def start():
+    """Start the command with pipes on all sides; what is still there at the end is killed."""
+    processes: list[subprocess.Popen] = []
+
+    def run(*args: object) -> subprocess.Popen:
+        command = [sys.executable, "-m", "rpq.cli", "run", "a+", "--window", "100", "--slide", "10", "--input", "-"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen([*command, *map(str, args)], cwd=ROOT, bufsize=0, **pipes)
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def feed(process: subprocess.Popen, text: str) -> None:
+    process.stdin.write(text.encode())
+
+
+def read_line(process: subprocess.Popen) -> str:
+    """The next line of standard output, waited for with patience, not for ever."""
+    line = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        deadline = time.monotonic() + PATIENCE
+        while not line.endswith(b"\n"):
+            assert selector.select(deadline - time.monotonic()), f"nothing came behind {line!r}"
+            byte = process.stdout.read(1)
+            assert byte, process.stderr.read().decode()
+            line += byte
+    return line.decode().rstrip("\n")
+
+
+def test_a_row_comes_while_the_input_stays_open(start):
+    process = start("--output", "-", "--quiet")
+    assert read_line(process) == "source,target,timestamp,op"
+    for time_ in range(3):
+        feed(process, f"x{time_} y a {time_}\n")
+        assert read_line(process) == f"x{time_},y,{time_},+"
+    out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out, err) == (0, b"", b"")
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_whole_files_and_a_summary(start, tmp_path, number):
+    files = {name: tmp_path / name for name in ("late.csv", "stats.json")}
+    process = start("--output", "-", "--late", files["late.csv"], "--stats", files["stats.json"])
+    read_line(process)
+    feed(process, "x y a 500\ny z a 1\nx z a 500\n")
+    assert {read_line(process), read_line(process)} == {"x,y,500,+", "x,z,500,+"}
+    process.send_signal(number)
+    assert process.wait(PATIENCE) == 128 + number
+    err = process.stderr.read().decode()
+    assert "interrupted" in err and "3: 2 inserted, 1 late" in err and "Traceback" not in err
+    assert files["late.csv"].read_text().splitlines() == ["source,target,label,timestamp,op", "y,z,a,1,+"]
+    assert json.loads(files["stats.json"].read_text())["exit_code"] == 128 + number
+
+
+def test_an_interrupt_leaves_a_whole_parquet_file(start, tmp_path):
+    path, late = tmp_path / "rows.parquet", tmp_path / "late.csv"
+    process = start("--output", path, "--late", late)
+    feed(process, "x y a 500\ny z a 1\n")
+    deadline = time.monotonic() + PATIENCE
+    while not late.exists() or len(late.read_text().splitlines()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE) == 130, process.stderr.read()
+    assert pq.read_table(path)["source"].to_pylist() == ["x"]
+    assert sorted(os.listdir(tmp_path)) == ["late.csv", "rows.parquet"]
+
+
+def test_a_closed_output_pipe_ends_cleanly(start, tmp_path):
+    process = start("--output", "-", "--stats", tmp_path / "stats.json")
+    assert read_line(process) == "source,target,timestamp,op"
+    process.stdout.close()
+    feed(process, "x y a 1\n")  # its row finds nobody; the input stays open
+    assert process.wait(PATIENCE) == 0
+    err = process.stderr.read().decode()
+    assert "nobody reads" in err and "Traceback" not in err and "Exception" not in err
+    assert (tmp_path / "stats.json").exists()
+
+
+def test_rows_alone_go_to_standard_output(start):
+    process = start("--output", "-")
+    out, err = process.communicate(b"x y a 1\n", timeout=PATIENCE)
+    assert out.decode().splitlines() == ["source,target,timestamp,op", "x,y,1,+"]
+    assert "1 added" in err.decode()

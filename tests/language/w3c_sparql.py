@@ -1,0 +1,351 @@
+"""The evaluation and syntax tests of the W3C's SPARQL suites, as rdflib's source distribution brings them.
+
+The suites are no part of this repository: pip brings the source distribution of the rdflib that is installed into a
+folder for temporary files, once, unless the environment variable RPQ_W3C_SPARQL names its folder `test/data/suites/w3c`.
+Which tests are left out, and why, is listed in `tests/language/w3c_sparql.md`, which `python -m tests.language.w3c_sparql`
+writes anew.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyoxigraph
+import pytest
+import rdflib
+from _pytest.mark import ParameterSet
+from rdflib.collection import Collection
+from rdflib.compare import isomorphic
+
+from rpq.errors import SparqlError
+from rpq.language.sparql.syntax.reading import read
+from tests.environments import pip
+from tests.language.sparql_libraries import canonical, term
+from tests.reference import Edge, Rejected
+from tests.reference_sparql import Evaluation, columns
+from tests.reference_sparql_checks import check
+from tests.reference_sparql_parser import Refused, parse
+from tests.reference_sparql_syntax import Query
+from tests.reference_sparql_values import CONTRACT, Rules
+
+FOLDERS = ("dawg-data-r2", "sparql11")
+MF = rdflib.Namespace("http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#")
+QT = rdflib.Namespace("http://www.w3.org/2001/sw/DataAccess/tests/test-query#")
+RS = rdflib.Namespace("http://www.w3.org/2001/sw/DataAccess/tests/result-set#")
+OTHER_THINGS = {  # folders about what no query is
+    "delete-insert": "updates",
+    "entailment": "entailment regimes are no matter of the engine",
+    "syntax-fed": "SERVICE",
+    "service": "SERVICE",
+    "json-res": "formats of results",
+    "csv-tsv-res": "formats of results",
+}
+DIFFERENT = {  # what the contract, or SPARQL 1.1, says otherwise than the test
+    "expr-builtin/dawg-datatype-2": "SPARQL 1.0: a string with a language had no datatype",
+    "syntax-sparql1/syntax-lit-08": "SPARQL 1.0: its grammar had the number `123.`",
+    "regex/dawg-regex-003": "different: an IRI has the value of a string [2.13]",
+    "aggregates/agg-empty-group": "different: groups without bindings have no row [2.8]",
+    "property-path/pp02": "different: no paths of length zero [2.1]",
+    "property-path/pp28a": "different: no paths of length zero [2.1]",
+}
+_SELECT_ALL = re.compile(r"SELECT\s+(?:(?:DISTINCT|REDUCED)\s+)?\*", re.IGNORECASE)
+LIST = Path(__file__).with_suffix(".md")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test: a query, perhaps the data and the result, or whether the text should be refused by a parser."""
+
+    name: str
+    kind: str  # evaluation, positive, negative
+    query: Path
+    data: tuple[Path, ...] = ()
+    graphs: tuple[Path, ...] = ()
+    result: Path | None = None
+
+    @property
+    def text(self) -> str:
+        text = self.query.read_text(encoding="utf-8")
+        return f"BASE <{self.query.as_uri()}>\n{text}" if self.kind == "evaluation" else text
+
+
+@cache
+def root() -> Path:
+    """Return the folder of the suites; where no registry can be reached the test is skipped, but fails in CI."""
+    if named := os.environ.get("RPQ_W3C_SPARQL"):
+        return Path(named)
+    kept = Path(tempfile.gettempdir()) / f"rpq-w3c-{getattr(os, 'getuid', int)()}-rdflib-{rdflib.__version__}"
+    if not kept.is_dir():
+        with tempfile.TemporaryDirectory() as folder:
+            wanted = f"rdflib=={rdflib.__version__}"
+            pip("download", "--no-deps", "--no-binary", "rdflib", "--dest", folder, wanted, python=None)
+            (archive,) = Path(folder).glob("rdflib-*.tar.gz")
+            with tarfile.open(archive) as files:
+                files.extractall(folder, filter="data")
+            # By one rename, or whoever tests beside us would find half of them.
+            beside = kept.with_name(f"{kept.name}.{os.getpid()}")
+            shutil.move(Path(folder) / archive.name.removesuffix(".tar.gz") / "test/data/suites/w3c", beside)
+        try:
+            beside.rename(kept)
+        except OSError:
+            shutil.rmtree(beside)
+    return kept
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Return the tests of all manifests that are there, those about updates and protocols not."""
+    return tuple(_cases())
+
+
+SLOW = ("aggregates", "functions")
+"""Folders whose tests take seconds, and are left to CI."""
+
+
+def listed() -> list[ParameterSet]:
+    """Return the folders with tests to pass, without a look at the suites.
+
+    >>> "aggregates" in [folder.values[0] for folder in listed()]
+    True
+    """
+    passed, _, _ = LIST.read_text(encoding="utf-8").partition("## Left out")
+    folders = re.findall(r"^- (\S+) \(\d+\): ", passed, re.MULTILINE)
+    return [pytest.param(folder, marks=[pytest.mark.ci] if folder in SLOW else []) for folder in folders]
+
+
+def kept_cases(folder: str) -> list[Case]:
+    """Return the tests of a folder that are not left out."""
+    return [case for case in cases() if case.name.partition("/")[0] == folder and left_out(case) is None]
+
+
+def _cases() -> Iterator[Case]:
+    for manifest in sorted(path for folder in FOLDERS for path in (root() / folder).glob("*/manifest.ttl")):
+        graph = rdflib.Graph().parse(manifest)
+        for entries in graph.objects(predicate=MF.entries):
+            for entry in Collection(graph, entries):
+                if (case := _case(graph, manifest, entry)) is not None:
+                    yield case
+
+
+def _case(graph: rdflib.Graph, manifest: Path, entry: rdflib.term.Node) -> Case | None:
+    kind = str(graph.value(entry, rdflib.RDF.type)).partition("#")[2]
+    kinds = {"QueryEvaluationTest": "evaluation", "CSVResultFormatTest": "evaluation"}
+    kinds |= {f"PositiveSyntaxTest{n}": "positive" for n in ("", "11")}
+    kinds |= {f"NegativeSyntaxTest{n}": "negative" for n in ("", "11")}
+    action = graph.value(entry, MF.action)
+    if kind not in kinds or action is None:
+        return None
+
+    def path(node: rdflib.term.Node) -> Path:
+        return Path(str(node).removeprefix("file://"))
+
+    name = f"{manifest.parent.name}/{str(entry).rpartition('#')[2]}"
+    if kinds[kind] != "evaluation":
+        return Case(name, kinds[kind], path(action))
+    result = graph.value(entry, MF.result)
+    return Case(
+        name,
+        "evaluation",
+        path(graph.value(action, QT.query)),
+        tuple(map(path, graph.objects(action, QT.data))),
+        tuple(map(path, graph.objects(action, QT.graphData))),
+        None if result is None else path(result),
+    )
+
+
+# --- terms and graphs -----------------------------------------------------------------------------------------------
+
+
+def edges(*files: Path) -> list[Edge]:
+    """Read the triples of files; a blank node of each its own."""
+    found = []
+    for number, file in enumerate(files):
+        rdflib.NORMALIZE_LITERALS = False
+        for triple in rdflib.Graph().parse(file, publicID=file.as_uri()):
+            source, label, target = map(term, triple)
+            found.append(tuple(x.replace("_:", f"_:g{number}", 1) if x[:2] == "_:" else x for x in (source, label, target)))
+    return found
+
+
+def expected(case: Case) -> Counter | set[Edge] | bool:
+    """Read a result: solutions as frozen sets of (name, term), edges, or yes or no."""
+    if case.result.suffix in (".srx", ".srj"):
+        form = {".srx": pyoxigraph.QueryResultsFormat.XML, ".srj": pyoxigraph.QueryResultsFormat.JSON}[case.result.suffix]
+        found = pyoxigraph.parse_query_results(case.result.read_bytes(), form)
+        if isinstance(found, pyoxigraph.QueryBoolean):
+            return bool(found)
+        names = [variable.value for variable in found.variables]
+        return Counter(frozenset((name, term(s[name])) for name in names if s[name] is not None) for s in found)
+    graph = rdflib.Graph().parse(case.result, publicID=case.result.as_uri())
+    results = list(graph.subjects(rdflib.RDF.type, RS.ResultSet))
+    if not results:
+        return {tuple(map(term, triple)) for triple in graph}
+    answer = graph.value(results[0], RS.boolean)
+    if answer is not None:
+        return bool(answer)
+    return Counter(
+        frozenset(
+            (str(graph.value(binding, RS.variable)), term(graph.value(binding, RS.value)))
+            for binding in graph.objects(solution, RS.binding)
+        )
+        for solution in graph.objects(results[0], RS.solution)
+    )
+
+
+def found(query: Query, graph: list[Edge], rules: Rules) -> Counter | set[Edge] | bool:
+    """Return what the oracle says, in the form of `expected`."""
+    answer = Evaluation(query, {None: graph}, rules).answer()
+    if query.form == "ASK":
+        return bool(answer)
+    if query.form == "CONSTRUCT":
+        return set(answer)
+    names = columns(query.select)
+    solutions: Counter = Counter()
+    for row, number in answer.items():
+        solutions[frozenset((n, t) for n, t in zip(names, row, strict=True) if t is not None)] += number
+    return solutions
+
+
+def agree(one: Counter | set[Edge] | bool, other: Counter | set[Edge] | bool) -> bool:
+    """Return whether two results are equal but for the names of blank nodes and the writing of numbers."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    # Isomorphism takes a second for some hundred solutions; it is needed where blank nodes have names of their own.
+    if isinstance(one, Counter) and isinstance(other, Counter) and not any(map(_has_blank_nodes, (one, other))):
+        return _written_alike(one) == _written_alike(other)
+    return isomorphic(_as_graph(one), _as_graph(other))
+
+
+def _has_blank_nodes(result: Counter) -> bool:
+    return any(text.startswith("_:") for solution in result for _, text in solution)
+
+
+def _written_alike(result: Counter) -> Counter:
+    alike: Counter = Counter()
+    for solution, number in result.items():
+        alike[frozenset((name, canonical(text)) for name, text in solution)] += number
+    return alike
+
+
+def _as_graph(result: Counter | set[Edge]) -> rdflib.Graph:
+    graph = rdflib.Graph()
+
+    def node(text: str) -> rdflib.term.Node:
+        return rdflib.BNode(text[2:]) if text.startswith("_:") else rdflib.Literal(canonical(text))
+
+    if isinstance(result, set):
+        for source, label, target in result:
+            graph.add((node(source), rdflib.URIRef("l:" + str(hash(label))), node(target)))
+        return graph
+    for solution, number in result.items():
+        for _ in range(number):
+            row = rdflib.BNode()
+            graph.add((row, rdflib.RDF.type, RS.solution))
+            for name, text in solution:
+                graph.add((row, rdflib.URIRef("v:" + name), node(text)))
+    return graph
+
+
+# --- verdicts -------------------------------------------------------------------------------------------------------
+
+
+def left_out(case: Case) -> str | None:
+    """Return why a test is left out, None if it is one to pass."""
+    folder = case.name.partition("/")[0]
+    if folder in OTHER_THINGS:
+        return OTHER_THINGS[folder]
+    if case.name in DIFFERENT:
+        return DIFFERENT[case.name]
+    if case.graphs:
+        return "GRAPH, FROM: the test has named graphs"
+    if case.kind == "negative":
+        return None
+    try:
+        check(parse(case.text))
+    except Refused as refusal:
+        return refusal.construct
+    except Rejected:
+        return None
+    return None
+
+
+def asked(case: Case) -> str:
+    """Return the text as the engine takes it: as ASK where no variable is selected, for such rows have no columns [2.12]."""
+    return _SELECT_ALL.sub("ASK ", case.text, count=1) if is_without_variables(case) else case.text
+
+
+def is_without_variables(case: Case) -> bool:
+    """Return whether a query selects all of its variables, and has none."""
+    try:
+        read(case.text)
+    except SparqlError as error:
+        return "has no variable" in str(error)
+    return False
+
+
+def fault(case: Case, rules: Rules = CONTRACT) -> str | None:
+    """Say what is wrong with the oracle on this test, None if nothing is."""
+    try:
+        query = parse(case.text)
+        check(query)
+    except Refused as refusal:
+        return f"refused: {refusal.construct}" if case.kind != "negative" else None
+    except Rejected as error:
+        return None if case.kind == "negative" else f"not parsed: {error}"
+    if case.kind == "negative":
+        return "parsed, though it should not be"
+    if case.kind == "positive" or case.result is None:
+        return None
+    one, other = found(query, edges(*case.data), rules), expected(case)
+    return None if agree(one, other) else f"{one}\n  where it should be\n  {other}"
+
+
+def listing() -> str:
+    """Return the list of the tests, by what they are about, as it stands in `w3c_sparql.md`."""
+    passed: dict[str, list[str]] = {}
+    out: dict[str, list[str]] = {}
+    for case in sorted(cases(), key=lambda case: case.name):
+        folder, _, name = case.name.partition("/")
+        reason = left_out(case)
+        if reason is None:
+            passed.setdefault(folder, []).append(name)
+        else:
+            reason = re.sub(r"\?\w+", "?x", re.sub(r"the function .*", "functions of others", reason))
+            out.setdefault(reason, []).append(case.name)
+    as_ask = [case.name for case in sorted(cases(), key=lambda case: case.name) if _is_asked_otherwise(case)]
+    lines = [
+        "# The tests of the W3C's SPARQL 1.0 and 1.1 suites",
+        "",
+        "As the source distribution of rdflib brings them; written by `python -m tests.language.w3c_sparql`, which says where to",
+        "get the files. Tests of updates and protocols are not listed. Numbers in brackets name rules of the contract.",
+        "",
+        f"## To pass: {sum(map(len, passed.values()))}",
+        "",
+        *(f"- {folder} ({len(names)}): {', '.join(names)}" for folder, names in sorted(passed.items())),
+        "",
+        f"## Left out: {sum(map(len, out.values()))}, by the first reason met",
+        "",
+        *(f"- {reason} ({len(names)}): {', '.join(names)}" for reason, names in sorted(out.items())),
+        "",
+        f"## Of the language and the engine asked as ASK in place of SELECT *: {len(as_ask)}, which have no variable [2.12]",
+        "",
+        f"- {', '.join(as_ask)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _is_asked_otherwise(case: Case) -> bool:
+    return case.kind != "negative" and left_out(case) is None and is_without_variables(case)
+
+
+if __name__ == "__main__":
+    LIST.write_text(listing(), encoding="utf-8")

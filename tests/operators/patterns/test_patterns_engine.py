@@ -1,0 +1,142 @@
+"""Graph patterns in the engine, against the oracle: random patterns of edge atoms over random streams."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+import rpq
+from rpq.operators.patterns.joins import live_patterns
+from tests.engine.test_engine_properties import cut
+from tests.operators.patterns.pattern_twins import (
+    PatternTwins,
+    by_event,
+    long_streams,
+    query_of,
+    questions,
+    rows_of,
+    streams,
+    text_of,
+)
+from tests.twins import examples, tiny
+
+W = rpq.Window(size=10, slide=1)
+
+
+# --- against the oracle -----------------------------------------------------------------------------------------------
+
+
+@examples(150)
+@given(questions(), streams, st.integers(1, 6), st.integers(1, 20), st.sampled_from((2, 16)))
+def test_rows_and_answers(question, tuples, size, ahead, capacity):
+    twins = PatternTwins(question, capacity=capacity)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+    twins.advance(twins.engine.time + ahead)
+    twins.collect()
+    event(f"rows: {min(twins.engine.statistics().rows_added, 20)}")
+
+
+@pytest.mark.ci
+@examples(100)
+@given(st.data(), questions("one"), questions("two"), streams)
+def test_everything_that_can_happen(data, one, two, tuples):
+    """Queries come and go, the engine is saved and restored, time moves; in any order."""
+    twins = PatternTwins(one)
+    twins.live_through(data.draw, [one, two], tuples)
+
+
+@pytest.mark.ci
+@examples(60)
+@given(questions(), questions("two"), long_streams, st.integers(1, 9), st.floats(0, 1))
+def test_with_support_lists_that_come_and_go(question, two, tuples, size, halving):
+    """The cost of queries is measured in such short periods that choices are made all the time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(live_patterns, "SHORTEST", 1)
+        patched.setattr(live_patterns, "LOOKS_A_CHANGE", -1)
+        patched.setattr(live_patterns, "LOOKS_A_ROW", -1)
+        patched.setattr(live_patterns, "ENTRY", halving)
+        twins = PatternTwins(question, two)
+        for begin in range(0, len(tuples), size):
+            twins.push(tuples[begin : begin + size])
+        (host,) = twins.engine._evaluation.running.hosts
+        event(f"supported: {any(map(host.tables.has_supports, host.tables.queries()))}")
+        twins.unregister("two")
+        twins.save_and_restore()
+
+
+# --- what must not be seen --------------------------------------------------------------------------------------------
+
+
+@examples(40)
+@given(questions(), long_streams, st.integers(0, 2**32), st.integers(1, 3), st.integers(2, 5))
+def test_batches_and_threads(question, tuples, seed, threads, pieces):
+    query = query_of(question)
+    whole, parts = tiny(64)(query), tiny(2)(query, threads=threads)
+    wanted = rows_of(whole.push_rows(tuples))
+    found = [row for some in cut(tuples, random.Random(seed), pieces) for row in rows_of(parts.push_rows(some))]
+    assert by_event(found) == by_event(wanted)
+    assert Counter(parts.answers()) == Counter(whole.answers())
+
+
+@examples(40)
+@given(questions(), long_streams, st.integers(2, 3))
+def test_shares_divide_the_rows(question, tuples, shares):
+    query = query_of(question)
+    whole = tiny(2)(query)
+    parts = [tiny(2)(query, share=(number, shares)) for number in range(shares)]
+    rows = whole.push_rows(tuples).rows()
+    assert Counter(rows) == Counter(row for part in parts for row in part.push_rows(tuples).rows())
+    assert Counter(whole.answers()) == Counter(row for part in parts for row in part.answers())
+    assert whole.statistics().answers_live == sum(part.statistics().answers_live for part in parts)
+
+
+@examples(40)
+@given(questions("one"), questions("two"), long_streams)
+def test_beside_each_other_and_a_path_query(one, two, tuples):
+    path = rpq.Query("(a|b)+", window=rpq.Window(size=7, slide=2), name="path", semantics="explicit")
+    together = tiny(2)(path, query_of(one), query_of(two))
+    rows = together.push_rows(tuples).rows()
+    assert [row.timestamp for row in rows] == sorted(row.timestamp for row in rows)
+    for query in (path, query_of(one), query_of(two)):
+        alone = tiny(2)(query).push_rows(tuples)
+        mine = [row for row in rows if row.query == query.name]
+        assert by_event(alone.rows()) == by_event(mine)
+
+
+@examples(40)
+@given(questions(), long_streams)
+def test_the_sum_of_the_rows_is_the_answer(question, tuples):
+    engine = tiny(2)(query_of(replace(question, semantics="explicit")))
+    total: Counter = Counter()
+    for row in rows_of(engine.push_rows(tuples)):
+        total[row.values] += 1 if row.op == "+" else -1
+    assert min(total.values(), default=0) >= 0
+    assert +total == Counter(engine.answers())
+
+
+@examples(40)
+@given(questions(), streams, st.randoms(use_true_random=False))
+def test_order_of_atoms_and_names_of_variables(question, tuples, shuffled):
+    pattern = question.pattern
+    engine = tiny(2)(query_of(question))
+    atoms = shuffled.sample(pattern.atoms, len(pattern.atoms))
+    other = replace(question, pattern=replace(pattern, atoms=tuple(atoms), select=pattern.columns))
+    renamed = text_of(other.pattern).replace("?", "?other_")
+    query = rpq.Query(
+        renamed,
+        name="q",
+        window=query_of(question).window,
+        select=[f"other_{name}" for name in pattern.columns],
+        distinct=pattern.distinct,
+        matching=pattern.matching,
+        paths=pattern.paths,
+        semantics=question.semantics,
+    )
+    wanted, found = engine.push_rows(tuples), tiny(2)(query).push_rows(tuples)
+    assert by_event(rows_of(found)) == by_event(rows_of(wanted))

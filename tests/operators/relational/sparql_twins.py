@@ -1,0 +1,149 @@
+"""An engine and the oracle of SPARQL, driven side by side: rows, answers and counts are compared after every push."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import assume
+from hypothesis import strategies as st
+
+import rpq
+from tests.operators.patterns.pattern_twins import window_of
+from tests.pattern_strategies import any_window
+from tests.reference import COUNTS
+from tests.reference_pattern_stream import RegistrationRefused, Row
+from tests.reference_sparql_stream import SparqlQuestion, SparqlReference, question
+from tests.reference_sparql_syntax import write
+from tests.sparql_strategies import edges, queries
+from tests.twins import tiny
+
+Tuple = tuple[str, str, str, int, str, str | None]
+
+
+def query_of(asked: SparqlQuestion) -> rpq.Query:
+    """The same question, put to the engine. Of what is not evaluated yet the example is given up."""
+    window = None if asked.window is None else window_of(asked.window)
+    try:
+        return rpq.Query(
+            write(asked.query),
+            name=asked.name,
+            window=window,
+            semantics=asked.semantics,
+            report=asked.report if not asked.query.operator else "change",
+        )
+    except rpq.QueryError as problem:
+        assume(not any(word in str(problem) for word in ("has no window", "default window", "outer group")))
+        raise
+
+
+class Twins:
+    """Both, over some questions."""
+
+    def __init__(self, *asked: SparqlQuestion, static: Sequence[tuple[str, str, str]] = (), capacity: int = 4) -> None:
+        self.asked = {one.name: one for one in asked}
+        try:
+            self.engine = tiny(capacity)(*map(query_of, asked), time_unit="s")
+            if static:
+                self.engine.load_static([(source, target, label) for source, label, target in static])
+        except rpq.QueryError as problem:
+            assume("does not run across static edges" not in str(problem))
+            raise
+        self.reference = SparqlReference(*asked, static=static)
+
+    def shown(self, rows: list[Row]) -> list[tuple]:
+        """Rows of the oracle as the engine has them."""
+        return [(one.query, *self.asked[one.query].pattern.shown(one.values), one.timestamp, one.op) for one in rows]
+
+    def push(self, tuples: Sequence[Tuple]) -> list[tuple]:
+        """Push tuples to both; the rows."""
+        expected = self.shown([row for one in tuples for row in self.reference.push(*one)])
+        names = ("source", "target", "label", "timestamp", "op", "stream")
+        columns = map(list, zip(*tuples, strict=True))
+        changes = self.engine.push(dict(zip(names, columns, strict=True)))
+        found = [tuple(row) for row in changes.rows()]
+        self.compare(found, expected)
+        return found
+
+    def compare(self, found: list[tuple], expected: list[tuple]) -> None:
+        assert Counter(found) == Counter(expected), (found, expected)
+        times = [row[-2] for row in found]
+        assert times == sorted(times)
+        self.engine._check()
+        for name, one in self.asked.items():
+            answers = Counter(self.engine.answers(name))
+            told = Counter(one.pattern.shown(values) for values in self.reference.answer(name).elements())
+            assert answers == told, (name, answers, told)
+
+    def advance(self, time: int) -> list[tuple]:
+        """Move the time of both; the rows."""
+        found = [tuple(row) for row in self.engine.advance(time).rows()]
+        self.compare(found, self.shown(self.reference.advance(time)))
+        return found
+
+    def register(self, asked: SparqlQuestion, start: str) -> None:
+        """Register a query with both, where neither refuses it."""
+        try:
+            expected = self.reference.register(asked, start)
+        except RegistrationRefused:
+            with pytest.raises(rpq.RegistrationError):
+                self.engine.register(query_of(asked), start=start)
+            return
+        try:
+            found = [tuple(row) for row in self.engine.register(query_of(asked), start=start).rows()]
+        except rpq.QueryError as problem:
+            assume("does not run across static edges" not in str(problem))
+            raise
+        self.asked[asked.name] = asked
+        self.compare(found, self.shown(expected))
+
+    def restore(self) -> None:
+        """Go on with an engine that is restored from what this one saved."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "state")
+            self.engine.save(path)
+            self.engine = type(self.engine).restore(path)
+        self.engine._check()
+
+    def compare_counts(self) -> None:
+        for name in self.asked:
+            figures, counts = self.engine.statistics(name), self.reference.counts(name)
+            for field in COUNTS[1:]:
+                assert getattr(figures, field) == counts[field], (field, figures, counts)
+
+
+@st.composite
+def streams(draw: st.DrawFn, longest: int = 15) -> list[Tuple]:
+    """Tuples in order and late, with deletes, some of a stream with a name; few edges, so that they come again."""
+    known = draw(st.lists(edges, min_size=3, max_size=9, unique=True))
+    steps = st.tuples(
+        st.sampled_from([0, 0, 1, 1, 2, 7]),
+        st.sampled_from([0, 0, 0, 2, 9]),
+        st.sampled_from(known),
+        st.sampled_from("+++-"),
+        st.sampled_from([None, None, "s"]),
+    )
+    time, tuples = 20, []
+    for ahead, behind, (source, label, target), op, stream in draw(st.lists(steps, min_size=5, max_size=longest)):
+        time += ahead
+        tuples.append((source, target, label, time - behind, op, stream))
+    return tuples
+
+
+@st.composite
+def questions(draw: st.DrawFn, name: str = "q", report: str = "change") -> SparqlQuestion:
+    """A query over windows of every kind, the default one of the merged stream and perhaps left out."""
+    windows = {"urn:w": draw(any_window()), "urn:v": draw(any_window())}
+    kinds = ("time", "time", "count", "unbounded") if report == "change" else ("time",)
+    default = draw(any_window(kinds=kinds).filter(lambda window: window.stream is None))
+    query = draw(queries(windows))
+    if report == "slide" and (operator := draw(st.sampled_from(["", "", "ISTREAM", "DSTREAM", "RSTREAM"]))):
+        query = replace(query, operator=operator, name=name)
+    return question(query, default, name=name, report=report)
+
+
+warnings_of_rdflib = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -1,0 +1,95 @@
+"""The engine on random queries in SPARQL over random streams, against the oracle: every row, every answer, every count."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from tests.operators.relational.sparql_twins import Twins, questions, streams, warnings_of_rdflib
+from tests.reference_sparql_syntax import write
+from tests.sparql_strategies import edges
+from tests.twins import examples
+
+pytestmark = warnings_of_rdflib
+
+
+@examples(60)
+@given(questions(), streams())
+def test_every_row_is_that_of_the_oracle(asked, tuples):
+    note(f"{write(asked.query)} over {asked.window}")
+    twins = Twins(asked)
+    for one in tuples:
+        twins.push([one])
+    twins.compare_counts()
+
+
+@pytest.mark.long
+def test_every_row_of_a_hundred_thousand_steps_is_that_of_the_oracle():
+    steps = 0
+
+    @settings(max_examples=13_000, phases=[Phase.generate], suppress_health_check=[*HealthCheck], deadline=None)
+    @given(questions(), streams(longest=30), st.lists(edges, max_size=2, unique=True))
+    def push(asked, tuples, static):
+        nonlocal steps
+        note(f"{write(asked.query)} over {asked.window}")
+        twins = Twins(asked, static=static)
+        for one in tuples:
+            twins.push([one])
+        twins.compare_counts()
+        steps += len(tuples)
+
+    push()
+    assert steps > 100_000
+
+
+@examples(40)
+@given(questions(), streams(), st.integers(2, 9), st.lists(edges, max_size=3, unique=True))
+def test_batches_cannot_be_seen(asked, tuples, size, static):
+    note(f"{write(asked.query)} over {asked.window}")
+    twins = Twins(asked, static=static)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+    twins.compare_counts()
+
+
+@examples(30)
+@given(questions(), streams(), st.integers(0, 15), st.lists(edges, max_size=3, unique=True))
+def test_saving_and_restoring_cannot_be_seen(asked, tuples, place, static):
+    note(f"{write(asked.query)} over {asked.window}")
+    twins = Twins(asked, static=static)
+    if tuples[:place]:
+        twins.push(tuples[:place])
+    twins.restore()
+    for one in tuples[place:]:
+        twins.push([one])
+    twins.compare_counts()
+
+
+@examples(40)
+@given(st.data(), st.sampled_from(["slide", "time"]), streams(), st.integers(1, 9), st.integers(0, 15))
+def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved):
+    asked = data.draw(questions(report=report))
+    note(f"{write(asked.query)} over {asked.window}, {report}")
+    twins = Twins(asked)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+        if begin <= saved < begin + size:
+            twins.restore()
+    twins.advance(tuples[-1][3] + 30)
+    twins.compare_counts()
+
+
+@examples(30)
+@given(questions("q"), questions("r"), streams(), st.integers(0, 15), st.sampled_from(["window", "empty"]))
+def test_registering_in_mid_stream_is_seen_as_the_contract_says(asked, other, tuples, place, start):
+    note(f"{write(asked.query)} over {asked.window}, {write(other.query)} over {other.window}")
+    twins = Twins(asked)
+    for one in tuples[:place]:
+        twins.push([one])
+    twins.register(other, start)
+    for one in tuples[place:]:
+        twins.push([one])
+    twins.compare_counts()
+    twins.engine.unregister("q")
+    twins.engine._check()

@@ -1,0 +1,114 @@
+"""The papers' queries in the engine, over their streams: rows summed are pyoxigraph's answer at moments and at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pyarrow.compute as pc
+import pytest
+
+import rpq
+from rpq.language.sparql.values.terms import read_literal
+from rpq.workloads.sparql_queries import named_sparql, sparql_names
+from tests.operators.relational.sparql_snapshots import Asked
+
+NOT_COLUMNS = {"query", "timestamp", "op"}
+
+
+class Summed:
+    """The sum of all rows reported so far: each row with its count."""
+
+    def __init__(self, query: str) -> None:
+        self.query = query
+        self.rows: Counter = Counter()
+        self.told = 0
+
+    def add(self, changes: rpq.Changes) -> None:
+        table = changes.to_arrow(self.query)
+        self.told += table.num_rows
+        columns = [name for name in table.column_names if name not in NOT_COLUMNS]
+        sign = pc.if_else(pc.equal(table["op"], "+"), 1, -1)
+        if not columns:
+            self.rows[()] += pc.sum(sign).as_py() or 0
+        else:
+            sums = (
+                table.select(columns)
+                .append_column("sign of a row", sign)
+                .group_by(columns)
+                .aggregate([("sign of a row", "sum")])
+            )
+            for row, number in zip(sums.select(columns).to_pylist(), sums["sign of a row_sum"].to_pylist(), strict=True):
+                self.rows[tuple(row.values())] += number
+        assert not any(number < 0 for number in self.rows.values()), "a row left that had not come"
+        self.rows = +self.rows
+
+
+def run(name: str, *, edges: int, moments: int, seed: int) -> Summed:
+    """Push a stream in batches of any size, and compare at moments between them, the end one of them."""
+    asked = Asked.of(named_sparql(name), edges=edges, seed=seed)
+    query = rpq.Query(asked.named.text, window=asked.window, semantics="explicit", name=name)
+    engine = rpq.Engine(query.in_unit(asked.unit) if asked.unit else query)
+    if asked.static is not None:
+        engine.load_static(asked.static)
+    table, done, summed = asked.tuples.table, 0, Summed(name)
+    random = Random(seed)
+    chosen = sorted(random.sample(range(1, edges), moments - 1)) + [edges]
+    for moment in chosen:
+        while done < moment:
+            size = min(random.choice([1, 7, 300, edges]), moment - done)
+            summed.add(engine.push(table.slice(done, size)))
+            done += size
+        wanted = alike(asked.by_pyoxigraph(moment))
+        assert alike(summed.rows) == wanted, moment
+        assert alike(Counter(engine.answers(name))) == wanted, moment
+    return summed
+
+
+def alike(bag: Counter) -> Counter:
+    """Rows as both write them: literals by their lexical form, and numbers but for their last digits."""
+    found: Counter = Counter()
+    for row, number in bag.items():
+        found[tuple(map(_plain, row))] += number
+    return found
+
+
+def _plain(value: object) -> object:
+    if value is None:
+        return None
+    literal = read_literal(str(value))
+    text = str(value) if literal is None else literal.text
+    try:
+        return f"{float(text):.6g}"
+    except ValueError:
+        return text
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("name", sparql_names())
+def test_rows_come_to_the_answer_at_all_moments(name):
+    assert run(name, edges=20_000, moments=4, seed=3).told
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sparql_names())
+def test_rows_of_a_million_tuples_come_to_the_answer(name):
+    assert run(name, edges=1_000_000, moments=21, seed=1).told > 10  # storms and heat are rare
+
+
+def test_a_named_query_runs_over_files_on_the_command_line(tmp_path):
+    from click.testing import CliRunner
+
+    from rpq.cli import main
+
+    stream, rows = tmp_path / "trips.csv", tmp_path / "rows.csv"
+    for arguments in (
+        ["generate", "rdf", "--kind", "taxi", "--edges", "2400", "--output", stream],
+        ["run", "--query", "NY-Q1", "--dataset", "taxi", "--input", stream, "--window", "10m", "--slide", "1m"]
+        + ["--time-unit", "s", "--output", rows],
+    ):
+        ran = CliRunner().invoke(main, list(map(str, arguments)))
+        assert ran.exit_code == 0, ran.output
+    lines = rows.read_text().splitlines()
+    assert lines[0] == "trip,tripType,tripdis,timestamp,op"
+    assert len(lines) == 101

@@ -1,0 +1,43 @@
+"""The oracle of SPARQL against rdflib and pyoxigraph: bags on random graphs, for queries of every shape."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given, note
+
+from tests.language.sparql_libraries import alike, by_pyoxigraph, by_rdflib, prepared
+from tests.reference_sparql import Evaluation
+from tests.reference_sparql_parser import parse
+from tests.reference_sparql_syntax import Window, write
+from tests.reference_sparql_values import STANDARD
+from tests.sparql_strategies import graphs, queries, suits_rdflib
+from tests.twins import examples
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within rdflib
+WINDOWS = {"urn:w": Window(size=10), "urn:v": Window(kind="count", size=3)}
+
+
+@examples(60)
+@given(queries(WINDOWS))
+def test_what_is_written_is_read_again(query):
+    text = write(query)
+    again = parse(text)
+    assert write(again) == text  # as text: triples that stand side by side are read as one pattern
+    assert again.windows == query.windows
+
+
+@examples(100)
+@given(queries(WINDOWS), graphs, graphs, graphs)
+def test_solutions_are_those_of_pyoxigraph(query, default, first, second):
+    given_graphs = {None: default, "urn:w": first, "urn:v": second}
+    note(prepared(query, given_graphs)[0])
+    assert alike(Evaluation(query, given_graphs, STANDARD).answer()) == alike(by_pyoxigraph(query, given_graphs))
+
+
+@examples(60)
+@given(queries(WINDOWS), graphs, graphs, graphs)
+def test_solutions_are_those_of_rdflib(query, default, first, second):
+    assume(suits_rdflib(query))
+    given_graphs = {None: default, "urn:w": first, "urn:v": second}
+    note(prepared(query, given_graphs)[0])
+    assert alike(Evaluation(query, given_graphs, STANDARD).answer()) == alike(by_rdflib(query, given_graphs))

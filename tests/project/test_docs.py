@@ -1,0 +1,340 @@
+"""Documentation: pages build strictly from this checkout alone, what they show runs, what they name is there."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import html
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import rpq
+import rpq.readers
+import rpq.spark
+from rpq.operators.relational.nodes import LeafNode
+from rpq.rows.weighted_rows import WeightedRows
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = [*PAGES, *sorted(ROOT.glob("*.md"))]
+BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+
+
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+BY_PAGE = [(path, BLOCK.findall(read(path))) for path in PAGES]
+WITH_PYTHON = [path for path, blocks in BY_PAGE if any(language == "python" for language, _ in blocks)]
+WITH_COMMANDS = [path for path, blocks in BY_PAGE if any(re.search(r"^rpq ", block, re.MULTILINE) for _, block in blocks)]
+
+
+def without_code(text: str) -> str:
+    """Markdown without its blocks of code and the code in its lines, where brackets are not links."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+# --- the site --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("mkdocs", reason="the extra docs is not installed")
+    pytest.importorskip("material", reason="the extra docs is not installed")
+    pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONIOENCODING": "utf-8"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+class Loaded(HTMLParser):
+    """The resources that a browser loads for a page, and the names of its anchors."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.places: set[str] = set()
+        self.feed(read(page))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        self.places.add(given.get("id") or "")
+        if tag in ("script", "img", "iframe", "video", "source", "object", "embed"):
+            self.addresses += [given.get("src") or "", given.get("data") or ""]
+        elif tag == "link" and given.get("rel") not in ("canonical", "prev", "next"):
+            self.addresses.append(given.get("href") or "")
+
+
+@pytest.mark.ci
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) >= len(PAGES)
+    for page in pages:
+        for address in Loaded(page).addresses:
+            assert not re.match(r"(\w+:)?//", address), (page.name, address)
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", read(sheet)), sheet
+    for page in pages:  # for these Material would ask another host, when the page is opened
+        text = read(page)
+        assert 'data-md-component="source"' not in text and 'class="mermaid"' not in text, page
+
+
+def public_names() -> Iterator[str]:
+    for module in (rpq, rpq.readers, rpq.spark):
+        for name in module.__all__:
+            yield f"{module.__name__}.{name}"
+    for name in rpq.__all__:
+        one = getattr(rpq, name)
+        if isinstance(one, type):
+            for member, value in vars(one).items():
+                if not member.startswith("_") and (callable(value) or isinstance(value, (property, classmethod))):
+                    yield f"rpq.{name}.{member}"
+
+
+@pytest.mark.ci
+def test_every_public_name_is_on_a_page(site: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra spark is not installed")
+    shown = Loaded(site / "api.html").places | Loaded(site / "spark.html").places
+    missing = {name for name in public_names() if name not in shown}
+    assert not missing
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    from rpq.cli import main
+
+    waiting: list[tuple[str, click.Command]] = [("rpq", main)]
+    while waiting:
+        name, command = waiting.pop()
+        yield name, command
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            waiting += [(f"{name} {one}", command.get_command(context, one)) for one in command.list_commands(context)]
+
+
+def test_every_command_is_shown_with_what_its_help_says(site: Path) -> None:
+    page = read(site / "command.html")
+    shown = " ".join(html.unescape(re.sub(r"<[^>]+>", "", page)).split())
+    found = list(commands())
+    assert len(found) > 15
+    for name, command in found:
+        assert f'id="{name.replace(" ", "-")}"' in page
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert max(parameter.opts, key=len) in shown
+                assert " ".join((parameter.help or "").split()) in shown, (name, parameter.opts)
+
+
+def test_examples_in_docstrings_are_blocks_of_code(site: Path) -> None:
+    text = read(site / "api.html")
+    assert not re.search(r"<blockquote>|<p>&gt;&gt;&gt;", text)
+    assert "lower_bound" in text
+
+
+# --- what they show --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=lambda page: page.stem)
+def test_every_block_of_python_runs_and_gives_what_the_page_says(page: Path, monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = read(page)
+    names: dict[str, object] = {"__name__": "page"}
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF)
+    for block in re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        line = text.count("\n", 0, block.start()) + 1
+        if ">>>" in block[1]:
+            test = doctest.DocTestParser().get_doctest(block[1], names, page.name, str(page), line)
+            told: list[str] = []
+            runner.run(test, out=told.append, clear_globs=False)
+            names.update(test.globs)
+            assert not told, "".join(told)
+        else:
+            exec(compile("\n" * line + block[1], str(page), "exec"), names)
+
+
+def test_the_semantics_have_an_example_for_every_section() -> None:
+    sections = re.split(r"^## ", read(DOCS / "semantics.md"), flags=re.MULTILINE)[1:14]
+    assert [section.split()[0] for section in sections] == [f"S{number}" for number in range(1, 14)]
+    for section in sections:
+        assert ">>>" in section, section.splitlines()[0]
+
+
+OF_SERVERS = ("kafka", "serving")
+QUICK = ("many-queries", "rdf", "kernels")
+PASTED = [
+    pytest.param(page, marks=[] if page.stem in QUICK else [pytest.mark.ci], id=page.stem)
+    for page in WITH_COMMANDS
+    if page.stem not in OF_SERVERS
+]
+
+
+@pytest.mark.parametrize("page", PASTED)
+def test_every_command_works_as_it_is_pasted(page: Path, tmp_path: Path) -> None:
+    if page.stem == "spark":
+        pytest.importorskip("pyspark", reason="the extra spark is not installed")
+        from rpq.spark.errors import PipelineError
+        from rpq.spark.jvm.session import check_java
+
+        try:
+            check_java()
+        except PipelineError as missing:
+            pytest.skip(str(missing))
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "rpq"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rpq.cli "$@"\n')
+    command.chmod(0o755)
+    path = os.pathsep.join([str(command.parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    for language, block in dict(BY_PAGE)[page]:
+        if language == "sh" and re.search(r"^rpq ", block, re.MULTILINE):
+            ran = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", block],
+                cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            assert ran.returncode == 0, block + ran.stderr
+            assert "Traceback" not in ran.stderr
+            for output in re.findall(r"--output (\S+)", block):
+                assert (tmp_path / output).exists(), output
+
+
+# --- what they name --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda path: path.name)
+def test_every_link_into_the_repository_leads_somewhere(text: Path) -> None:
+    for link, anchor in re.findall(r"\]\((?!\w+:)([^)#\s]*)(#[^)\s]*)?\)", without_code(read(text))):
+        target = text.parent / link if link else text
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", read(target), re.MULTILINE)
+            assert anchor[1:] in [re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles], link
+
+
+def test_the_page_on_sparql_has_all_that_is_refused() -> None:
+    from rpq.language.sparql.syntax.source_text import REFUSED
+
+    table = read(DOCS / "sparql.md").split("| refused |")[1].split("\n\n")[0]
+    rows = re.findall(r"^\| ([^|]*?) \|", table, re.MULTILINE)
+    names = [row.replace("`<graph>`", "").replace("(…)", "").strip("` ") for row in rows]
+    assert not set(REFUSED) - set(names)
+
+
+FOR_DEVELOPERS = [
+    *(ROOT / name for name in ("CONTRIBUTING.md", "workloads/results/README.md", "rpq/operators/paths/index/TUNING.md")),
+    *(DOCS / name for name in ("architecture.md", "kernels.md", "glossary.md")),
+]
+
+
+@pytest.mark.parametrize("text", FOR_DEVELOPERS, ids=lambda path: path.name)
+def test_every_file_that_is_named_is_there(text: Path) -> None:
+    """Files of an example to be made are named as `weblog`; what is named as a command is not looked for."""
+    named = re.findall(r"`((?:rpq|tests|docs|spark|workloads|automata|examples)/[\w./*]*)`", read(text))
+    assert named or text.name == "TUNING.md"
+    missing = {path for path in named if "weblog" not in path and not list(ROOT.glob(path))}
+    assert not missing
+
+
+@pytest.mark.parametrize("text", FOR_DEVELOPERS, ids=lambda path: path.name)
+def test_every_name_of_the_code_is_there(text: Path) -> None:
+    """Names with a capital, a dot or an underscore, but for `block_steps`, the example of a counter to be made."""
+    named = set(re.findall(r"`([A-Za-z_][\w.]*)`", read(text)))
+    named = {name.rsplit(".")[-1] for name in named if re.search(r"[A-Z._]", name)} - {"block_steps", "md", "json", "png"}
+    folders = ("rpq", "automata", "spark", "workloads", "tests", "docs")
+    sources = [read(path) for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert not named - {*re.findall(r"\w+", "\n".join([*sources, read(ROOT / "pyproject.toml")]))}
+
+
+def test_the_floors_of_the_architecture_are_those_that_imports_are_held_to() -> None:
+    contracts = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (floors,) = (contract["layers"] for contract in contracts if contract["id"] == "floors")
+    table = read(DOCS / "architecture.md").split("| floor |")[1].split("\n\n")[0]
+    assert re.findall(r"^\| `rpq\.([\w.]+)` \|", table, re.MULTILINE) == floors
+
+
+def test_the_format_of_contributing_can_be_read(tmp_path: Path) -> None:
+    text = read(ROOT / "CONTRIBUTING.md")
+    names: dict[str, object] = {}
+    exec(textwrap.dedent(dict(BLOCK.findall(text))["python"]), names)
+    for name, lines in (("one", "1 ann get /x\n5 bob get /y\n"), ("two", "3 cho put /z\n")):
+        (tmp_path / name).write_text(lines)
+    reader = names["open_weblog"]([str(tmp_path / "one"), str(tmp_path / "two")])  # type: ignore[operator]
+    rows = [row for batch in reader for row in batch.columns.to_pylist()]
+    assert [(row["timestamp"], row["source"], row["label"], row["target"]) for row in rows] == [
+        (1, "ann", "get", "/x"),
+        (3, "cho", "put", "/z"),
+        (5, "bob", "get", "/y"),
+    ]
+    assert reader.time_unit == "s"
+
+
+def test_the_operator_of_contributing_has_the_rows_that_its_docstring_says() -> None:
+    block = dict(BLOCK.findall(read(ROOT / "CONTRIBUTING.md")))["py"]
+    names: dict[str, Any] = {"Counter": Counter, "Node": LeafNode.__base__, "Row": tuple, "WeightedRows": WeightedRows}
+    exec(textwrap.dedent(block), names)
+    node = names["AtLeastNode"](LeafNode(["x", "y"], ""), 2)
+    chance = random.Random(0)
+    rows: Counter[tuple[int, int]] = Counter()
+    output: Counter[tuple[int, int]] = Counter()
+    node.begin()
+    for _ in range(300):
+        changes = []
+        for event in range(3):
+            for _ in range(4):
+                row = (chance.randrange(3), chance.randrange(3))
+                weight = 1 if not rows[row] or chance.random() < 0.5 else -1
+                rows[row] += weight
+                changes.append((event, row, weight))
+        for _, row, weight in node.change(WeightedRows.of(changes, 2)).changes():
+            output[row] += weight
+        node._check()
+        assert {*output.elements()} == {row for row, count in rows.items() if count >= 2}
+        assert set(output.values()) <= {0, 1}
+        assert node.entries == len(+rows) and {*node.ids()} == {id for row in +rows for id in row}
+
+
+def test_commands_of_contributing_name_what_there_is() -> None:
+    text = read(ROOT / "CONTRIBUTING.md")
+    summary = dict(BLOCK.findall(text))["sh"]
+    paths = re.findall(r" (tests/[\w/]+(?:\.py)?|\.ci/\w+)", summary)
+    assert len(paths) > 4
+    for path in paths:
+        assert (ROOT / path).exists(), path
+
+
+def sections_in(text: str) -> set[str]:
+    return set(re.findall(r"\bS\d+\b", text))
+
+
+def test_the_table_of_the_semantics_says_what_the_tests_say() -> None:
+    table = re.findall(r"^\| (S\d+) [^|]*\| ([^|]*) \|$", read(DOCS / "semantics.md"), re.MULTILINE)
+    assert [section for section, _ in table] == [f"S{number}" for number in range(1, 14)]
+    by_table = {(name, section) for section, names in table for name in re.findall(r"`(\w+)`", names)}
+    by_tests = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        said = ast.get_docstring(ast.parse(read(path))) or ""
+        for line in re.findall(r"^semantics\.md (S.*)$", said, re.MULTILINE):
+            by_tests |= {(path.stem, section) for section in sections_in(line)}
+    assert by_table == by_tests
+
+
+def test_the_changelog_begins_with_what_is_not_released_or_with_this_version() -> None:
+    first = re.search(r"^## \[([^]]+)\]", read(ROOT / "CHANGELOG.md"), re.MULTILINE)[1]
+    assert first in ("Unreleased", rpq.__version__)
+    assert f"## [{rpq.__version__}]" in read(ROOT / "CHANGELOG.md")
