@@ -25,13 +25,13 @@ from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarn
 from rpq.language import kinds
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
-from rpq.operators.bags.relational import running_query
 from rpq.operators.paths import path_query
 from rpq.operators.paths.path import Path
 from rpq.operators.paths.path_query import PathExplanation
 from rpq.operators.patterns import pattern_query
 from rpq.operators.patterns.explanation import Explanation
 from rpq.operators.patterns.witness import Witness
+from rpq.operators.relational import running_query
 from rpq.operators.relational.explanation import SparqlExplanation
 from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import columns_of_names

@@ -7,7 +7,7 @@ a running query, or what several queries share. A part has a worker for each thr
 answers, so that no two report the same row; or a single one.
 
 To add a kind: a question (`Question`) for users to make, a `RunningQuery` with its `Worker`, and a `Kind` that binds
-the two (`rpq.language.kinds`). `tests/edge_query.py` is a small one: the edges of one label.
+the two (`rpq.language.kinds`). `tests/engine/edge_query.py` is a small one: the edges of one label.
 """
 
 from __future__ import annotations

@@ -325,8 +325,8 @@ def listing() -> str:
     lines = [
         "# The tests of the W3C's SPARQL 1.0 and 1.1 suites",
         "",
-        "As the source distribution of rdflib brings them; written by `python -m tests.language.w3c_sparql`, which says where to",
-        "get the files. Tests of updates and protocols are not listed. Numbers in brackets name rules of the contract.",
+        "As the source distribution of rdflib brings them; written by `python -m tests.language.w3c_sparql`, which says",
+        "where to get the files. Tests of updates and protocols are not listed. Numbers in brackets name rules of the contract.",
         "",
         f"## To pass: {sum(map(len, passed.values()))}",
         "",
