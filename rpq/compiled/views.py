@@ -87,9 +87,10 @@ class RecordType(types.Type):
 
     def field(self, name: str) -> tuple[int, types.Type]:
         """Return the offset of a field in bytes and its type in memory, which is a pointer for a short array."""
-        if name not in (self.layout.fields or ()):
+        fields = self.layout.fields
+        if fields is None or name not in fields:
             raise AttributeError(name)
-        dtype, offset = self.layout.fields[name][:2]
+        dtype, offset = fields[name][:2]
         return offset, from_dtype(dtype) if dtype.subdtype is None else types.CPointer(from_dtype(dtype.subdtype[0]))
 
 
@@ -146,7 +147,7 @@ def _as_python(arrays: Any) -> Any:
     if isinstance(arrays, tuple):
         return type(arrays)(*map(_as_python, arrays))
     if isinstance(arrays, np.ndarray) and arrays.dtype.names:
-        return (_RECORDS[arrays.dtype] * len(arrays)).from_buffer(arrays)
+        return (_RECORDS[arrays.dtype] * len(arrays)).from_buffer(arrays.data)
     return arrays
 
 

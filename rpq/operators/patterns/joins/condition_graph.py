@@ -485,7 +485,7 @@ class ConditionGraph:
         state.pending_room = len(held.pending)
         state.entry_mask = len(held.entries) // 2 - 1
 
-    def _replace(self, **arrays: np.ndarray) -> None:
+    def _replace(self, **arrays: Any) -> None:
         self.conditions = self.conditions._replace(**arrays)
         self._note_capacities()
 
