@@ -71,7 +71,7 @@ def reading(process: subprocess.Popen[bytes], tuples: int) -> Reading:
 
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    "tuples", [pytest.param(3_000_000, id="minute"), pytest.param(TUPLES, id="soak", marks=pytest.mark.long)]
+    "tuples", [pytest.param(1_000_000, id="short"), pytest.param(TUPLES, id="soak", marks=pytest.mark.long)]
 )
 def test_memory_and_files_are_flat(own_kafka, tmp_path, tuples: int) -> None:
     from confluent_kafka import Producer
