@@ -48,10 +48,9 @@ def digest(module: str) -> str | None:
 def imported(source: str) -> set[str]:
     """Return the modules of this package that a module imports at the top level, by their full names.
 
-    >>> source = "import numpy\\nfrom rpq.operators.paths.index import apply, layout\\nfrom rpq.operators.paths.index.layout
-    import DONE\\n"
+    >>> source = "import numpy\\nfrom rpq.stream import chunk, window\\nfrom rpq.stream.window import Window\\n"
     >>> sorted(imported(source))
-    ['rpq.operators.paths.index.apply', 'rpq.operators.paths.index.layout']
+    ['rpq.stream.chunk', 'rpq.stream.window']
     """
     found = set()
     for origin, names, plain in _IMPORT.findall(source):

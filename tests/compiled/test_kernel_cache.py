@@ -352,16 +352,16 @@ def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
     before = asked()
     assert before == asked() == digest("rpq.operators.paths.index.kernels") + "\n"
     for name in (
-        *(f"paths/index/{one}.py" for one in ("insert", "layout", "delete")),
-        "arrays/lanes.py",
-        "arrays/lists.py",
+        *(f"operators/paths/index/{one}.py" for one in ("insert", "layout", "delete")),
+        "compiled/arrays/lanes.py",
+        "compiled/arrays/lists.py",
         "compiled/views.py",
     ):
         text = (package / name).read_text()
         (package / name).write_text(text + "# changed\n")
         assert asked() != before, name
         (package / name).write_text(text)
-    (package / "engine.py").write_text("# changed\n")
+    (package / "engine/engine.py").write_text("# changed\n")
     assert asked() == before
 
 

@@ -295,7 +295,8 @@ def test_kernels_of_a_shipped_wheel_are_found_wherever_it_lies(monkeypatch, tmp_
         place = kernel_cache.writable_place(f"{archive}/rpq/operators/paths/index/kernels.py")
         found.append(place.directory)
     kernel_cache.places.cache_clear()
-    assert found[0] == found[1] == tmp_path / "caches/streaming-rpq/shipped-streaming_rpq-1.0-py3-none-any/paths/index"
+    shipped = tmp_path / "caches/streaming-rpq/shipped-streaming_rpq-1.0-py3-none-any"
+    assert found[0] == found[1] == shipped / "operators/paths/index"
 
 
 def test_kernels_of_a_wheel_that_was_found_from_the_working_folder_are_kept(wheel, tmp_path):

@@ -16,16 +16,16 @@ from rpq.operators.paths.index.judging import DoubtFigures, NoDoubt
 PACKAGE = Path(rpq.__file__).parent
 WINDOW = rpq.Window(size=10, slide=1)
 ALLOWED = {
-    "paths/simple/simple_judge.py",  # chooses
-    "patterns/read_relations.py",  # has relations without loops; a budget as in path_relations
-    "patterns/relations/path_relations.py",  # a budget is a part of what a relation of simple paths holds
-    "queries/query.py",  # refuses other words
+    "operators/paths/simple/simple_judge.py",  # chooses
+    "operators/patterns/read_relations.py",  # has relations without loops; a budget as in path_relations
+    "operators/patterns/relations/path_relations.py",  # a budget is a part of what a relation of simple paths holds
+    "language/query.py",  # refuses other words
     "spark/stream/stream_identity.py",  # refuses a way with the budget of simple paths
-    "paths/direction.py",  # follows paths backwards where none is in doubt
-    "patterns/chains.py",  # what is between two simple paths is no simple path
-    "paths/path_trees.py",  # trees of walks alone are shared
-    "sparql/running_query.py",  # as path_relations
-    "sparql/query.py",  # as query.py
+    "operators/paths/direction.py",  # follows paths backwards where none is in doubt
+    "operators/patterns/chains.py",  # what is between two simple paths is no simple path
+    "operators/paths/path_trees.py",  # trees of walks alone are shared
+    "operators/relational/running_query.py",  # as path_relations
+    "language/sparql/query.py",  # as query.py
     "cli/warm_up.py",  # compiles the kernels of walks first, which those of simple paths need
 }
 
