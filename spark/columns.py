@@ -220,7 +220,7 @@ def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq
     """
     for query in queries:
         for reading in readings_of(query):
-            _refuse_if_unfit(query.name, reading.window, unit)
+            _check_window(query.name, reading.window, unit)
             if reading.stream is not None:
                 raise PipelineError(
                     f"query {query.name!r} reads only the stream {reading.stream!r}, and tuples on Spark have no "
@@ -229,7 +229,7 @@ def queries_in_unit(queries: Sequence[rpq.Query], unit: str | None) -> tuple[rpq
     return tuple(_in_unit(query, unit or "ns") for query in queries)
 
 
-def _refuse_if_unfit(name: str, window: Any, unit: str | None) -> None:
+def _check_window(name: str, window: Any, unit: str | None) -> None:
     if window.kind != "time":
         raise PipelineError(
             f"query {name!r} has {window}: Spark supports windows of time, rpq.Window(size=…, slide=…); "

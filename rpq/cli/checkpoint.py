@@ -1,4 +1,4 @@
-"""What a checkpoint of the command has besides the engine: the identity of the run, and the position of one over files.
+"""The parts of the command's checkpoint besides the engine: the identity of the run, and the position in files.
 
 The identity is the set of options that must be the same for a run to resume from a checkpoint.
 """

@@ -131,7 +131,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._left = np.zeros(2, np.int64)  # rows added and removed of queries that were unregistered
         self.extra: dict[str, str] = {}
         for query in queries:
-            self._evaluation.running.refuse_if_unfit(query)
+            self._evaluation.running.check_registration(query)
         _refuse_same_names(queries)
         if keep is not None and events == "alone":
             raise QueryError("where each event is answered by itself nothing is kept: leave out keep, or events")
@@ -139,7 +139,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._events = events
         self._clock = EventClock() if events == "alone" else None
         # The queries as they were given: those that run have windows in integers.
-        self._asked: dict[str, Query] = {query.name: query for query in queries}
+        self._original_queries: dict[str, Query] = {query.name: query for query in queries}
         self._queries_by_window = self._registered_by_window()
         self._users_of_windows = Counter(map(windows_of, queries))
         self._times = self._times.with_queries(self._queries_by_window.values())
@@ -166,8 +166,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             warnings.warn(message, ThreadsWarning, stacklevel=3)
 
     def __repr__(self) -> str:
-        names = ", ".join(repr(name) for name in list(self._asked)[:3]) + (", …" if len(self._asked) > 3 else "")
-        queries = f"{len(self._asked)} {'query' if len(self._asked) == 1 else 'queries'}" + (f" ({names})" if names else "")
+        registered = list(self._original_queries)
+        names = ", ".join(map(repr, registered[:3])) + (", …" if len(registered) > 3 else "")
+        queries = f"{len(registered)} {'query' if len(registered) == 1 else 'queries'}" + (f" ({names})" if names else "")
         edges, vertices = self._evaluation.graph.edge_count, self._evaluation.vertices.live
         return f"<Engine: {queries}, time {self.time}, {edges:,} edges of {vertices:,} vertices held>"
 
@@ -385,7 +386,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         time, times = time_of(time, times=self._times, latest=self._evaluation.running.latest)
         if self._max_ahead is not None:
-            self._max_ahead.refuse_unfit(times)
+            self._max_ahead.check_timestamps(times)
         self._times = times
         if self._clock is not None:
             self._clock.advance(time)
@@ -417,7 +418,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.queries
         (Query('a+', window=Window(size=10, slide=1)),)
         """
-        return tuple(self._asked.values())
+        return tuple(self._original_queries.values())
 
     @one_thread_at_a_time
     def register(
@@ -451,7 +452,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         refuse_unless_callable(handler)
         evaluation = self._evaluation
         for one in asked:
-            evaluation.running.refuse_if_unfit(one)
+            evaluation.running.check_registration(one)
         _refuse_same_names(asked)
         self._warn_of_threads(asked)
         # Of the queries with one window one will do.
@@ -484,7 +485,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 raise
         evaluation.midway = False
         self._times, self._most_ahead = times, most_ahead
-        self._asked |= {one.name: one for one in asked}
+        self._original_queries |= {one.name: one for one in asked}
         self._users_of_windows.update(map(windows_of, asked))
         self._queries_by_window = _queries_by_window(asked) | self._queries_by_window
         if handler is not None:
@@ -511,7 +512,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._left += sum(map(running.rows_of, queries), np.zeros(2, np.int64))
         self._evaluation.remove(*names)
         self._handlers.drop(names)
-        windows = Counter(windows_of(self._asked.pop(one)) for one in names)
+        windows = Counter(windows_of(self._original_queries.pop(one)) for one in names)
         self._users_of_windows -= windows
         if any(window not in self._users_of_windows for window in windows):
             self._queries_by_window = self._registered_by_window()
@@ -543,7 +544,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _registered_by_window(self) -> dict[tuple[AnyWindow, ...], Any]:
         """Return a query for each window that there is; what is kept counts as one."""
         kept = [] if self._keep is None else [self._keep]
-        return _queries_by_window([*kept, *self._asked.values()])
+        return _queries_by_window([*kept, *self._original_queries.values()])
 
     @one_thread_at_a_time
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
@@ -738,7 +739,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 raise InputError(f"extra: {key!r}: {text!r}: names and values are text; a value of another type can be JSON")
         about = {
             "time_unit": self._times.inner_unit,
-            "times": self._times.to_json(self._asked.values()),
+            "times": self._times.to_json(self._original_queries.values()),
             "events": None if self._events is None else EventsState(self._events, self._clock.time if self._clock else None),
             "seconds": self._stopwatch.seconds,
             "left": self._left.tolist(),
@@ -787,18 +788,18 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             events=None if events is None else events.mode,
         )
         saved.fill(engine._evaluation)
-        engine._times, engine._asked = saved.times()
+        engine._times, engine._original_queries = saved.times()
         if engine._clock is not None and events is not None and events.time is not None:
             engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
             engine._evaluation.reported_time = events.time
         engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.original)
         engine._queries_by_window = engine._registered_by_window()
-        engine._users_of_windows = Counter(map(windows_of, engine._asked.values()))
+        engine._users_of_windows = Counter(map(windows_of, engine._original_queries.values()))
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds
         engine._left[:] = saved.content.left
         engine.max_ahead = max_ahead
-        engine._warn_of_threads(engine._asked.values())
+        engine._warn_of_threads(engine._original_queries.values())
         return engine
 
     def __copy__(self) -> Engine:

@@ -219,8 +219,8 @@ class MessageReader:
         self._parser: BlockParser | None = None
         self._predicate: Predicate | None = None
         self.warnings: list[str] = []
-        self._beside = tuple(sorted(name for name in where.names if name.startswith("@"))) if where is not None else ()
-        for name in self._beside:
+        self._metadata = tuple(sorted(name for name in where.names if name.startswith("@"))) if where is not None else ()
+        for name in self._metadata:
             check_beside(name)
         if layout is not None:
             self._use_layout(_layout_of(layout, columns, self._further))
@@ -310,7 +310,7 @@ class MessageReader:
         if self._where is not None:
             is_json = isinstance(layout, JsonLayout)
             kinds = self._kinds("number" if is_json and layout.integers else "text", times=layout.times)
-            further = (*self._beside, *(layout.further if isinstance(layout, JsonLayout) else ()))
+            further = (*self._metadata, *(layout.further if isinstance(layout, JsonLayout) else ()))
             columns = {name for _, name in self._columns.beside}
             loose = {name: ColumnKind(key=FURTHER + name, kind="untyped", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **loose})
@@ -347,13 +347,13 @@ class MessageReader:
     def _read_beside(self, messages: Sequence[Any], bad: dict[int, BadMessage]) -> dict[str, list[Any]]:
         """Return the metadata of messages by column, with nulls for bad messages."""
         columns: dict[str, list[Any]] = {column: [] for column, _ in self._columns.beside}
-        columns |= {FURTHER + name: [] for name in self._beside}
+        columns |= {FURTHER + name: [] for name in self._metadata}
         if not columns:
             return columns
         for number, message in enumerate(messages):
             try:
                 values = self._columns.read(message)
-                values |= {FURTHER + name: text_beside(name, message) for name in self._beside}
+                values |= {FURTHER + name: text_beside(name, message) for name in self._metadata}
             except FieldError as error:
                 bad[number] = BadMessage(message, _reason(error, b""))
                 values = dict.fromkeys(columns)

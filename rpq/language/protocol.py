@@ -109,7 +109,7 @@ ReportContent = Literal["changes", "enter", "leave", "whole"]
 
 
 class Question(Protocol):
-    """What a user asks.
+    """The question of a user.
 
     One that reads several windows, or named streams, also has `readings`, a tuple of `Reading` (`rpq.language.readings`), an
     entry a window; the `windows`, `reads` and `slides` of its `RunningQuery` have theirs in the same order. Where one of
@@ -190,7 +190,7 @@ class Figures:
 
 
 class Worker(Protocol):
-    """What takes the chunks of a stream, for one query or for all queries that share it."""
+    """An object that processes the chunks of a stream, for one query or for all queries that share it."""
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `LimitError`.

@@ -152,7 +152,7 @@ class Ended(RpqError):
 
 @dataclass(frozen=True)
 class Place:
-    """How far a client has followed: up to a push, or a part of it; `run` is the run of the server that numbered it."""
+    """The position of a client in the changes: a push, or a part of it; `run` is the run of the server that numbered it."""
 
     position: int
     part: int | None = None
@@ -206,7 +206,7 @@ class ChangeHub:
         self.complete_after = position
         self.followers: set[Follower] = set()
         self.dropped = 0
-        self._kept: deque[Published] = deque()
+        self._history: deque[Published] = deque()
         self._rows = 0
         self._kept_rows = kept_rows
         self._lag_rows = lag_rows
@@ -215,10 +215,10 @@ class ChangeHub:
     def publish(self, events: Iterable[Published], *, position: int) -> None:
         """Pass events to all followers; O(events · followers)."""
         for event in events:
-            self._kept.append(event)
+            self._history.append(event)
             self._rows += event.rows
             while self._rows > self._kept_rows:
-                old = self._kept.popleft()
+                old = self._history.popleft()
                 self._rows -= old.rows
                 self.complete_after = old.position
             for follower in self.followers:
@@ -250,7 +250,7 @@ class ChangeHub:
                 f"the changes behind position {after.position} cannot all be given: {why}; read the answers anew",
             )
             return
-        for event in self._kept:
+        for event in self._history:
             if event.position > whole:
                 if event.position == after.position:
                     follower.skipped_parts = after.part or 0

@@ -328,10 +328,10 @@ class Service(EngineThread):
         published, self._published = self._published, []
         dropped, self._dropped = self._dropped, []
         if (published or dropped or self._results) and not self._is_engine_ahead:
-            self.announce(partial(self._tell_followers, published, dropped, self.position))
+            self.announce(partial(self._publish_changes, published, dropped, self.position))
         self._deliver()
 
-    def _tell_followers(self, published: Sequence[Published], dropped: Sequence[str], position: int) -> None:
+    def _publish_changes(self, published: Sequence[Published], dropped: Sequence[str], position: int) -> None:
         """Publish changes up to a position and end queries; runs in the thread of the event loop."""
         self.hub.publish(published, position=position)
         for name in dropped:

@@ -77,10 +77,10 @@ def serve_with(
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
-    asked = _asked(expressions, settings, defaults)
+    asked = _query_fields(expressions, settings, defaults)
     listener = _listening(host, port)
     with listener:
-        _tell_on_stderr(settings.quiet)
+        _log_to_stderr(settings.quiet)
         queries = [parse_query(fields, defaults) for fields in asked]
         compile_kernels(
             queries or [rpq.Query("a", window=rpq.Window(size=1, slide=1))],
@@ -132,7 +132,7 @@ def _defaults(settings: RunSettings) -> QueryDefaults:
     return QueryDefaults(fields=fields, time_unit=settings.time_unit)
 
 
-def _asked(expressions: Sequence[str], settings: RunSettings, defaults: QueryDefaults) -> list[dict[str, Any]]:
+def _query_fields(expressions: Sequence[str], settings: RunSettings, defaults: QueryDefaults) -> list[dict[str, Any]]:
     """Return the fields of the queries on the command line."""
     if settings.queries_file is not None:
         if expressions:
@@ -197,7 +197,7 @@ def _not_served_at(host: str, port: int, error: Exception) -> click.ClickExcepti
     return click.ClickException(f"--host {host} --port {port}: cannot be served at: {reason}")
 
 
-def _tell_on_stderr(quiet: bool) -> None:
+def _log_to_stderr(quiet: bool) -> None:
     for name in ("rpq.serve", "rpq.kafka", "uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING if quiet or not name.startswith("rpq.") else logging.INFO)
@@ -222,7 +222,7 @@ def _service(
         "memory_limit": settings.memory_limit,
         "max_rows": settings.max_rows,
     }
-    keep = _kept(settings)
+    keep = _keep_window(settings)
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
 
     def make() -> rpq.Engine:
@@ -243,7 +243,7 @@ def _service(
         raise click.ClickException(str(error)) from error
 
 
-def _kept(settings: RunSettings) -> rpq.Window | None:
+def _keep_window(settings: RunSettings) -> rpq.Window | None:
     """Return the window whose edges are all kept; None without --keep."""
     if settings.keep is None:
         return None

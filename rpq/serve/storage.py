@@ -254,7 +254,7 @@ class ServedStateError(RpqError):
 
 @dataclass(frozen=True, kw_only=True)
 class ServedState:
-    """What a checkpoint contains besides the state of the engine.
+    """The content of a checkpoint besides the state of the engine.
 
     `run` is the run of the server that numbered the positions; `progress` is how far an input had come, in the input's own
     terms. `journal` is the identity of the journal that continues from here, and `generation` its number; a checkpoint of
@@ -300,7 +300,7 @@ def read_served_state(engine: Engine, path: str) -> ServedState:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """How to make an engine anew and from a checkpoint, and how far ahead of the stream time tuples may be.
+    """The options for creating an engine, also from a checkpoint, and the limit on timestamps ahead of the stream time.
 
     The journal is replayed without that limit: its tuples were accepted under the limit of their time.
     """

@@ -135,7 +135,7 @@ def columns_of(
         end = int(first[end])  # of an event all comes or nothing
     if ahead is not None and end:
         if times.type != known.type:
-            ahead.max_ahead.refuse_unfit(times)
+            ahead.max_ahead.check_timestamps(times)
         moments = timestamp[:end] if first is None else at_one_time(first[:end], timestamp[:end])
         found = ahead.first_ahead(moments)
         if found is not None:

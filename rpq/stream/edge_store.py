@@ -70,7 +70,7 @@ class Edges(NamedTuple):
 
 
 class Horizons(NamedTuple):
-    """Which edges are still in some window by their time."""
+    """The bounds by which edges are still in some window."""
 
     size: np.ndarray  # int64 a window; BY_COUNT and UNBOUNDED for those that are none of time
     slide: np.ndarray  # int64 a window

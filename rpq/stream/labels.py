@@ -32,7 +32,7 @@ class LabelDictionary:
         self._has_streams = False
         self._remembered = remembered
         self._free: list[int] = []
-        self._kept = 0  # by the last `forget`
+        self._count_after_forget = 0  # by the last `forget`
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -84,7 +84,7 @@ class LabelDictionary:
 
     def wants_to_forget(self) -> bool:
         """Return whether so many labels came since the last time that looking at all is paid for."""
-        return len(self.ids) > 2 * max(self._remembered, self._kept)
+        return len(self.ids) > 2 * max(self._remembered, self._count_after_forget)
 
     def forget(self, edges: np.ndarray, lost: np.ndarray) -> list[int]:
         """Forget labels that no edge bears, but for those with the latest losses; return the ids that are free now.
@@ -105,7 +105,7 @@ class LabelDictionary:
             del self.ids[name]
             self.names[number] = ""
         self._free += gone
-        self._kept = len(self.ids)
+        self._count_after_forget = len(self.ids)
         return gone
 
     def _check(self) -> None:

@@ -28,7 +28,7 @@ from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
 
 class Outcome(IntEnum):
-    """What becomes of a tuple. Figures, saved states and kernels have counts in this order and by these names."""
+    """The outcome of a tuple. Figures, saved states and kernels have counts in this order and by these names."""
 
     INSERTED = 0
     REFRESHED = 1

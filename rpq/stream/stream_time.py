@@ -144,14 +144,14 @@ class StreamTime:
             if self.unit is not None or (self.type is None and not self.measured):
                 return self if self.type is not None else replace(self, type=NUMBER)
             if self.type is not None:
-                raise _unfit(f"these are plain numbers, and those before were {_named(self.type)}")
-            raise _unfit(f"these are plain numbers, and windows are in durations: {self._numbers_hint()}")
+                raise _timestamp_error(f"these are plain numbers, and those before were {_named(self.type)}")
+            raise _timestamp_error(f"these are plain numbers, and windows are in durations: {self._numbers_hint()}")
         if not (pa.types.is_timestamp(given) or pa.types.is_date(given)):
-            raise _unfit(f"it is of type {given}; timestamps are integers, or dates or times")
+            raise _timestamp_error(f"it is of type {given}; timestamps are integers, or dates or times")
         if self.unit is None and self.type == NUMBER:
-            raise _unfit(f"these are {_named(given)}, and those before were plain numbers")
+            raise _timestamp_error(f"these are {_named(given)}, and those before were plain numbers")
         if self.unit is None and self.measured is False:
-            raise _unfit(
+            raise _timestamp_error(
                 f"these are {_named(given)}, and windows are in plain numbers: {_WRITE}, or tell the engine in which unit "
                 'they are: rpq.Engine(…, time_unit="s")'
             )
@@ -159,7 +159,7 @@ class StreamTime:
         zoned = zone is not None
         if self.zoned is not None and self.zoned != zoned:
             words = ("with a time zone", "without") if zoned else ("without a time zone", "with one")
-            raise _unfit(
+            raise _timestamp_error(
                 f"these are {_named(given)} {words[0]}, and those before were {words[1]}: give all of them a zone "
                 "(value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
             )
@@ -294,7 +294,7 @@ def _named(kind: pa.DataType) -> str:
     return "dates" if pa.types.is_date(kind) else "times"
 
 
-def _unfit(what: str) -> InputError:
+def _timestamp_error(what: str) -> InputError:
     return InputError(f"column 'timestamp': {what}", column="timestamp")
 
 
@@ -302,7 +302,7 @@ def _see_that_it_exists(zone: str) -> None:
     try:
         pa.array([0], pa.timestamp("s", zone)).to_pylist()
     except (KeyError, ValueError, OSError) as problem:
-        raise _unfit(f"these are in the time zone {zone!r}, which is not known here") from problem
+        raise _timestamp_error(f"these are in the time zone {zone!r}, which is not known here") from problem
 
 
 # --- how far ahead of the stream time a tuple may be before it is taken for a mistake -----------------------
@@ -365,7 +365,7 @@ class MaxAhead:
             raise QueryError(f"max_ahead, {duration_text(self.length)}, is no whole number of the stream's unit, {unit}")
         return self.length // NANOSECONDS[unit]
 
-    def refuse_unfit(self, times: StreamTime) -> None:
+    def check_timestamps(self, times: StreamTime) -> None:
         """Raise `InputError` where timestamps turn out to be of a kind that the limit does not go with."""
         if (unfit := self.misfit(times)) is not None:
             raise InputError(f"column 'timestamp': {unfit}", column="timestamp")

@@ -277,7 +277,7 @@ def test_each_event_by_itself(one, two, tuples, sizes, data):
         check_rows([row for row in rows if row.query != "path"], groups)
         assert engine.time == time
         assert all(row.op == "+" for row in rows)
-        assert all(not engine.answers(name) for name in engine._asked)
+        assert all(not engine.answers(name) for name in engine._original_queries)
         assert engine.statistics().edges_live == 0
         if data.draw(st.integers(0, 5)) == 0:
             with tempfile.TemporaryDirectory() as folder:

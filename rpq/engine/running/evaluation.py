@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from rpq.compiled.views import view
 from rpq.engine.running.intake import Intake, IntakeChunk
-from rpq.engine.running.limits import Excess, MemoryGuard, find_excess
+from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflow
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import LimitError, MemoryLimitError
@@ -173,10 +173,10 @@ class Evaluation:
                 deltas = self._apply_reports(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
             except MemoryLimitError as problem:
                 failure, deltas = problem, []
-        excess = self._excess(deltas)
-        if excess is not None:
-            failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
-            deltas = [(number, delta.before(2 * excess.place)) for number, delta in deltas]
+        overflow = self._row_overflow(deltas)
+        if overflow is not None:
+            failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
+            deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
@@ -243,8 +243,8 @@ class Evaluation:
             except MemoryLimitError as problem:
                 failure = problem
         total = sum([len(delta) for _, delta in deltas])
-        if total > self.row_guard.most and failure is None and (excess := self._excess(deltas)) is not None:
-            failure = self.row_guard.error(excess.query, excess.number, place=excess.place)
+        if total > self.row_guard.most and failure is None and (overflow := self._row_overflow(deltas)) is not None:
+            failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
         counts = _NO_ROWS
         rows: ChunkRows = []
         if deltas and failure is None:
@@ -306,8 +306,8 @@ class Evaluation:
         deltas = self._at_reported_time(deltas)
         if self.running.reports:
             deltas = self._apply_reports(deltas, np.array([time]))
-        if (excess := self._excess(deltas)) is not None:
-            raise self.row_guard.error(excess.query, excess.number, place=0)
+        if (overflow := self._row_overflow(deltas)) is not None:
+            raise self.row_guard.error(overflow.query, overflow.number, place=0)
         self.awaits_first = False
         rows = self.rows_of(deltas)
         self.note_overruns(None)
@@ -324,8 +324,8 @@ class Evaluation:
                 found.append((number, delta))
         return sorted(found, key=itemgetter(0))
 
-    def _excess(self, deltas: list[tuple[int, Delta]]) -> Excess | None:
-        return find_excess(deltas, self.running.schemas.names, self.row_guard.most)
+    def _row_overflow(self, deltas: list[tuple[int, Delta]]) -> RowOverflow | None:
+        return find_row_overflow(deltas, self.running.schemas.names, self.row_guard.most)
 
     def _at_reported_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
         if self.reported_time is None:
@@ -355,8 +355,8 @@ class Evaluation:
         deltas = self._advance_all(time)
         if self.running.reports:
             deltas = self._apply_reports(deltas, np.array([time]))
-        if (excess := self._excess(deltas)) is not None:
-            raise self.row_guard.error(excess.query, excess.number, place=excess.place)
+        if (overflow := self._row_overflow(deltas)) is not None:
+            raise self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas)
         self.note_overruns(None)
@@ -464,8 +464,8 @@ class Evaluation:
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
         deltas = self._at_reported_time(deltas)
         deltas = self._apply_reports(deltas, np.array([time])) if self.running.reports else deltas
-        if (excess := self._excess(deltas)) is not None:
-            raise self.row_guard.refusal(excess.query, excess.number)
+        if (overflow := self._row_overflow(deltas)) is not None:
+            raise self.row_guard.refusal(overflow.query, overflow.number)
         return self.rows_of(deltas)
 
     def remove(self, *names: str) -> None:

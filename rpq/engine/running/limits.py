@@ -112,7 +112,7 @@ class MemoryGuard:
         return self._others() + sum(self._workers.values()) + size - size * 4 // 5
 
 
-class Excess(NamedTuple):
+class RowOverflow(NamedTuple):
     """A query to which a tuple of the chunk, `place`, brings too many rows in one event."""
 
     query: str
@@ -120,7 +120,7 @@ class Excess(NamedTuple):
     place: int
 
 
-def find_excess(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit: int) -> Excess | None:
+def find_row_overflow(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit: int) -> RowOverflow | None:
     """Return the first event that brings more than `limit` rows to one of the queries with these names.
 
     O(deltas), and O(events) where all rows are too many.
@@ -128,7 +128,7 @@ def find_excess(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit
     if sum([len(delta) for _, delta in deltas]) <= limit:
         return None
     deltas = split_by_query(deltas)
-    found: list[tuple[int, int, Excess]] = []
+    found: list[tuple[int, int, RowOverflow]] = []
     by_number: dict[int, list[Delta]] = {}
     for number, delta in deltas:
         by_number.setdefault(number, []).append(delta)
@@ -143,5 +143,5 @@ def find_excess(deltas: Sequence[tuple[int, Delta]], names: Sequence[str], limit
         rows = np.bincount(event, lengths).astype(np.int64)
         for first in np.flatnonzero(rows > limit)[:1].tolist():
             order, time = moments[:, first].tolist()
-            found.append((order, time, Excess(names[number], int(rows[first]), order // 2)))
+            found.append((order, time, RowOverflow(names[number], int(rows[first]), order // 2)))
     return min(found)[2] if found else None

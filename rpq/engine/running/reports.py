@@ -87,7 +87,7 @@ class Reports:
             return self._take_whole(times)
         if not self._raw or not len(times):
             return None
-        self._ask_for_memory()
+        self._request_memory()
         if times[-1] <= self._due:
             self._net_if_large()
             return None
@@ -97,7 +97,7 @@ class Reports:
         self._replace(changes.where(~is_due))
         return self._report(changes, is_due, place)
 
-    def _ask_for_memory(self) -> None:
+    def _request_memory(self) -> None:
         """Ask the guard for twice the memory in use where it does not know of it. Raises `MemoryLimitError`."""
         if self.nbytes > self._granted:
             self._granted = 2 * self.nbytes
@@ -105,7 +105,7 @@ class Reports:
 
     def _take_whole(self, times: np.ndarray) -> Delta | None:
         """Return the whole answer at each boundary that is passed, whether or not it has changed since the last one."""
-        self._ask_for_memory()
+        self._request_memory()
         before = int(times[0]) if self._time is None else self._time
         self._time = last = max(before, int(times[-1]))
         first = before + -before % self._step

@@ -171,7 +171,7 @@ class RunningQueries:
             self._numbers = dict(zip(self._columns, range(len(self._columns)), strict=True))
         return self._numbers
 
-    def refuse_if_unfit(self, question: Any) -> None:
+    def check_registration(self, question: Any) -> None:
         """Raise if this is no query, or has the name of another."""
         kind_of(question)
         if question.name in self._by_name:
@@ -185,7 +185,7 @@ class RunningQueries:
         guard_of_host: GuardOfHost,
     ) -> RunningQuery:
         """Start a query with empty windows; `settle_added` lets it run. `labels` are the ids and the names."""
-        self.refuse_if_unfit(question)
+        self.check_registration(question)
         kind = kind_of(question)
         if kind.host is not None:
             make = kind.host

@@ -41,7 +41,7 @@ _PARTNER = 32
 
 
 class Matching(NamedTuple):
-    """What hangs together, and which columns are meant."""
+    """The description of a match: the parts that belong together, and their columns."""
 
     key_of: np.ndarray  # int32 an entry: the entry of its key; -1 it is in no list
     head: np.ndarray  # int32, two an entry: of a key the first row of the left, and of the right

@@ -21,7 +21,7 @@ _LARGER = 8
 
 
 class Way(NamedTuple):
-    """How paths are followed: by which automaton, from which roots to which ends (None: all vertices).
+    """The direction in which paths are followed: the automaton, the roots and the ends (None: all vertices).
 
     `turned` if roots are the targets of answers.
     """

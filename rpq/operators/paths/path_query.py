@@ -60,7 +60,7 @@ def read_aside_roots(saved: JsonValue, id_of: Callable[[Vertex], int]) -> dict[i
 
 @dataclass(frozen=True, kw_only=True)
 class PathExplanation:
-    """How a path query that runs is evaluated. Its text is for people; `to_dict` has the same for programs.
+    """The plan of a running path query. Its text is for people; `to_dict` has the same for programs.
 
     `states` are those of the automaton by which paths are followed from their sources, or their targets; `roots` how many of
     these it names, None for all vertices. The trees, of so many cells, are those of all queries that share them: it and

@@ -145,7 +145,7 @@ class PathTrees:
                 judge=judge_for(query, self.program, room=resources.capacity),
                 turned=way.turned,
                 capacity=resources.capacity,
-                guard=self._ask_guard,
+                guard=self._check_memory,
             )
             for _ in range(resources.threads)
         )
@@ -243,7 +243,7 @@ class PathTrees:
                 index.drop(unread)
         self._size_now = None
 
-    def _ask_guard(self, size: int, place: int) -> None:
+    def _check_memory(self, size: int, place: int) -> None:
         next(iter(self.readers.values())).guard(size, place)
 
     # --- what they read --------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class PathTrees:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
         self._grow_arrays(vertices.count)
         self._meet(vertices, fresh)
-        self._tell_room(graph)
+        self._announce_capacity(graph)
 
     def admit(self, reader: Reader, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for a query that came, as `make_room`; `load` sees to the trees that it lacks."""
@@ -287,7 +287,7 @@ class PathTrees:
                 if (root := vertices.id_of(name)) >= 0:
                     self._named.meet_one(root, name, reader.place)
             reader.to_load = self._owned(vertices, self._named.ids(reader.roots))
-        self._tell_room(graph)
+        self._announce_capacity(graph)
 
     def _owned(self, vertices: VertexDictionary, ids: np.ndarray) -> list[np.ndarray]:
         """Return for each index those of some vertices that it answers for."""
@@ -302,7 +302,7 @@ class PathTrees:
             self.vertex_room = len(self._is_end)
             self._of_root.make_room(self.vertex_room, self._places)
 
-    def _tell_room(self, graph: SnapshotGraph) -> None:
+    def _announce_capacity(self, graph: SnapshotGraph) -> None:
         for index, flags in zip(self.indexes, self._is_root, strict=True):
             index.make_room(len(self._is_end), graph.capacity, flags, self._is_end)
 

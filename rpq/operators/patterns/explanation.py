@@ -427,7 +427,7 @@ def explain_running(
             other for other, member in host.members.items() if other != question.name and content in member.contents
         )
         found = ExplainedRelation(
-            name=name, atoms=atoms, edges=host.store.edges_held(host.number_of(content)), shared_with=others
+            name=name, atoms=atoms, edges=host.store.current_edges(host.number_of(content)), shared_with=others
         )
         if isinstance(content, PathContent):
             return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])

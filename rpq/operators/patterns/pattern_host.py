@@ -104,7 +104,7 @@ class PatternHost:
             self._take,
             values=256 * capacity,
             runs=16 * capacity,
-            guard=self._ask_for_memory,
+            guard=self._request_memory,
         )
         self._rows = resources.rows
         self._most_rows = 0  # an upper bound of the rows that one event has brought to one part
@@ -288,7 +288,7 @@ class PatternHost:
             rows: DeliveredRows = self._sink
             return rows
         finally:
-            self._sink, self._live.guard, self._most_answers = sink, self._ask_for_memory, None
+            self._sink, self._live.guard, self._most_answers = sink, self._request_memory, None
 
     def why_supports(self, number: int) -> str:
         """Return whether support lists are kept for a part, and why, in words."""
@@ -483,7 +483,7 @@ class PatternHost:
         """Ask the guard for `size` bytes more, without a tuple; it may refuse."""
         self._guard(5 * size, 0)  # a guard takes four fifths of what it is asked for as present already
 
-    def _ask_for_memory(self, need: int) -> None:
+    def _request_memory(self, need: int) -> None:
         """Ask the guard for more memory, where it does not know of it; it may refuse.
 
         `need` is what a kernel returned.

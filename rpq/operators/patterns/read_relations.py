@@ -37,7 +37,7 @@ def fill(
     the edges leave. Raises `MemoryLimitError`, `Damage`. O(edges).
     """
     store, number = host.store, host.relations[content]
-    is_empty = not store.edges_held(number)
+    is_empty = not store.current_edges(number)
     if not (is_empty or is_checked):
         return
     mine = mine & (chunk.label == host.relations.label_id(content.name))
@@ -47,7 +47,7 @@ def fill(
     if is_empty:
         host.ask_for(BYTES_AN_EDGE * len(source))
         store.fill_relation(number, source, target, chunk.timestamp[mine], expires)
-    elif store.edges_held(number) != len(source) or (store.expiries(number, source, target, NOT_HELD) != expires).any():
+    elif store.current_edges(number) != len(source) or (store.expiries(number, source, target, NOT_HELD) != expires).any():
         raise Damage(f"query {query!r} holds other edges than one that has the same")
 
 
@@ -216,7 +216,7 @@ class ReadRelations:
     @property
     def has_content(self) -> bool:
         """Whether all relations hold edges already, which another pattern loaded."""
-        held = self._host.store.edges_held
+        held = self._host.store.current_edges
         return not self._paths and all(held(self._host.relations[content]) for content in self._of_edges)
 
     def fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
@@ -271,7 +271,7 @@ class ReadRelations:
     def sizes(self, edges: Edges | None) -> tuple[int, int]:
         """Return how many edges in the window some atom reads, and how many cells the indexes have that hold them."""
         contents = self._counting_contents or self._atom_contents
-        cells = sum(self._host.store.edges_held(self._host.relations[content]) for content in contents)
+        cells = sum(self._host.store.current_edges(self._host.relations[content]) for content in contents)
         if not self._paths:
             return cells, cells
         assert edges is not None
@@ -483,5 +483,5 @@ class WindowedReads:
     @property
     def cells(self) -> int:
         """The number of edges in its relations, and of cells of the indexes of its paths."""
-        edges = sum(self._host.store.edges_held(self._host.relations[content]) for content in self._edge_contents)
+        edges = sum(self._host.store.current_edges(self._host.relations[content]) for content in self._edge_contents)
         return edges + sum(relation.index.live()[0] for relation in self.path_relations)

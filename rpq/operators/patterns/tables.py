@@ -151,7 +151,7 @@ class RelationState(Record):
 
     _fields_ = (
         ("stride", int64),  # words of a vertex record
-        ("sides_kept", int64),
+        ("sides_stored", int64),
         ("arena", int64),  # place in `lists` at which the arena begins
         ("arena_top", int64),  # words of the arena given out (high water)
         ("arena_room", int64),
@@ -512,7 +512,7 @@ class ConditionState(Record):
         ("counters", int64),  # keys in `counter`
         ("counter_mask", int64),
         ("held", int64),  # keys in `held`
-        ("held_mask", int64),
+        ("holding_mask", int64),
         ("records", int64),  # records given out (high water), record 0 included
         ("record_room", int64),
         ("free_record", int64),  # first free record, chained through `next`

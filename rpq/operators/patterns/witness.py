@@ -307,8 +307,8 @@ class _HostRelations:
     def holds(self, relation: int, source: int, target: int) -> bool:
         return self.host.store.holds(relation, source, target)
 
-    def edges_held(self, relation: int) -> int:
-        return self.host.store.edges_held(relation)
+    def current_edges(self, relation: int) -> int:
+        return self.host.store.current_edges(relation)
 
     def rows(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
         return self.host.rows_without_plans(part, first=first)

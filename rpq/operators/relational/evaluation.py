@@ -83,7 +83,7 @@ class Network:
 
     @property
     def entries(self) -> int:
-        """What operators hold: rows, and values of groups."""
+        """The number of stored entries of all operators: rows, and values of groups."""
         return sum(node.entries for node in self.nodes)
 
     @property

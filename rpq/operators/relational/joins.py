@@ -29,7 +29,7 @@ Change = tuple[Row, int]
 
 
 class Agreement:
-    """How rows of a left and a right operator agree on their shared variables.
+    """The agreement of rows of a left and a right operator on their shared variables.
 
     Variables that both sides bind in all rows are the key. `same` are columns that must be equal even where they are
     unbound: they identify the outer row to which a row belongs. In the other shared columns (`optional_columns`) unbound

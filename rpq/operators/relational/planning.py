@@ -70,7 +70,7 @@ from rpq.operators.relational.term_ids import TermIds
 
 
 class Read(NamedTuple):
-    """What an atom reads: edges of a label, or pairs of a path, in a window (None: the default graph)."""
+    """The relation that an atom reads: edges of a label, or pairs of a path, in a window (None: the default graph)."""
 
     window: str | None
     of: str | PathRead
@@ -88,7 +88,7 @@ class ConjunctionPart(NamedTuple):
 
     @property
     def reads(self) -> list[Read]:
-        """What its atoms read."""
+        """The relations that its atoms read."""
         return [read for _, read, _ in self.meaning.edges]  # type: ignore[misc]  # it is of these that meanings were made
 
     @property

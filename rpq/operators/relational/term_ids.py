@@ -70,9 +70,9 @@ class TermIds:
             for vertex, name in zip(fresh.tolist(), names, strict=True):
                 identity = self._ids.get(name if isinstance(name, str) else str(name))
                 if identity is not None:
-                    self._tell_as(vertex, identity)
+                    self._set_text(vertex, identity)
 
-    def _tell_as(self, vertex: int, identity: int) -> None:
+    def _set_text(self, vertex: int, identity: int) -> None:
         self._aliases[vertex] = identity
         if vertex >= len(self._alias):
             more = np.arange(len(self._alias), max(vertex + 1, 2 * len(self._alias)), dtype=np.int32)

@@ -102,7 +102,7 @@ def test_too_many_atoms_are_refused():
 
 def test_only_sides_that_a_plan_walks_are_kept():
     stream = Stream([Atom("?x", a, "?y"), Atom("?y", b, "?z")])
-    assert stream.store.relations.state.sides_kept == 2  # from ?y forward along b, backward along a
+    assert stream.store.relations.state.sides_stored == 2  # from ?y forward along b, backward along a
 
 
 # --- joins ------------------------------------------------------------------------------------------------------------

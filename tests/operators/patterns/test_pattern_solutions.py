@@ -36,7 +36,7 @@ def part_rows(width: int, runs: list[tuple[int, int, int, list[tuple[int, ...]]]
 
 
 def changed(solutions: Solutions, parts: dict[Place, Delta], *, explicit: bool) -> Delta:
-    """Let parts change, as a pattern does."""
+    """Change parts, as a pattern does."""
     events, changes = weighted(parts.values())
     silent = None if explicit else events[:, 0] % 2 == 0
     return solutions.change(dict(zip(parts, changes, strict=True)), silent=silent).delta(events[:, 0], events[:, 1])

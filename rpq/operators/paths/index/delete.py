@@ -42,7 +42,6 @@ from rpq.operators.paths.index.rows import (
     block_count,
     enqueue,
     find,
-    held_by_no_other,
     in_edges,
     lane_of,
     next_in_edge,
@@ -51,6 +50,7 @@ from rpq.operators.paths.index.rows import (
     rank_of,
     row_at,
     slide_of,
+    unshared_lanes,
     write_pairs,
 )
 from rpq.operators.paths.program import ACCEPTING, CLASSES
@@ -218,7 +218,7 @@ def _report_lost(index, row, number):
         return
     block = find(table, row, number)
     lanes = table.taken_out[block] & ~live(table.values, block, fields[NOW])
-    lanes = held_by_no_other(index, vertex, state, number, lanes, fields[NOW], fields[NOW])
+    lanes = unshared_lanes(index, vertex, state, number, lanes, fields[NOW], fields[NOW])
     for i in range(program.sizes[ACCEPTING]):
         lower = np.int64(program.accepting_states[i])
         if lower >= state or lanes == ZERO:

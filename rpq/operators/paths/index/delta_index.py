@@ -393,7 +393,7 @@ class DeltaIndex:
     def keep_supports(self, edges: Edges) -> None:
         """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
         graph, state = self.index.graph, self.state
-        self.ask_for_memory()
+        self.request_memory()
         held = np.flatnonzero(graph.expiry > state[layout.NOW])
         relative = graph.expiry[held].astype(np.int64)
         saved = state[layout.TUPLE]
@@ -437,10 +437,10 @@ class DeltaIndex:
 
     def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for; the guard may refuse."""
-        self.ask_for_memory()
+        self.request_memory()
         self.index = with_more(self.index, code)
 
-    def ask_for_memory(self) -> None:
+    def request_memory(self) -> None:
         """Tell the guard that more memory is about to be taken; it may refuse."""
         self.guard(self.nbytes + self.nbytes // 4, int(self.state[layout.TUPLE]))
 

@@ -42,13 +42,13 @@ from rpq.operators.paths.index.rows import (
     ZERO,
     block_count,
     end_event,
-    held_by_no_other,
     make_sparse,
     node_of,
     nth_block,
     release_blocks,
     release_region,
     slide_of,
+    unshared_lanes,
     write_pairs,
 )
 from rpq.operators.paths.program import CLASSES, STATES
@@ -235,7 +235,7 @@ def _dying_lanes(index, vertex, state, number, block, dying):
     """Return the pairs of a block that die at a slide; of several accepting states that do, the lowest has them."""
     table = index.table
     lanes = live(table.values, block, dying - 1) & ~live(table.values, block, dying)
-    lanes = held_by_no_other(index, vertex, state, number, lanes, dying - 1, dying)
+    lanes = unshared_lanes(index, vertex, state, number, lanes, dying - 1, dying)
     if lanes & table.conflicted[number] != ZERO:
         # What these answer is not what the table says.
         lanes &= ~(table.conflicted[number] & (table.suspended[number] | doubted(index, vertex, number)))

@@ -73,7 +73,7 @@ class JudgedIndex(Protocol):
     def provide(self, code: int) -> None:
         """Give a kernel the memory that it asked for; may be refused."""
 
-    def ask_for_memory(self) -> None:
+    def request_memory(self) -> None:
         """Tell that more memory is about to be taken; may be refused."""
 
 

@@ -1,4 +1,4 @@
-"""What Python calls, with views of an index and of a chunk."""
+"""The kernels that Python calls, with views of an index and of a chunk."""
 
 import numpy as np
 

@@ -244,7 +244,7 @@ class NumberedIndex(DeltaIndex):
         added = np.repeat(raw.kinds > 0, raw.lengths())
         self.state[layout.ADDED] -= (~kept & added).sum()
         self.state[layout.REMOVED] -= (~kept & ~added).sum()
-        paths, path_ends = _paths_of_kept(raw, added, kept) if len(raw.path_ends) else (raw.paths, raw.path_ends)
+        paths, path_ends = _current_paths(raw, added, kept) if len(raw.path_ends) else (raw.paths, raw.path_ends)
         return PathDelta(
             pairs=raw.pairs[kept],
             times=times[some],
@@ -267,7 +267,7 @@ class NumberedIndex(DeltaIndex):
         return silent
 
 
-def _paths_of_kept(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _current_paths(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the witnesses of the rows that are kept, and where they end."""
     lengths = np.zeros(len(raw.pairs), np.int64)
     lengths[added] = np.diff(raw.path_ends[added], prepend=0)

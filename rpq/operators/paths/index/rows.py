@@ -341,7 +341,7 @@ def dequeue(queue, fields):
 
 
 @njit(cache=True, nogil=True)
-def held_by_no_other(index, vertex, state, number, lanes, lower, higher):
+def unshared_lanes(index, vertex, state, number, lanes, lower, higher):
     """Return those of some lanes of an accepting state that no other accepting state of the vertex holds.
 
     Of a lower state the cells above slide `lower` count, of a higher one those above `higher` (NEVER: none do). So a
@@ -379,7 +379,7 @@ def report_new(index, vertex, state, number, lanes):
         return
     if index.program.sizes[ACCEPTING] > 1:
         now = index.state[NOW]
-        lanes = held_by_no_other(index, vertex, state, number, lanes, now, now)
+        lanes = unshared_lanes(index, vertex, state, number, lanes, now, now)
     write_pairs(index, vertex, number, lanes)
 
 
@@ -481,7 +481,7 @@ def count_live(index):
             lanes = live(table.values, block, now)
             cells += population(lanes)
             if counts:
-                answers += population(held_by_no_other(index, vertex, state, number, lanes, now, NEVER))
+                answers += population(unshared_lanes(index, vertex, state, number, lanes, now, NEVER))
     return cells, answers
 
 
@@ -500,7 +500,7 @@ def live_pairs(index):
         for i in range(block_count(table, row)):
             number, block = nth_block(table, row, i)
             lanes = live(table.values, block, now)
-            lanes = held_by_no_other(index, vertex, state, number, lanes, now, NEVER)
+            lanes = unshared_lanes(index, vertex, state, number, lanes, now, NEVER)
             while lanes != ZERO:
                 slot = number * LANES + trailing_zeros(lanes)
                 lanes &= lanes - ONE

@@ -35,11 +35,11 @@ from rpq.operators.paths.index.rows import (
     ZERO,
     block_count,
     find,
-    held_by_no_other,
     lane_of,
     node_of,
     nth_block,
     row_at,
+    unshared_lanes,
 )
 from rpq.operators.paths.index.witness import erase_loops, walk_back
 from rpq.operators.paths.program import STATES
@@ -434,7 +434,7 @@ def pairs_of(index, roots):
             if roots[number] == ZERO:
                 continue
             lanes = roots[number] & live(table.values, held, now)
-            lanes = held_by_no_other(index, vertex, state, number, lanes, now, NEVER)
+            lanes = unshared_lanes(index, vertex, state, number, lanes, now, NEVER)
             if found + LANES > len(pairs):
                 pairs = np.concatenate((pairs, np.empty_like(pairs)))
             while lanes != ZERO:

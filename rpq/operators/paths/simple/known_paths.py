@@ -1,4 +1,4 @@
-"""What a judge of simple paths remembers between tuples and works on during one, and how its kernels get more of it.
+"""The memory of a judge of simple paths, between tuples and during one, and the growth of its arrays.
 
 That is the certificates (`certificates.py`) and the room that a search needs (`search.py`).
 """
@@ -73,7 +73,7 @@ class KnownPaths:
         """Call a kernel with the index, the certificates, the room for a search and arguments until it is done."""
         while (code := int(kernel(self._index.view, self.view, self._scratch_view, *arguments))) != layout.DONE:
             if code == judge.NEED_ROOM:
-                self._index.ask_for_memory()
+                self._index.request_memory()
                 held = self._certificates
                 room = max(self._room, int((held.key >= 0).sum()) // 2)
                 self.certificates = rebuilt(held, len(held.root_chain), len(held.edge_chain), room)

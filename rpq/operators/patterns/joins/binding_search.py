@@ -23,7 +23,7 @@ class Relations(Protocol):
     def holds(self, relation: int, source: int, target: int) -> bool:
         """Return whether an edge is in a relation."""
 
-    def edges_held(self, relation: int) -> int:
+    def current_edges(self, relation: int) -> int:
         """Return the number of edges of a relation."""
 
     def rows(self, part: Part, *, first: bool) -> list[tuple[int, ...]]:
@@ -76,7 +76,7 @@ def _reduced(part: Part, known: Binding, apart: tuple[Term, ...] | None, relatio
 
     def cost(seed: Seed) -> tuple[int, int]:
         ends = {term for term in (atoms[seed.atom].source, atoms[seed.atom].target) if isinstance(term, str)}
-        return len(ends), relations.edges_held(atoms[seed.atom].relation)
+        return len(ends), relations.current_edges(atoms[seed.atom].relation)
 
     chosen = min(part.seeds, key=cost)
     columns = tuple(name for name in part.variables if name not in known)

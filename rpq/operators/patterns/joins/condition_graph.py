@@ -235,7 +235,7 @@ class ConditionGraph:
         firsts = self.conditions.node["first_record"]
         return any(node != ALWAYS and not firsts[node] for pair in needs.ends for node in pair)
 
-    def first_held(self, node: int) -> int:
+    def first_holding(self, node: int) -> int:
         """Return the first record of a vertex at which a node holds, or 0 if there is none."""
         return int(self.conditions.node["first_record"][node])
 
@@ -447,7 +447,7 @@ class ConditionGraph:
         if 8 * (state.counters + 1) > 5 * (state.counter_mask + 1):
             self._refill("counter", "counters")
         most = int(held.branch["uses"].max(initial=1)) + 1
-        while 8 * (state.held + most) > 5 * (state.held_mask + 1):
+        while 8 * (state.held + most) > 5 * (state.holding_mask + 1):
             self._refill("held", "held", spare=2 * most)
         held = self.conditions
         if state.records + most + 1 >= state.record_room:
@@ -478,7 +478,7 @@ class ConditionGraph:
     def _note_capacities(self) -> None:
         held, state = self.conditions, self.conditions.state
         state.counter_mask = len(held.counter) // 2 - 1
-        state.held_mask = len(held.held) // 2 - 1
+        state.holding_mask = len(held.held) // 2 - 1
         state.record_room = len(held.record)
         state.block_room = len(held.block) // tables.BLOCK
         state.stack_room = len(held.stack)

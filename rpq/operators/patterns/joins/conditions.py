@@ -106,7 +106,7 @@ def holds(conditions, node, vertex):
     """Return whether a node holds at a vertex."""
     if node == 0:
         return True
-    place = find(conditions.held, conditions.state.held_mask, node << 32 | vertex)
+    place = find(conditions.held, conditions.state.holding_mask, node << 32 | vertex)
     return place >= 0 and conditions.held[place] != 0
 
 
@@ -157,7 +157,7 @@ def _take_out_of_block(conditions, place, vertex):
     if place != last:
         moved = np.int64(conditions.block[last])
         conditions.block[place] = moved
-        record = conditions.held[find(conditions.held, state.held_mask, moved << 32 | vertex)]
+        record = conditions.held[find(conditions.held, state.holding_mask, moved << 32 | vertex)]
         conditions.record[record].place = place
     nodes.count -= 1
     if nodes.count % NODES_A_BLOCK == 0:
@@ -179,7 +179,7 @@ def begin_to_hold(conditions, node, vertex):
         state.records += 1
     state.live_records += 1
     key = node << 32 | vertex
-    place = _place(conditions.held, state.held_mask, key)
+    place = _place(conditions.held, state.holding_mask, key)
     if conditions.held[place - 1] == 0:
         conditions.held[place - 1] = key
         state.held += 1
@@ -237,7 +237,7 @@ def has_room(conditions, nodes):
         return False
     if state.records + nodes > state.record_room or state.blocks + nodes > state.block_room:
         return False
-    most = state.held_mask + 1
+    most = state.holding_mask + 1
     return 4 * (state.held + nodes) <= 3 * most
 
 
@@ -284,7 +284,7 @@ def _count_down(conditions, branch, vertex):
         use = conditions.branch[branch].first_use
         while use != 0:
             node = parts[use].node
-            held = find(conditions.held, state.held_mask, node << 32 | vertex)
+            held = find(conditions.held, state.holding_mask, node << 32 | vertex)
             if held >= 0 and conditions.held[held] != 0:
                 cease_to_hold(conditions, node, vertex, held)
                 push(conditions, vertex, conditions.node[node].first_parent, np.int64(0))
@@ -467,5 +467,5 @@ def clear_node(conditions, node):
     """Make a node hold nowhere; its parents are not updated."""
     while conditions.node[node].first_record != 0:
         vertex = conditions.record[conditions.node[node].first_record].vertex
-        place = find(conditions.held, conditions.state.held_mask, node << 32 | vertex)
+        place = find(conditions.held, conditions.state.holding_mask, node << 32 | vertex)
         cease_to_hold(conditions, node, vertex, place)

@@ -165,7 +165,7 @@ class PlanTables:
             relation = atoms[atom].relation
             for side, node in enumerate(needed):
                 if node and self.store.header(relation, side)[0] != NONE:
-                    found = seed, relation, side, self.graph.first_held(node)
+                    found = seed, relation, side, self.graph.first_holding(node)
                     if self.graph.is_constant(node):
                         return found
         return found

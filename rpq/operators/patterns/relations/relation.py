@@ -192,7 +192,7 @@ class RelationStore:
         find_edges(view(self.relations), relation, np.array([source]), np.array([target]), found)
         return int(found[0])
 
-    def edges_held(self, relation: int) -> int:
+    def current_edges(self, relation: int) -> int:
         """Return the number of edges that a relation's window holds."""
         fields = self.relations.relation[relation]
         return int(fields["edges"] - fields["static_alone"])
@@ -243,10 +243,10 @@ class RelationStore:
         Returns (offset, offset of the word, bit) of each. O(vertices).
         """
         state = self.relations.state
-        first = state.sides_kept
+        first = state.sides_stored
         if first % BITS + count > BITS:
             first += BITS - first % BITS
-        state.sides_kept = first + count
+        state.sides_stored = first + count
         words = [number // BITS * (BITS + 1) for number in range(first, first + count)]
         headers = [(word + 1 + (first + i) % BITS, word, 1 << (first + i) % BITS) for i, word in enumerate(words)]
         self._reshape(stride=headers[-1][0] + 1)

@@ -83,7 +83,7 @@ class SharedRelations:
             number = self.store.add_relation(window, loopless=content.loopless)
         self._numbers[content] = number
         self._read[content.name] += 1
-        self._tell_readers()
+        self._announce_labels()
 
     def release(self, content: Content) -> None:
         """Release a user's relation, after its plans. O(edges of all relations) where it was the last user."""
@@ -104,7 +104,7 @@ class SharedRelations:
             self._numbered.pop(window, None)
             self.store.rest_window(window)
             self._idle_windows.append(window)
-        self._tell_readers()
+        self._announce_labels()
 
     def _window(self, content: Content) -> int:
         extent = content.extent
@@ -150,7 +150,7 @@ class SharedRelations:
                 self._label_room = max(number + 1, 2 * self._label_room, 16)
                 changed = True
         if changed:
-            self._tell_readers()
+            self._announce_labels()
 
     def _is_read(self, name: LabelName) -> bool:
         """Return whether any relation reads tuples with a label, as its stream names it."""
@@ -164,7 +164,7 @@ class SharedRelations:
         """Return the id of a label, or -1 if it has none."""
         return self._label_ids.get(label, -1)
 
-    def _tell_readers(self) -> None:
+    def _announce_labels(self) -> None:
         """Update the store's relations of each label; a tuple of a named stream belongs to relations of both kinds."""
         readers: list[list[int]] = [[] for _ in range(self._label_room)]
         by_name: dict[LabelName, list[int]] = {}
