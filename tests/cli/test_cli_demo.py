@@ -142,7 +142,7 @@ def test_what_is_suggested_can_be_pasted_and_gives_the_rows_that_were_shown(tmp_
     shown = run([*command, "demo", "--edges", "3000", "--seed", "5", *([f"--output={output}"] if output else [])])
     assert [path.name for path in folder.iterdir()] == ([output] if output else [])
     wanted = {tuple(cell.strip() for cell in line.split("│")[1:5]) for line in shown.splitlines() if "→ u" in line}
-    count = int(re.search(r"^([\d,]+) rows:", shown, re.MULTILINE)[1].replace(",", ""))
+    count = int(re.search(r"^([\d,]+) rows, one whenever a pair", shown, re.MULTILINE)[1].replace(",", ""))
     suggested = [line.strip() for line in shown.splitlines() if line.strip().startswith(begin)]
     assert len(wanted) > 3 and len(suggested) == (4 if output else 5)
 
