@@ -78,6 +78,16 @@ class Record(ctypes.Structure):
         return ctypes.sizeof(self)
 
 
+def lengthen(array: np.ndarray, length: int) -> np.ndarray:
+    """Return an array of `length` elements: those of a contiguous `array`, and zeros. O(length).
+
+    NumPy copies records field by field, which takes thirty times as long as copying their bytes.
+    """
+    longer = np.zeros(length, array.dtype)
+    longer.view(np.uint8)[: array.nbytes] = array.view(np.uint8)
+    return longer
+
+
 class RecordType(types.Type):
     """The type of a reference to a record; records of equal layouts have one type."""
 

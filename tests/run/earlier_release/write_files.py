@@ -1,8 +1,8 @@
 """Write saved states and checkpoints with the release that runs this, and the rows with which that release continues.
 
-Its files are beside it, written in `/tmp/earlier_release` by the last commit before the engine was divided into the rooms of
-`docs/architecture.md`. `tests/run/test_earlier_release.py` continues from them. The script uses only public names, so a later
-release can run it to replace the files.
+Its files are beside it, written in `/tmp/earlier_release` by the last commit before the engine was divided into the floors
+of `docs/architecture.md`. `tests/run/test_earlier_release.py` continues from them. The script uses only public names, so
+that a later release can run it to replace the files.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import rpq
 Row = tuple[Any, ...]
 
 RUN = [
-    *("run", "a/b*", "--input", "edges.txt", "--window", "20", "--slide", "3", "--semantics", "explicit", "--on-error", "skip"),
-    *("--output", "rows.csv", "--late", "late.csv", "--checkpoint", "run.checkpoint", "--quiet"),
+    *("run", "a/b*", "--input", "edges.txt", "--window", "20", "--slide", "3", "--semantics", "explicit"),
+    *("--output", "rows.csv", "--late", "late.csv", "--checkpoint", "run.checkpoint", "--on-error", "skip", "--quiet"),
 ]
 RUN_QUERIES = ["run", "--queries", "queries.toml", "--input", "edges.txt", "--checkpoint", "queries.checkpoint", "--quiet"]
 QUERIES = """[[query]]
