@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rpq.operators.relational.quotient_ids import QuotientIds, quotient_text
+from rpq.operators.relational.quotient_ids import QuotientIds, computed_text, quotient_text
 from rpq.rows.weighted_rows import UNBOUND
 from rpq.stream.vertices import VertexDictionary
 
@@ -131,10 +131,21 @@ class TermIds:
         ids = [self.intern(quotient_text(one)) for one in zip(*different.tolist(), strict=True)]
         return np.array(ids, np.int32)[places.reshape(-1)]
 
+    def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
+        """Return ids (int32) of numbers of these kinds (`quotient_ids.QUOTIENT`, …); equal numbers have equal ids.
+
+        Unless they are the ids of terms, use them for output and compare them only with one another.
+        """
+        if not as_terms:
+            return FIRST_NUMBER + self._quotients.ids(high, low, kinds)
+        different, places = np.unique(np.stack([kinds.astype(np.int64), high, low]), axis=1, return_inverse=True)
+        ids = [self.intern(computed_text(*one)) for one in zip(*different.tolist(), strict=True)]
+        return np.array(ids, np.int32)[places.reshape(-1)]
+
     def text(self, identity: int) -> str | None:
         """Return the term of an id; None where it is unbound."""
         if identity >= FIRST_NUMBER:
-            return quotient_text(self._quotients.quotient(identity - FIRST_NUMBER))
+            return self._quotients.text(identity - FIRST_NUMBER)
         if identity >= FIRST:
             return self._texts[identity - FIRST]
         if identity == UNBOUND:

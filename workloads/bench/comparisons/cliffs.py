@@ -150,7 +150,7 @@ for _groups in (100, 100_000):
     )
     for _kind in ("decimals", "floats", "doubles", "mixed"):
         line(f"AVG-{_kind.upper()}-{_groups}", f"average of {_kind}, {_groups:,} groups, against half of integers")(
-            partial(_average, kind=_kind, groups=_groups)  # type: ignore[arg-type]
+            partial(_average, kind=_kind, groups=_groups)
         )
 
 
