@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
 from rpq.language.kinds import kind_of
 from rpq.language.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
-from rpq.language.readings import readings_of
+from rpq.language.readings import edges_accepted_by, readings_of
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
 from rpq.rows.typed_columns import Texts
+from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, name_in, text_of
@@ -248,6 +249,7 @@ class RunningQueries:
         """
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         before = self._reading[ids] > 0
+        removed = [self._by_name[name].question for name in names]
         for name in names:
             running = self._by_name[name]
             for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
@@ -263,13 +265,43 @@ class RunningQueries:
                 names_of_some.discard(name)
         self._numbers = self._schemas = None
         self._by_number = self._reports = self._texts_by_number = None
+        gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
+        self._forget_accepted(removed, labels, graph)
         if any(not count for count in self._readers.values()):
             self._drop_unread_windows(graph)
             return True
-        gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
         if len(gone):
             graph.set_labels(gone, self._reading[gone] > 0)
         return bool(len(gone))
+
+    def _accept(
+        self, questions: Iterable[Question], texts: Iterable[str], labels: LabelDictionary, graph: SnapshotGraph
+    ) -> None:
+        """Accept the edges of labels that questions need; the filter knows labels by their ids in the merged stream."""
+        needed: dict[int, set[Ends]] = {}
+        for text, question in product(texts, questions):
+            if (label := labels.ids.get(text, -1)) >= 0:
+                needed.setdefault(label, set()).update(edges_accepted_by(question, text))
+        for label, ends in needed.items():
+            graph.filter.accept(label, ends, passed_by=int(graph.horizons.passed_by[label]))
+
+    def _keep_edges(self, texts: Iterable[str], labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Accept all edges of labels if a window is kept."""
+        if self._keep_window is not None:
+            for label in (labels.ids[text] for text in texts):
+                graph.filter.accept(label, [ALL], passed_by=int(graph.horizons.passed_by[label]))
+
+    def _forget_accepted(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Forget what is accepted of labels that removed questions read, where no other question does."""
+        for text in {text for question in removed for text in _merged(labels, question.labels)}:
+            if self._keep_window is None and not any(
+                edges_accepted_by(running.question, text) for running in self._queries_naming(text)
+            ):
+                graph.filter.forget([labels.ids[text]])
+
+    def _queries_naming(self, text: str) -> Iterator[RunningQuery]:
+        """Yield the queries that name a label, and those that read labels which they do not name."""
+        yield from (self._by_name[name] for name in {**self._queries_of_other_labels, **self._queries_of_label.get(text, {})})
 
     def keep(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
@@ -339,6 +371,7 @@ class RunningQueries:
             self._windows[self._keep_window, None] = 0
             self.latest -= self._keep_window.reach
             self._reading = np.ones((labels.room, 1), np.int32)
+            self._keep_edges(_merged(labels, None), labels, graph)
         self._count_readings(list(self._by_name.values()), labels)
         self._set_windows(graph)
 
@@ -369,6 +402,8 @@ class RunningQueries:
             self._texts_by_number |= {numbers[name]: self._texts[name] for name in columns if name in self._texts}
         self._schemas = schemas.with_queries([*columns], [*columns.values()])
         changed = self._count_readings(added, labels)
+        for running in added:
+            self._accept([running.question], _merged(labels, running.question.labels), labels, graph)
         if len(self._windows) > windows:
             self._set_windows(graph)
         elif len(changed):
@@ -434,8 +469,9 @@ class RunningQueries:
         readings = readings_of(running.question)
         return [count_key(reading, origin) if reading.window.kind == "count" else None for reading in readings]
 
-    def admit_labels(self, labels: np.ndarray, names: Sequence[LabelName], graph: SnapshotGraph) -> None:
-        """Register label ids with their names in all parts and the graph. O(parts · labels given), and their readers."""
+    def admit_labels(self, labels: np.ndarray, dictionary: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Register label ids of a dictionary in all parts and the graph. O(parts · labels given), and their readers."""
+        names = [dictionary.names[number] for number in labels.tolist()]
         if len(labels) and (needed := int(labels.max()) + 1) > len(self._reading):
             more = max(needed, 2 * len(self._reading)) - len(self._reading)
             self._reading = np.concatenate([self._reading, np.zeros((more, len(self._windows)), np.int32)])
@@ -444,13 +480,14 @@ class RunningQueries:
             self._reading[labels, self._windows[self._keep_window, None]] = 1
         for part in self._parts:
             part.set_labels(labels, names)
-        asking: dict[str, None] = dict(self._queries_of_other_labels)
-        for name in names:
-            asking |= self._queries_of_label.get(text_of(name), {})
-        for running in map(self._by_name.__getitem__, asking):
+        asking = {running: None for name in names for running in self._queries_naming(text_of(name))}
+        for running in asking:
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
+        merged = [name for name in names if isinstance(name, str)]
+        self._accept([running.question for running in asking], merged, dictionary, graph)
+        self._keep_edges(merged, dictionary, graph)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
@@ -503,3 +540,10 @@ class RunningQueries:
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
         retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])
+
+
+def _merged(labels: LabelDictionary, named: Collection[str] | None) -> list[str]:
+    """Return the labels with ids among those named, or all with None, without those of named streams. O(fewer of both)."""
+    if named is None:
+        return [name for name in labels.ids if isinstance(name, str)]
+    return [label for label in named if label in labels.ids]
