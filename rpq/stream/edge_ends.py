@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 
@@ -31,3 +32,12 @@ class Ends(NamedTuple):
 
 ALL = Ends(None, None)
 """All edges of a label."""
+
+
+def ends_texts(ends: Collection[Ends]) -> tuple[str, ...]:
+    """Return which edges are accepted, in words and sorted; nothing where all are.
+
+    >>> ends_texts([Ends(None, "h7"), Ends("x", None)]), ends_texts([ALL, Ends("x", None)])
+    (('any vertex to h7', 'x to any vertex'), ())
+    """
+    return () if ALL in ends else tuple(sorted(map(str, ends)))

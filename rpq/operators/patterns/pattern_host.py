@@ -26,6 +26,7 @@ from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.patterns.tables import Changes
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edge_ends import Ends
 from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
@@ -239,6 +240,11 @@ class PatternHost:
     def number_of(self, content: Content | PathContent) -> int:
         """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
+
+    def edges_accepted(self, label: str) -> Collection[Ends]:
+        """Return which edges of a label the queries of the engine accept, by their ends; nothing before it is known."""
+        number = self.relations.label_id(label)
+        return () if self._graph is None or number < 0 else self._graph.filter.accepted(number).keys()
 
     def join_part(self, number: int, name: str, place: Place) -> None:
         """Enumerate changes of a part, whose constants are bound, for a query that has it at this place."""
