@@ -120,7 +120,9 @@ class PatternQuestion:
         return {**self.windows} if self.window is None else {None: self.window, **self.windows}
 
     def accepts(self, label: str) -> set[Ends]:
-        """Return which edges of a label the query has a use for: a count window numbers all [2.3]."""
+        """Return which edges of a label the query has a use for, if a window reads it; a count window numbers all [2.3]."""
+        if not any(label in self.pattern.labels_read(name) for name in self.all_windows):
+            return set()
         ends = self.pattern.accepts(label)
         is_counted = any(window.kind == "count" for window in self.all_windows.values())
         return {ALL} if ends and is_counted else ends

@@ -173,7 +173,8 @@ class Pattern:
 
     def accepts(self, label: str) -> set[Ends]:
         """Return which edges of a label some atom has a use for [2.15]."""
-        return {ends for atom in self.atoms for ends in accepted(atom.subject, automata.parse(atom.expression), atom.object, label)}
+        atoms = [(atom.subject, automata.parse(atom.expression), atom.object) for atom in self.atoms]
+        return {ends for atom in atoms for ends in accepted(*atom, label)}
 
     def bindings(self, graphs: Graphs) -> list[Binding]:
         """Return every choice of one pair for each atom on which all atoms agree [2.2, 2.14]."""
@@ -192,8 +193,8 @@ class Pattern:
 def accepted(subject: Term, path: Expression, target: Term, label: str) -> set[Ends]:
     """Return which edges of a label an atom has a use for: all if it is a path, else those with its constants.
 
-    >>> x = Variable("x")
-    >>> accepted(Constant("h"), Inverse(Label("a")), x, "a"), accepted(x, Label("a"), x, "a"), accepted(x, Label("a"), x, "b")
+    >>> x, a = Variable("x"), Label("a")
+    >>> accepted(Constant("h"), Inverse(a), x, "a"), accepted(x, a, x, "a"), accepted(x, a, x, "b")
     ({Ends(source=None, target='h', is_loop=False)}, {Ends(source=None, target=None, is_loop=True)}, set())
     """
     if isinstance(path, Inverse) and isinstance(path.inner, Label):

@@ -200,8 +200,8 @@ def edges_accepted(atoms: Iterable[Atom]) -> dict[str, frozenset[Ends]]:
         if source == target and not isinstance(source, Constant):
             of_label.add(Ends(None, None, is_loop=True))
             continue
-        ends = [vertices_of(term) if isinstance(term, Constant) else [None] for term in (source, target)]
-        of_label |= {Ends(*pair) for pair in itertools.product(*ends)}
+        sources, targets = (vertices_of(term) if isinstance(term, Constant) else [None] for term in (source, target))
+        of_label |= {Ends(*ends) for ends in itertools.product(sources, targets)}
     return {label: frozenset(ends) for label, ends in found.items()}
 
 

@@ -385,7 +385,7 @@ class PatternQuery(Query):
         >>> [str(ends) for ends in Query("?x a ?y . ?y b h7", window=UnboundedWindow()).accepts("b")]
         ['any vertex to h7']
         """
-        if self.window.kind == "count" and self.reads(label) or any(path.is_relevant(label) for path in self._automata):
+        if (self.window.kind == "count" and self.reads(label)) or any(path.is_relevant(label) for path in self._automata):
             return frozenset({ALL})
         return self.pattern.edges_accepted.get(label, frozenset())
 

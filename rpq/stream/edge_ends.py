@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Ends(NamedTuple):
-    """The edges of a label with a source, with a target, with both, or all; with `is_loop` those that join a vertex to itself."""
+    """The edges of a label with a source, with a target, with both, or all; with `is_loop` those from a vertex to itself."""
 
     source: str | None
     target: str | None

@@ -13,7 +13,7 @@ accepted, the largest timestamp of an insert that was passed by before it was (`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,6 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.vertices import VertexDictionary, as_vertex
-
 
 NEVER_PASSED = int(np.iinfo(np.int64).min)
 
@@ -77,19 +76,19 @@ class EdgeFilter:
         return self._accepted.get(label, {})
 
     def accept(self, label: int, ends: Iterable[Ends], *, passed_by: int) -> None:
-        """Accept edges of a label from now on; `passed_by` is the largest timestamp of an insert that was passed by so far."""
-        known = self._accepted.setdefault(label, {})
-        before = {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in known}
-        self._enter(label, known, before)
+        """Accept edges of a label from now on; `passed_by` is the largest timestamp of an insert passed by so far."""
+        known = self.accepted(label)
+        self._enter(label, {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in known})
 
     def restore(self, label: int, accepted: Mapping[Ends, int]) -> None:
         """Set what is accepted of a label, as `accepted` returned it."""
         self.forget([label])
-        self._enter(label, self._accepted.setdefault(label, {}), accepted)
+        self._enter(label, accepted)
 
-    def _enter(self, label: int, known: dict[Ends, int], more: Mapping[Ends, int]) -> None:
+    def _enter(self, label: int, more: Mapping[Ends, int]) -> None:
         if not more:
             return
+        known = self._accepted.setdefault(label, {})
         if label >= len(self._flags):
             self._flags = np.concatenate([self._flags, np.zeros(label + 1, np.uint8)])
         known |= more
@@ -117,7 +116,7 @@ class EdgeFilter:
 
         `passed_by` is the largest timestamp of an insert with the label that was passed by.
         """
-        known = self._accepted.get(label, {})
+        known = self.accepted(label)
         return min([known[one] for one in needed.wider if one in known], default=passed_by)
 
     # --- tuples ----------------------------------------------------------------------------------------------
@@ -126,7 +125,8 @@ class EdgeFilter:
         """Return whether an edge of a label that some query reads is accepted. O(1)."""
         if not self.has_filter(label):
             return True
-        known: Mapping[tuple[str | None, str | None, bool], int] = self._accepted[label]
+        # Plain tuples, which are equal to `Ends`, are made faster.
+        known = cast(Mapping[tuple[str | None, str | None, bool], int], self._accepted[label])
         first, last = str(source), str(target)
         return (
             (None, last, False) in known
@@ -157,7 +157,8 @@ class EdgeFilter:
         if self._constants is None:
             self._constants, self._entries = VertexDictionary(capacity=16), 0
             self._constants.kind = "int64" if pa.types.is_integer(kind) else "string"
-            self._arrays = _Arrays(*(np.zeros(16, np.int32) for _ in range(3)), table=new_table(16))
+            label, source, target = np.zeros((3, 16), np.int32)
+            self._arrays = _Arrays(label, source, target, new_table(16))
             self._waiting = [(label, one) for label, known in self._accepted.items() if ALL not in known for one in known]
         if self._waiting:
             self._add(self._waiting)
@@ -186,7 +187,8 @@ class EdgeFilter:
         self._entries += len(entries)
         if self._entries > len(arrays.label):
             more = np.zeros(self._entries, np.int32)
-            arrays = _Arrays(*(np.concatenate([one, more]) for one in arrays[:3]), table=arrays.table)
+            label, source, target = (np.concatenate([one, more]) for one in arrays[:3])
+            arrays = _Arrays(label, source, target, arrays.table)
         arrays.label[before : self._entries] = [label for label, _, _ in entries]
         arrays.source[before : self._entries] = [source for _, source, _ in entries]
         arrays.target[before : self._entries] = [target for _, _, target in entries]
@@ -216,7 +218,8 @@ class EdgeFilter:
 @njit(cache=True, nogil=True, forceinline=True)
 def _hash(label, source, target):
     """Return the hash of an entry."""
-    return mixed(np.uint64(source) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(target) * np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(label))
+    ends = np.uint64(source) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(target) * np.uint64(0xC2B2AE3D27D4EB4F)
+    return mixed(ends + np.uint64(label))
 
 
 @njit(cache=True, nogil=True)

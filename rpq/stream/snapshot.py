@@ -5,8 +5,9 @@ deleted keeps its place until `collect`, which builds the table anew: amortised 
 what has expired. Its id is given out again only after `collect`, before which the engine sweeps every index.
 
 The graph keeps an edge while any window holds it over which a query reads its label, and static edges always. To tell
-whether a query can be registered later, one number a label is remembered: the largest timestamp of an insert that was
-lost, because it was irrelevant, late, or evicted; and another one for those that were passed by. A new label is an entry in a few arrays and finds its group by a hash.
+whether a query can be registered later, two numbers a label are remembered: the largest timestamps of an insert that was
+lost, because it was irrelevant, late, or evicted, and of one that was passed by, because no query accepts it
+(`edge_filter.py`). A new label is an entry in a few arrays and finds its group by a hash.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,6 +19,7 @@ from rpq.compiled.arrays.hashing import id_at, ids_in, new_table, table_size
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_filter import EdgeFilter
 from rpq.stream.edge_store import (
     BY_COUNT,
     COUNT,
@@ -47,7 +49,6 @@ from rpq.stream.edge_store import (
     resolve,
     resolve_with_streams,
 )
-from rpq.stream.edge_filter import EdgeFilter
 from rpq.stream.outcomes import NEVER, OUTCOME_COUNT
 from rpq.stream.window import AnyWindow, CountWindow, Window
 

@@ -402,10 +402,10 @@ class Evaluation:
         forgotten: int,
         forgotten_of_streams: int,
     ) -> None:
-        """Restore labels, and for each the largest timestamps of inserts that were lost and passed by, and what is accepted.
+        """Restore labels, with what is accepted of each, and the largest timestamps of inserts that were lost and passed by.
 
-        `forgotten` is the timestamp for those labels that were forgotten. Raises `Damage` where a query needs more of a label
-        than is accepted.
+        `forgotten` is such a timestamp for those labels that were forgotten. Raises `Damage` where a query needs more of a
+        label than is accepted.
         """
         labels = np.array([self.labels.add(name) for name in names], np.int64)
         self._admit_labels(labels)
@@ -626,7 +626,8 @@ class Collector:
         if len(retained):
             unused = np.setdiff1d(unused, retained)
         intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
-        graph.forget_labels(intake.labels.forget(graph.edges.bearing, np.maximum(graph.horizons.lost, graph.horizons.passed_by)))
+        lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
+        graph.forget_labels(intake.labels.forget(graph.edges.bearing, lost))
         self._collected_at = graph.time
         intake.interned = 0
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, product
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -293,7 +293,7 @@ class RunningQueries:
 
     def _forget_accepted(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Forget what is accepted of labels that removed questions read, where no other question does."""
-        for text in {text for question in removed for text in _merged(labels, question.labels)}:
+        for text in {text for question in removed for text in _merged(labels, question)}:
             if self._keep_window is None and not any(
                 edges_accepted_by(running.question, text) for running in self._queries_naming(text)
             ):
@@ -301,7 +301,8 @@ class RunningQueries:
 
     def _queries_naming(self, text: str) -> Iterator[RunningQuery]:
         """Yield the queries that name a label, and those that read labels which they do not name."""
-        yield from (self._by_name[name] for name in {**self._queries_of_other_labels, **self._queries_of_label.get(text, {})})
+        names = self._queries_of_other_labels | self._queries_of_label.get(text, {})
+        yield from map(self._by_name.__getitem__, names)
 
     def keep(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
@@ -371,7 +372,7 @@ class RunningQueries:
             self._windows[self._keep_window, None] = 0
             self.latest -= self._keep_window.reach
             self._reading = np.ones((labels.room, 1), np.int32)
-            self._keep_edges(_merged(labels, None), labels, graph)
+            self._keep_edges(filter(_is_merged, labels.ids), labels, graph)
         self._count_readings(list(self._by_name.values()), labels)
         self._set_windows(graph)
 
@@ -403,7 +404,7 @@ class RunningQueries:
         self._schemas = schemas.with_queries([*columns], [*columns.values()])
         changed = self._count_readings(added, labels)
         for running in added:
-            self._accept([running.question], _merged(labels, running.question.labels), labels, graph)
+            self._accept([running.question], _merged(labels, running.question), labels, graph)
         if len(self._windows) > windows:
             self._set_windows(graph)
         elif len(changed):
@@ -485,7 +486,7 @@ class RunningQueries:
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
-        merged = [name for name in names if isinstance(name, str)]
+        merged = list(filter(_is_merged, names))
         self._accept([running.question for running in asking], merged, dictionary, graph)
         self._keep_edges(merged, dictionary, graph)
 
@@ -542,8 +543,14 @@ class RunningQueries:
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])
 
 
-def _merged(labels: LabelDictionary, named: Collection[str] | None) -> list[str]:
-    """Return the labels with ids among those named, or all with None, without those of named streams. O(fewer of both)."""
-    if named is None:
-        return [name for name in labels.ids if isinstance(name, str)]
-    return [label for label in named if label in labels.ids]
+def _is_merged(name: LabelName) -> TypeGuard[str]:
+    """Return whether this is a label in the merged stream."""
+    return isinstance(name, str)
+
+
+def _merged(labels: LabelDictionary, question: Question) -> list[str]:
+    """Return the labels with ids that a question names, or all if it reads others, without those of named streams."""
+    sets = [reading.labels for reading in readings_of(question)]
+    if any(one.others for one in sets):
+        return list(filter(_is_merged, labels.ids))
+    return [label for label in frozenset().union(*(one.named for one in sets)) if label in labels.ids]

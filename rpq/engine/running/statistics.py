@@ -19,8 +19,8 @@ from rpq.rows.answers import html_table
 class Statistics:
     """Counts and measures of an engine or of one query: what has happened so far, and what is held now.
 
-    tuples = inserted + refreshed + deleted + absent_deletes + late + passed_by + irrelevant. Rows, answers and index are summed
-    over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
+    tuples = inserted + refreshed + deleted + absent_deletes + late + passed_by + irrelevant. Rows, answers and index are
+    summed over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
     relevant tuples, timed inside the kernels (0 where there are none yet), accurate to a sixteenth of an octave.
     From `conflicts` to `roots_set_aside` they are of simple paths: how often a root met its first conflict, how many roots
     have met one now, pairs that conflicts put in doubt now (for each of these a path is kept, or that there is none),
@@ -170,8 +170,8 @@ class LatencyCounts:
 # --- Prometheus: prometheus-client is imported where it is used ---------------------------------------------
 
 _COUNTERS = (
-    "tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "passed_by", "irrelevant", "rows_added", "rows_removed",
-    "conflicts", "searches",
+    "tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "passed_by", "irrelevant",
+    "rows_added", "rows_removed", "conflicts", "searches",
 )  # fmt: skip
 _GAUGES = (
     "answers_live", "edges_live", "vertices_live", "index_cells", "index_bytes", "conflicted_roots", "pairs_in_doubt",

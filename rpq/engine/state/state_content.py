@@ -27,8 +27,9 @@ _LARGEST_COUNT = 2**56
 class Labels:
     """The labels by number, each with the largest timestamp of a lost insert, or `NEVER_LOST`.
 
-    `passed_by` are the same timestamps of inserts that were passed by; `accepted` are the edges that queries accept, each
-    with the timestamp of the last insert that was passed by before (`rpq.stream.edge_filter`). `forgotten` is that timestamp for all other labels, `forgotten_of_streams` for all other labels of named streams.
+    `passed_by` has the same timestamps of inserts that were passed by, `accepted` the edges that queries accept, each
+    with the timestamp of the last insert that was passed by before (`rpq.stream.edge_filter`). `forgotten` is the
+    timestamp of a lost insert for all other labels, `forgotten_of_streams` for all other labels of named streams.
     """
 
     names: list[LabelName]
@@ -46,7 +47,7 @@ class Labels:
         streams = [[place, name.stream] for place, name in enumerate(self.names) if isinstance(name, StreamLabel)]
         if streams or self.forgotten_of_streams != NEVER_LOST:
             content |= {"label_streams": streams, "forgotten_of_streams": self.forgotten_of_streams}
-        if any(accepted.keys() - {ALL} for accepted in self.accepted) or max(self.passed_by, default=NEVER_LOST) > NEVER_LOST:
+        if any(of_label.keys() - {ALL} for of_label in self.accepted) or set(self.passed_by) - {NEVER_LOST}:
             accepted = [[[*ends, before] for ends, before in of_label.items()] for of_label in self.accepted]
             content |= {"passed_by": self.passed_by, "accepted": accepted}
         return content
@@ -83,11 +84,11 @@ class Labels:
 
 
 def _accepted(content: JsonValue) -> tuple[Ends, int]:
-    source, target, is_loop, before = content.tuple_of(4)
-    ends = [None if end.is_none else end.unicode() for end in (source, target)]
-    if is_loop.flag() and ends != [None, None]:
+    *ends, is_loop, before = content.tuple_of(4)
+    source, target = (None if end.is_none else end.unicode() for end in ends)
+    if is_loop.flag() and (source, target) != (None, None):
         raise Damage("a loop is accepted by its ends")
-    return Ends(*ends, is_loop=is_loop.flag()), before.whole()
+    return Ends(source, target, is_loop=is_loop.flag()), before.whole()
 
 
 @dataclass(frozen=True, kw_only=True)
