@@ -20,7 +20,7 @@ first tuple, [2.9] reports, [2.15] what holds for path queries holds here; [path
   always, for a count window while that window holds it; what a count window evicts is lost.
 - **The time of an edge** in any window is the largest timestamp of its inserts since it last came in.
 - **Accepted** of a label are the edges that some atom of some query has a use for, whatever window or stream it reads, and
-  those of queries that have gone, as long as another one reads the label. An insert that is not accepted is *passed by*,
+  those of queries that have gone, as long as another one reads the label, and if the label had come by then. An insert that is not accepted is *passed by*,
   if it is not late for a window that reads it; a delete of such an edge is absent. It counts as lost for a query that
   needs edges which were not accepted then.
 - **edges_live** counts an edge once for each stream (or the merged one) of the query's windows that hold it, static
@@ -256,15 +256,17 @@ class PatternReference:
         self.passed_by: dict[str, int] = {}  # label -> the largest timestamp that was passed by
         self._running: dict[str, _Running] = {}
         self._counts = dict.fromkeys(COUNTS, 0)
-        self.load_static(static)
         for question in questions:
             self.register(question)
+        self.load_static(static)
 
     def load_static(self, edges: Iterable[Edge]) -> None:
         """Add edges without time to the default graph of every query; Rejected once there was a tuple [2.5]."""
         if self.time is not None:
             raise Rejected("static edges are loaded before the first tuple")
         self.static |= frozenset(edges)
+        for _, label, _ in self.static:
+            self._accept(label)
 
     @_all_or_nothing
     def push(
@@ -357,6 +359,8 @@ class PatternReference:
             for content in contents.values():
                 content.is_whole = True
             self._running[question.name] = running
+            for label in self.accepted:
+                self._accept(label)
             return []
         sizes = [window.size for window in question.all_windows.values() if window.kind == "time"]
         if any(self.time + size > INT64_MAX for size in sizes):
