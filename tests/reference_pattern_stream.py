@@ -20,9 +20,9 @@ first tuple, [2.9] reports, [2.15] what holds for path queries holds here; [path
   always, for a count window while that window holds it; what a count window evicts is lost.
 - **The time of an edge** in any window is the largest timestamp of its inserts since it last came in.
 - **Accepted** of a label are the edges that some atom of some query has a use for, whatever window or stream it reads, and
-  those of queries that have gone, as long as another one reads the label, and if the label had come by then. An insert that is not accepted is *passed by*,
-  if it is not late for a window that reads it; a delete of such an edge is absent. It counts as lost for a query that
-  needs edges which were not accepted then.
+  those of queries that have gone, as long as another one reads the label, and if the label had come by then. An insert
+  that is not accepted is *passed by*, if it is not late for a window that reads it; a delete of such an edge is absent.
+  It counts as lost for a query that needs edges which were not accepted then.
 - **edges_live** counts an edge once for each stream (or the merged one) of the query's windows that hold it, static
   edges not; **answers_live** counts solutions as often as they come.
 - **A count window like it** must hold what the new one would: it was there before the first tuple, or began as a copy
