@@ -206,7 +206,7 @@ _CONSTANTS = {
 
 
 def _passed_by(settings: Settings, *, constants: str, unit: Literal["edges", "MB"]) -> Reading:
-    """Return the edges, or the megabytes, held after edges to (or from) 1,000 vertices in turn, one of which is asked for."""
+    """Return the edges, or the megabytes, held after edges to or from 1,000 vertices in turn, one of which is asked for."""
     engine = rpq.Engine(rpq.Query(_CONSTANTS[constants], name="line", window=rpq.UnboundedWindow()))
     edges = window_of(settings, 1_000_000)
     for numbers in np.array_split(np.arange(edges), max(1, edges // 100_000)):
