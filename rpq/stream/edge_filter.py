@@ -60,7 +60,8 @@ class EdgeFilter:
     def __init__(self) -> None:
         self._accepted: dict[int, dict[Ends, int]] = {}  # label id to what is accepted, with `passed_before`
         self._flags = np.zeros(16, np.uint8)
-        self._filtered = 0  # labels with a filter
+        self.filtered_labels = 0
+        """The number of labels with a filter."""
         self._constants: VertexDictionary | None = None  # None: to be made anew, with the arrays
         self._entries = 0
         self._waiting: list[tuple[int, Ends]] = []  # accepted, and not in the arrays yet
@@ -92,11 +93,11 @@ class EdgeFilter:
         if label >= len(self._flags):
             self._flags = np.concatenate([self._flags, np.zeros(label + 1, np.uint8)])
         known |= more
-        self._filtered -= self.has_filter(label)
+        self.filtered_labels -= self.has_filter(label)
         self._flags[label] = 0
         if ALL in known:
             return
-        self._filtered += 1
+        self.filtered_labels += 1
         flags = _FILTERED
         for source, target, is_loop in known:
             flags |= _LOOPS * is_loop | _SOURCES * (source is not None) | _TARGETS * (target is not None)
@@ -108,7 +109,7 @@ class EdgeFilter:
         for label in labels:
             if self._accepted.pop(label, None):
                 self._constants = None
-                self._filtered -= self.has_filter(label)
+                self.filtered_labels -= self.has_filter(label)
                 self._flags[label] = 0
 
     def passed_before(self, label: int, needed: Ends, *, passed_by: int) -> int:
@@ -137,7 +138,7 @@ class EdgeFilter:
 
     def passed_by(self, label: np.ndarray, source: pa.Array, target: pa.Array) -> np.ndarray | None:
         """Return which edges are not accepted (uint8 a row), None where all are. O(rows)."""
-        if not self._filtered:
+        if not self.filtered_labels:
             return None
         flags = np.zeros(len(label), np.uint8)
         inside = label < len(self._flags)
@@ -154,9 +155,10 @@ class EdgeFilter:
 
     def _arrays_for(self, kind: pa.DataType) -> tuple[VertexDictionary, _Arrays]:
         """Return the constants that filters name and the entries, for vertices of a type."""
-        if self._constants is None:
+        name = "int64" if pa.types.is_integer(kind) else "string"
+        if self._constants is None or self._constants.kind != name:
             self._constants, self._entries = VertexDictionary(capacity=16), 0
-            self._constants.kind = "int64" if pa.types.is_integer(kind) else "string"
+            self._constants.kind = name
             label, source, target = np.zeros((3, 16), np.int32)
             self._arrays = _Arrays(label, source, target, new_table(16))
             self._waiting = [(label, one) for label, known in self._accepted.items() if ALL not in known for one in known]
@@ -208,7 +210,7 @@ class EdgeFilter:
         """Assert what must hold between what is accepted, the flags and the arrays."""
         filtered = [label for label, known in self._accepted.items() if ALL not in known]
         assert filtered == [label for label in self._accepted if self.has_filter(label)], "a label has a filter, or has none"
-        assert self._filtered == len(filtered), "labels with filters are miscounted"
+        assert self.filtered_labels == len(filtered), "labels with filters are miscounted"
         if self._constants is not None:
             assert ids_in(self._arrays.table) == [*range(self._entries)], "the table and the entries differ"
             self._constants._check()

@@ -193,3 +193,14 @@ def test_what_was_passed_by_before_something_was_accepted():
     assert before == [NEVER_PASSED, 5, NEVER_PASSED, 7, NEVER_PASSED, 7]
     edge_filter.accept(0, [ALL], passed_by=8)
     assert not edge_filter.has_filter(0) and edge_filter.passed_before(0, ALL, passed_by=9) == 8
+
+
+def test_vertices_of_another_type_are_refused_as_ever():
+    """A push of the wrong type is bad input, whether or not the filter has met the right one."""
+    for vertices, others in (((1, 7), ("x", "7")), (("x", "7"), (1, 7))):
+        engine = rpq.Engine(rpq.Query("?x a 7", name="q", window=rpq.UnboundedWindow()))
+        assert engine.push_rows([(*vertices, "a", 1)]).added == 1
+        with pytest.raises(rpq.InputError, match="one engine takes integers or text"):
+            engine.push_rows([(*others, "a", 2)])
+        assert engine.push_rows([(*reversed(vertices), "a", 3), (*vertices, "a", 4)]).added == 0
+        assert (engine.statistics().passed_by, engine.statistics().refreshed) == (1, 1)

@@ -225,7 +225,10 @@ class Evaluation:
         if number < 0:
             number = intake.add_label(label)
         u = v = -1
-        if self.graph.horizons.is_read[number] and self.graph.filter.accepts(number, source, target):
+        edges = self.graph.filter
+        if self.graph.horizons.is_read[number] and (
+            not edges.filtered_labels or edges.accepts(number, source, target)
+        ):
             u, v = intake.ends(source, target, self._needs_room)
         single = self._single
         single.fill(u, v, number, timestamp, delete)
