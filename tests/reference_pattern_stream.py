@@ -19,10 +19,11 @@ first tuple, [2.9] reports, [2.15] what holds for path queries holds here; [path
   window ON a stream. The store holds an edge for a time window while its timestamp is inside, for an unbounded window
   always, for a count window while that window holds it; what a count window evicts is lost.
 - **The time of an edge** in any window is the largest timestamp of its inserts since it last came in.
-- **Accepted** of a label are the edges that some atom of some query has a use for, whatever window or stream it reads, and
-  those of queries that have gone, as long as another one reads the label, and if the label had come by then. An insert
-  that is not accepted is *passed by*, if it is not late for a window that reads it; a delete of such an edge is absent.
-  It counts as lost for a query that needs edges which were not accepted then.
+- **Accepted** of a label are the edges that some atom of some query has a use for, whatever window or stream it reads. An
+  insert that is not accepted is *passed by*, if it is not late for a window that reads it; a delete of such an edge is
+  absent. When a query goes, the edges that it alone accepted are dropped. These and those that were passed by count as
+  lost for a query that needs edges which were not accepted all the time since. While a query accepts all edges of a label,
+  what others accepted that have gone stays accepted, if the label had come by then.
 - **edges_live** counts an edge once for each stream (or the merged one) of the query's windows that hold it, static
   edges not; **answers_live** counts solutions as often as they come.
 - **A count window like it** must hold what the new one would: it was there before the first tuple, or began as a copy
@@ -377,10 +378,12 @@ class PatternReference:
     def unregister(self, name: str) -> None:
         """Remove a query, silently, and the edges that no other query needs."""
         del self._running[name]
-        for label in list(self.accepted):
-            if not any(running.question.accepts(label) for running in self._running.values()):
-                self.accepted[label] = {}
         self._evict()
+        for label, known in self.accepted.items():
+            needed = {ends for running in self._running.values() for ends in running.question.accepts(label)}
+            if ALL not in needed:
+                self.accepted[label] = {ends: time for ends, time in known.items() if ends in needed}
+                self._pass_by(label)
 
     def answer(self, name: str | None = None) -> Counter[tuple[Vertex, ...]]:
         """Return the solutions at τ of a query (of the only one, without a name)."""
@@ -464,6 +467,19 @@ class PatternReference:
         known = self.accepted.setdefault(label, {})
         needed = {ends for running in self._running.values() for ends in running.question.accepts(label)} - known.keys()
         known |= {ends: max(self._passed_before(label, ends), default=INT64_MIN) for ends in needed}
+
+    def _pass_by(self, label: str) -> None:
+        """Drop the edges with a label that are not accepted any more."""
+        held = {edge for store in self.stores.values() for edge in store if edge[1] == label}
+        for edge in held:
+            if any(ends.includes(Ends(edge[0], edge[2])) for ends in self.accepted[label]):
+                continue
+            for store in self.stores.values():
+                if edge in store:
+                    self.passed_by[label] = max(store.pop(edge), self.passed_by.get(label, INT64_MIN))
+            for running in self._running.values():
+                for content in running.contents.values():
+                    content.edges.pop(edge, None)
 
     def _passed_before(self, label: str, needed: Ends) -> list[int]:
         """Return the largest timestamp of an edge that may have been passed by though a query has a use for it."""

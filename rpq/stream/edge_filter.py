@@ -5,9 +5,9 @@ every query that reads a label names a constant, or joins a vertex with itself, 
 only if some atom accepts it. An atom with two variables, a path and a count window, which numbers all inserts, accept
 everything. Labels are filtered by their text: what a reader of a named stream accepts, readers of the merged stream do too.
 
-What a query accepts stays accepted until no query reads the label any more, although the query may have gone: so all edges
-that the snapshot graph holds are accepted, and a delete finds them. For a query that comes later there is, for each thing
-accepted, the largest timestamp of an insert that was passed by before it was (`passed_before`).
+All edges that the snapshot graph holds are accepted, so that a delete finds them: when less is accepted because a query has
+gone, the engine drops the others. For a query that comes later there is, for each thing accepted, the largest timestamp of
+an insert that was passed by before it was (`passed_before`).
 """
 
 from __future__ import annotations

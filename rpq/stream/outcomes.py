@@ -261,6 +261,12 @@ class WindowMembership:
             self._view = view(self._arrays)
         judge_tuples(self._view, tuples, named, count)
 
+    def drop(self, tuples: Any, count: int) -> None:
+        """Apply deletes without counting them."""
+        counts = self._arrays.counts.copy()
+        self.apply(tuples, tuples, count)
+        self._arrays.counts[:] = counts
+
     def advance(self, time: int) -> None:
         """Move the stream time without a tuple."""
         state = self._arrays.state

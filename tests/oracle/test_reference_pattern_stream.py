@@ -128,8 +128,10 @@ def test_an_edge_that_was_passed_by_is_lost_for_those_that_need_it_and_for_no_ot
             engine.register(question(text, "unbounded", name="other"))
     engine.register(question("?x a l", "unbounded", name="late"), start="empty")
     assert push(engine, "y l a 3") == ["late + y @3"]
-    engine.unregister("late")  # what it accepted stays accepted while the label is read
-    assert push(engine, "z l a 4") == [] and counted(engine)["inserted"] == 3
+    engine.unregister("late")  # what it alone accepted goes with it
+    assert push(engine, "z l a 4") == [] and counted(engine)["passed_by"] == 2 and counted(engine)["edges_live"] == 1
+    with pytest.raises(RegistrationRefused):
+        engine.register(question("?x a l", "unbounded", name="later"))
 
 
 def test_late_is_late_for_every_window_that_could_read_it():

@@ -122,12 +122,31 @@ def test_states_remember_what_was_passed_by(tmp_path):
     counts = ("tuples", "inserted", "passed_by", "edges_live")
     assert all(getattr(restored.statistics(), count) == getattr(engine.statistics(), count) for count in counts)
     for one in (engine, restored):
-        assert one.register(query("same")).added == 1 and one.register(query("again", "?x a h8")).added == 1
-        with pytest.raises(rpq.RegistrationError):
-            one.register(query("lost", "?x a h9"))
-        assert one.delete("y", "h8", "a", 4).removed == 1
-        assert (one.statistics().passed_by, one.statistics().edges_live) == (1, 1)
+        assert one.register(query("same")).added == 1
+        for lost in ("h8", "h9"):  # the edge to h8 was dropped with the query that accepted it
+            with pytest.raises(rpq.RegistrationError):
+                one.register(query("lost", f"?x a {lost}"))
+        assert one.delete("y", "h8", "a", 4).removed == 0 and one.delete("x", "h7", "a", 4).removed == 2
+        figures = one.statistics()
+        assert (figures.inserted, figures.passed_by, figures.absent_deletes, figures.edges_live) == (2, 1, 1, 0)
         one._check()
+
+
+@pytest.mark.parametrize("text", ["?x a h8", "SELECT ?x { ?x <a> <h8> . ?x <b> ?y }", "h8 ^a ?x . ?x b* ?y"])
+def test_edges_are_dropped_with_the_last_query_that_accepts_them(text):
+    window = rpq.UnboundedWindow()
+    engine = tiny(4)(*(rpq.Query(query, name=query, window=window) for query in ("?x a h7", "?x a h7 . ?x b+ ?y", text)))
+    engine.push_rows([(f"x{number}", f"h{number % 10}", "a", number) for number in range(100)])
+    before = engine.statistics()
+    assert (before.inserted, before.edges_live, before.vertices_live) == (20, 20, 22)
+    engine.unregister(text)
+    engine._check()
+    engine._evaluation.collector.collect()
+    after, query = engine.statistics(), engine.statistics("?x a h7")
+    assert (after.inserted, after.deleted, after.edges_live, after.vertices_live) == (20, 0, 10, 11)
+    assert (query.inserted, query.deleted, query.edges_live, query.passed_by) == (20, 0, 10, 80)
+    assert engine.push_rows([("x8", "h8", "a", 100), ("x7", "h7", "a", 100, "-")]).removed == 1
+    engine._check()
 
 
 def test_a_kept_window_and_labels_that_nothing_reads_any_more_pass_nothing_by():

@@ -501,11 +501,34 @@ class Evaluation:
         reports = map(self.running.reports_of, queries)
         gone: list[Any] = [one for one in reports if one is not None]
         workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
+        questions = [running.question for running in queries]
         is_less_read = self.running.remove(names, self.labels, self.graph)
+        self._drop_edges(self.running.narrow(questions, self.labels, self.graph))
         gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
         self.guard.drop(gone)
         if is_less_read:
             self.collector.collect()
+
+    def _drop_edges(self, texts: Sequence[str]) -> None:
+        """Drop the edges with labels that no query accepts any more; they are passed by now. O(edges)."""
+        if not texts:
+            return
+        graph, names = self.graph, self.vertices.names_of
+        merged = np.array([self.labels.ids[text_of(name)] if text_of(name) in texts else -1 for name in self.labels.names])
+        live = graph.live_edges()
+        live = live[merged[graph.edges.label[live]] >= 0]
+        label, source, target = (ends[live] for ends in (graph.edges.label, graph.edges.source, graph.edges.target))
+        passed_by = graph.filter.passed_by(merged[label], names(source), names(target)) if len(live) else None
+        if passed_by is None or not passed_by.any():
+            return
+        chunk = graph.chunk_of(live[passed_by != 0])
+        np.maximum.at(graph.horizons.passed_by, merged[chunk.label], chunk.timestamp)
+        deletes = chunk._replace(delete=np.ones(len(chunk.edge), np.uint8))
+        view_of_deletes, outcomes = view(deletes), graph.outcomes.copy()
+        graph.resolve(view_of_deletes, len(deletes.edge))
+        graph.outcomes[:] = outcomes
+        for host in self.running.hosts:
+            host.drop_edges(deletes, view_of_deletes, graph.edges)
 
     def keep(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""

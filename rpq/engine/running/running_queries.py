@@ -249,7 +249,6 @@ class RunningQueries:
         """
         ids = np.fromiter(labels.ids.values(), np.int64, len(labels))
         before = self._reading[ids] > 0
-        removed = [self._by_name[name].question for name in names]
         for name in names:
             running = self._by_name[name]
             for key, mine in zip(self._windows_with_keys(running), running.reads(ids).T, strict=True):
@@ -266,7 +265,6 @@ class RunningQueries:
         self._numbers = self._schemas = None
         self._by_number = self._reports = self._texts_by_number = None
         gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
-        self._forget_accepted(removed, labels, graph)
         if any(not count for count in self._readers.values()):
             self._drop_unread_windows(graph)
             return True
@@ -291,13 +289,25 @@ class RunningQueries:
             for label in (labels.ids[text] for text in texts):
                 graph.filter.accept(label, [ALL], passed_by=int(graph.horizons.passed_by[label]))
 
-    def _forget_accepted(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Forget what is accepted of labels that removed questions read, where no other question does."""
+    def narrow(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> list[str]:
+        """Accept no longer what removed questions alone needed; return the labels of which less is accepted now.
+
+        Where all edges of a label are accepted nothing changes. O(queries that name the labels).
+        """
+        narrowed: list[str] = []
+        if self._keep_window is not None:
+            return narrowed
         for text in {text for question in removed for text in _merged(labels, question)}:
-            if self._keep_window is None and not any(
-                edges_accepted_by(running.question, text) for running in self._queries_naming(text)
-            ):
-                graph.filter.forget([labels.ids[text]])
+            needed: set[Ends] = set()
+            for running in self._queries_naming(text):
+                needed |= edges_accepted_by(running.question, text)
+                if ALL in needed:
+                    break
+            accepted = graph.filter.accepted(labels.ids[text])
+            if ALL not in needed and accepted.keys() != needed:
+                graph.filter.restore(labels.ids[text], {one: accepted[one] for one in needed})
+                narrowed.append(text)
+        return narrowed
 
     def _queries_naming(self, text: str) -> Iterator[RunningQuery]:
         """Yield the queries that name a label, and those that read labels which they do not name."""

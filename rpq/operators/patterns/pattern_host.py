@@ -412,6 +412,24 @@ class PatternHost:
         self.tuples += count
         self.is_delete, self.first = chunk.delete, details.first
 
+    def drop_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply deletes of edges that no query accepts, so that no row changes, without counting them."""
+        counts = (self.store.relations.relation["outcomes"], self.latency)
+        before, outcomes = [array.copy() for array in counts], list(self.tables.plans.state.outcomes)
+        place, changes = len(chunk.edge), tables.NO_CHANGES
+        if self.paths:
+            changes, failure, place = self.paths.apply(chunk, tuples, edges, NO_DETAILS)
+            if failure is not None:
+                raise failure
+            changes = changes._replace(spent=self.paths.spent[:place])
+        self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
+        for membership in self._memberships.values():
+            membership.drop(tuples, place)
+        for array, copied in zip(counts, before, strict=True):
+            array[:] = copied
+        for outcome, count in enumerate(outcomes):
+            self.tables.plans.state.outcomes[outcome] = count
+
     @property
     def has_rows(self) -> bool:
         """Whether the last chunk changed rows of parts."""
