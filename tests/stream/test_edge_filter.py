@@ -16,8 +16,10 @@ import rpq
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.edge_filter import NEVER_PASSED, EdgeFilter
 from tests.operators.patterns.pattern_twins import PatternTwins, query_of, streams
+from tests.operators.relational.sparql_twins import Twins, warnings_of_rdflib
 from tests.reference_pattern_stream import PatternQuestion, Window
 from tests.reference_patterns import Atom, Constant, Pattern, Variable
+from tests.reference_sparql_stream import question
 from tests.twins import examples, tiny
 
 NAMES = ["0", "1", "2", '"0"', "long name " * 3]
@@ -223,3 +225,51 @@ def test_vertices_of_another_type_are_refused_as_ever():
             engine.push_rows([(*others, "a", 2)])
         assert engine.push_rows([(*reversed(vertices), "a", 3), (*vertices, "a", 4)]).added == 0
         assert (engine.statistics().passed_by, engine.statistics().refreshed) == (1, 1)
+
+
+SPARQL = {
+    "both": "SELECT ?x FROM NAMED WINDOW <w> ON <s> [RANGE PT9S STEP PT4S] { ?x <a> <0> WINDOW <w> { ?x <b> <1> } }",
+    "merged": "SELECT ?x ?y { <0> <a> ?x OPTIONAL { ?y <b> ?y } }",
+    "named": "SELECT ?x FROM NAMED WINDOW <w> ON <s> [UNBOUNDED] { WINDOW <w> { ?x <a> <1> } }",
+    "path": "SELECT DISTINCT ?y { <1> <b> ?x . ?x <c>* ?y }",
+    "count": "SELECT ?x FROM NAMED WINDOW <w> [COUNT 3] { WINDOW <w> { ?x <b> <2> } }",
+}
+STEPS = st.tuples(
+    st.sampled_from([0, 1, 1, 5]),
+    st.sampled_from([0, 0, 0, 7]),
+    st.tuples(*(st.sampled_from(some) for some in ("012", "aabbc", "012"))),
+    st.sampled_from("+++-"),
+    st.sampled_from([None, "s", "s", "t"]),
+)
+
+
+@warnings_of_rdflib
+@given(
+    names=st.permutations([*SPARQL]),
+    batches=st.lists(st.lists(STEPS, min_size=1, max_size=12), min_size=3, max_size=6),
+    choices=st.lists(st.sampled_from(["leave", "window", "empty", "restore"]), min_size=6, max_size=6),
+)
+@examples(60)
+def test_streams_and_sparql_agree_with_the_oracle_while_queries_come_and_go(names, batches, choices):
+    asked = [question(SPARQL[name], Window(kind="unbounded"), name=name) for name in names]
+    twins = Twins(*asked[:3])
+    time = 20
+    for steps, choice in zip(batches, choices, strict=False):
+        tuples = []
+        for ahead, behind, (source, label, target), op, stream in steps:
+            time += ahead
+            tuples.append((source, target, label, time - behind, op, stream))
+        twins.push(tuples)
+        twins.compare_counts()
+        gone = [one for one in asked if one.name not in twins.asked]
+        if choice == "leave" and len(twins.asked) > 1:
+            name = next(iter(twins.asked))
+            twins.engine.unregister(name)
+            twins.reference.unregister(name)
+            del twins.asked[name]
+        elif choice in ("window", "empty") and gone:
+            twins.register(gone[0], choice)
+        elif choice == "restore":
+            twins.restore()
+        twins.compare([], [])
+        twins.compare_counts()
