@@ -86,6 +86,16 @@ class EdgeFilter:
         self.forget([label])
         self._enter(label, accepted)
 
+    def retract(self, label: int, ends: Iterable[Ends]) -> None:
+        """Accept some edges of a label no longer that are accepted now. O(these), and O(all of the label) with `ALL`."""
+        known = self._accepted[label]
+        has_filter = self.has_filter(label)
+        for one in ends:
+            del known[one]
+        self._constants = None
+        if not known or not has_filter:
+            self.restore(label, dict(known))
+
     def _enter(self, label: int, more: Mapping[Ends, int]) -> None:
         if not more:
             return
@@ -107,7 +117,7 @@ class EdgeFilter:
     def forget(self, labels: Iterable[int]) -> None:
         """Forget label ids, which no query reads, or whose name another label gets."""
         for label in labels:
-            if self._accepted.pop(label, None):
+            if self._accepted.pop(label, None) is not None:
                 self._constants = None
                 self.filtered_labels -= self.has_filter(label)
                 self._flags[label] = 0

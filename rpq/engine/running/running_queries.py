@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -60,6 +60,7 @@ class RunningQueries:
         self._late_queries: set[str] = set()  # queries that started empty in mid-stream
         self._queries_of_label: dict[str, dict[str, None]] = {}  # the queries that name a label
         self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
+        self._users_of_edges: dict[str, Counter[Ends]] = {}  # a label that queries name: the edges that they accept
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
         self._keep_window: Window | None = None  # its edges are kept whether a query reads them or not
         self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # windows of queries, and their numbers
@@ -272,42 +273,39 @@ class RunningQueries:
             graph.set_labels(gone, self._reading[gone] > 0)
         return bool(len(gone))
 
-    def _accept(
-        self, questions: Iterable[Question], texts: Iterable[str], labels: LabelDictionary, graph: SnapshotGraph
-    ) -> None:
-        """Accept the edges of labels that questions need; the filter knows labels by their ids in the merged stream."""
-        needed: dict[int, set[Ends]] = {}
-        for text, question in product(texts, questions):
-            if (label := labels.ids.get(text, -1)) >= 0:
-                needed.setdefault(label, set()).update(edges_accepted_by(question, text))
-        for label, ends in needed.items():
-            graph.filter.accept(label, ends, passed_by=int(graph.horizons.passed_by[label]))
-
-    def _keep_edges(self, texts: Iterable[str], labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Accept all edges of labels if a window is kept."""
+    def _needed(self, text: str) -> set[Ends]:
+        """Return which edges of a label, in any stream, queries or a kept window have a use for. O(those)."""
         if self._keep_window is not None:
-            for label in (labels.ids[text] for text in texts):
-                graph.filter.accept(label, [ALL], passed_by=int(graph.horizons.passed_by[label]))
+            return {ALL}
+        others = (self._by_name[name].question for name in self._queries_of_other_labels)
+        return {*self._users_of_edges.get(text, ())}.union(*(edges_accepted_by(question, text) for question in others))
+
+    def _accept(self, texts: Iterable[str], labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Accept the edges of labels that are needed; the filter knows labels by their ids in the merged stream."""
+        for text in texts:
+            if (label := labels.ids.get(text, -1)) >= 0:
+                graph.filter.accept(label, self._needed(text), passed_by=int(graph.horizons.passed_by[label]))
 
     def narrow(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> list[str]:
         """Accept no longer what removed questions alone needed; return the labels of which less is accepted now.
 
-        Where all edges of a label are accepted nothing changes. O(queries that name the labels).
+        While all edges of a label are accepted nothing changes. O(edges accepted) where that ends.
         """
-        narrowed: list[str] = []
+        narrowed: set[str] = set()
         if self._keep_window is not None:
-            return narrowed
-        for text in {text for question in removed for text in _merged(labels, question)}:
-            needed: set[Ends] = set()
-            for running in self._queries_naming(text):
-                needed |= edges_accepted_by(running.question, text)
-                if ALL in needed:
-                    break
-            accepted = graph.filter.accepted(labels.ids[text])
-            if ALL not in needed and accepted.keys() != needed:
-                graph.filter.restore(labels.ids[text], {one: accepted[one] for one in needed})
-                narrowed.append(text)
-        return narrowed
+            return []
+        for question in removed:
+            for text in _merged(labels, question):
+                label, mine = labels.ids[text], edges_accepted_by(question, text)
+                accepted = graph.filter.accepted(label)
+                if ALL in accepted and (ALL not in mine or ALL in self._needed(text)):
+                    continue
+                users = self._users_of_edges.get(text, Counter())
+                gone = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
+                if gone:
+                    graph.filter.retract(label, gone)
+                    narrowed.add(text)
+        return sorted(narrowed)
 
     def _queries_naming(self, text: str) -> Iterator[RunningQuery]:
         """Yield the queries that name a label, and those that read labels which they do not name."""
@@ -382,7 +380,7 @@ class RunningQueries:
             self._windows[self._keep_window, None] = 0
             self.latest -= self._keep_window.reach
             self._reading = np.ones((labels.room, 1), np.int32)
-            self._keep_edges(filter(_is_merged, labels.ids), labels, graph)
+            self._accept(filter(_is_merged, labels.ids), labels, graph)
         self._count_readings(list(self._by_name.values()), labels)
         self._set_windows(graph)
 
@@ -414,7 +412,7 @@ class RunningQueries:
         self._schemas = schemas.with_queries([*columns], [*columns.values()])
         changed = self._count_readings(added, labels)
         for running in added:
-            self._accept([running.question], _merged(labels, running.question), labels, graph)
+            self._accept(_merged(labels, running.question), labels, graph)
         if len(self._windows) > windows:
             self._set_windows(graph)
         elif len(changed):
@@ -453,20 +451,27 @@ class RunningQueries:
     def _index_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
         """Register which labels a query names, so that `reads` is called for these alone when they come; or forget it."""
         name = running.question.name
+        named: set[str] = set()
         for reading in readings_of(running.question):
-            if reading.labels.others:
-                if forget:
-                    self._queries_of_other_labels.pop(name, None)
-                else:
-                    self._queries_of_other_labels[name] = None
+            if not reading.labels.others:
+                named |= reading.labels.named
+            elif forget:
+                self._queries_of_other_labels.pop(name, None)
+            else:
+                self._queries_of_other_labels[name] = None
+        for label in named:
+            queries, users = self._queries_of_label.setdefault(label, {}), self._users_of_edges.setdefault(label, Counter())
+            if not forget:
+                queries[name] = None
+                users.update(edges_accepted_by(running.question, label))
                 continue
-            for label in reading.labels.named:
-                if not forget:
-                    self._queries_of_label.setdefault(label, {})[name] = None
-                elif label in self._queries_of_label:
-                    self._queries_of_label[label].pop(name, None)
-                    if not self._queries_of_label[label]:
-                        del self._queries_of_label[label]
+            queries.pop(name, None)
+            for ends in edges_accepted_by(running.question, label):
+                users[ends] -= 1
+                if not users[ends]:
+                    del users[ends]
+            if not queries:
+                del self._queries_of_label[label], self._users_of_edges[label]
 
     def is_late(self, running: RunningQuery) -> bool:
         """Return whether a query started empty in mid-stream, and holds less than one that did not would."""
@@ -496,9 +501,7 @@ class RunningQueries:
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
-        merged = list(filter(_is_merged, names))
-        self._accept([running.question for running in asking], merged, dictionary, graph)
-        self._keep_edges(merged, dictionary, graph)
+        self._accept(filter(_is_merged, names), dictionary, graph)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
