@@ -66,6 +66,21 @@ class Names(NamedTuple):
     fields: np.ndarray  # int64[_FIELDS]
 
 
+_MOST_DIGITS = 20
+"""The length of the longest text of an integer of 64 bits."""
+
+
+def as_vertex(name: str, kind: str | None) -> int | str:
+    """Return a name as a vertex of a stream: where vertices are of kind "int64", the integer with that text, if it has one.
+
+    >>> as_vertex("7", "int64"), as_vertex("07", "int64"), as_vertex("7", "string")
+    (7, '07', '7')
+    """
+    if kind != "int64" or len(name) > _MOST_DIGITS or not name.removeprefix("-").isdecimal() or str(int(name)) != name:
+        return name
+    return int(name) if -(1 << 63) <= int(name) < 1 << 63 else name
+
+
 class VertexDictionary:
     """Vertex names and their ids.
 
@@ -157,6 +172,19 @@ class VertexDictionary:
         while (code := self._intern_one(self._view, key)) < 0:
             self._grow(text=len(key) if isinstance(key, bytes) else 0)
         return code >> 1, bool(code & 1)
+
+    def find(self, column: pa.Array, wanted: np.ndarray) -> np.ndarray:
+        """Return the ids (int32) of the names of a column, -1 for names without one and for rows that are not `wanted`.
+
+        `column` is an array of the dictionary's kind without nulls. O(total length).
+        """
+        ids = np.empty(len(column), np.int32)
+        if self.kind == "int64":
+            numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            _find_numbers(self._view, numbers, wanted, ids)
+        else:
+            _find_texts(self._view, *_text_buffers(column), wanted, ids)
+        return ids
 
     def name_of(self, vertex: int) -> int | str:
         """Return the name of an id."""
@@ -350,6 +378,19 @@ def _find_text(names, data, start, length):
 def _find_number(names, number):
     place = _probe_number(names, _hash_number(number), number)
     return id_at(names.table, place) if place >= 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _find_numbers(names, numbers, wanted, ids):
+    for row in range(len(ids)):
+        ids[row] = _find_number(names, numbers[row]) if wanted[row] else -1
+
+
+@njit(cache=True, nogil=True)
+def _find_texts(names, offsets, data, wanted, ids):
+    for row in range(len(ids)):
+        first = np.int64(offsets[row])
+        ids[row] = _find_text(names, data, first, np.int64(offsets[row + 1]) - first) if wanted[row] else -1
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,7 @@ What kind a query is of plays no part here: `rpq.language.protocol` says what on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
@@ -21,6 +21,7 @@ from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflo
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import LimitError, MemoryLimitError
+from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.language.query import Vertex
 from rpq.rows.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
@@ -29,10 +30,11 @@ from rpq.rows.delta import Delta, split_by_query, without_boundaries
 from rpq.rows.weighted_rows import net_delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
+from rpq.stream.edge_ends import Ends
 from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE
 from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName
+from rpq.stream.stream_labels import LabelName, text_of
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -83,10 +85,12 @@ class Evaluation:
         self.witness = witness
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
-        self.intake = Intake(capacity=capacity, make_room=self._make_room, admit_labels=self._admit_labels)
+        self.graph = SnapshotGraph(capacity=capacity)
+        self.intake = Intake(
+            capacity=capacity, edges=self.graph.filter, make_room=self._make_room, admit_labels=self._admit_labels
+        )
         self.vertices = self.intake.vertices
         self.labels = self.intake.labels
-        self.graph = SnapshotGraph(capacity=capacity)
         self.running = RunningQueries()
         self.overruns: list[SetAside] = []
         self.awaits_first = False  # whether rows precede the first tuple, which has not come
@@ -221,7 +225,10 @@ class Evaluation:
         if number < 0:
             number = intake.add_label(label)
         u = v = -1
-        if self.graph.horizons.is_read[number]:
+        edges = self.graph.filter
+        if self.graph.horizons.is_read[number] and (
+            not edges.filtered_labels or edges.accepts(number, source, target)
+        ):
             u, v = intake.ends(source, target, self._needs_room)
         single = self._single
         single.fill(u, v, number, timestamp, delete)
@@ -280,7 +287,8 @@ class Evaluation:
         """Add static edges; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
-        chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8)).chunk
+        every = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
+        chunk = every.chunk
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         self.note_first()
 
@@ -385,15 +393,34 @@ class Evaluation:
 
     def _admit_labels(self, labels: np.ndarray) -> None:
         """Register label ids in queries and graph."""
-        self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
+        self.running.admit_labels(labels, self.labels, self.graph)
 
     def restore_labels(
-        self, names: Sequence[LabelName], lost: list[int], *, forgotten: int, forgotten_of_streams: int
+        self,
+        names: Sequence[LabelName],
+        lost: list[int],
+        *,
+        passed_by: list[int],
+        accepted: Sequence[Mapping[Ends, int]],
+        forgotten: int,
+        forgotten_of_streams: int,
     ) -> None:
-        """Restore labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
+        """Restore labels, with what is accepted of each, and the largest timestamps of inserts that were lost and passed by.
+
+        `forgotten` is such a timestamp for those labels that were forgotten. Raises `Damage` where a query needs more of a
+        label than is accepted.
+        """
         labels = np.array([self.labels.add(name) for name in names], np.int64)
         self._admit_labels(labels)
         self.graph.horizons.lost[labels] = lost
+        self.graph.horizons.passed_by[labels] = passed_by
+        for label, name, of_label in zip(labels.tolist(), names, accepted, strict=True):
+            needed = self.graph.filter.accepted(label)
+            if not needed:
+                continue
+            if any(of_label.keys().isdisjoint(one.wider) for one in needed):
+                raise Damage(f"a query needs edges with the label {text_of(name)!r} that were not accepted")
+            self.graph.filter.restore(label, of_label)
         self.labels.forgotten, self.labels.forgotten_of_streams = forgotten, forgotten_of_streams
 
     # --- queries ---------------------------------------------------------------------------------------------
@@ -474,11 +501,34 @@ class Evaluation:
         reports = map(self.running.reports_of, queries)
         gone: list[Any] = [one for one in reports if one is not None]
         workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
+        questions = [running.question for running in queries]
         is_less_read = self.running.remove(names, self.labels, self.graph)
+        self._drop_edges(self.running.narrow(questions, self.labels, self.graph))
         gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
         self.guard.drop(gone)
         if is_less_read:
             self.collector.collect()
+
+    def _drop_edges(self, texts: Sequence[str]) -> None:
+        """Drop the edges with labels that no query accepts any more; they are passed by now. O(edges)."""
+        if not texts:
+            return
+        graph, names = self.graph, self.vertices.names_of
+        merged = np.array([self.labels.ids[text_of(name)] if text_of(name) in texts else -1 for name in self.labels.names])
+        live = graph.live_edges()
+        live = live[merged[graph.edges.label[live]] >= 0]
+        label, source, target = (ends[live] for ends in (graph.edges.label, graph.edges.source, graph.edges.target))
+        passed_by = graph.filter.passed_by(merged[label], names(source), names(target)) if len(live) else None
+        if passed_by is None or not passed_by.any():
+            return
+        chunk = graph.chunk_of(live[passed_by != 0])
+        np.maximum.at(graph.horizons.passed_by, merged[chunk.label], chunk.timestamp)
+        deletes = chunk._replace(delete=np.ones(len(chunk.edge), np.uint8))
+        view_of_deletes, outcomes = view(deletes), graph.outcomes.copy()
+        graph.resolve(view_of_deletes, len(deletes.edge))
+        graph.outcomes[:] = outcomes
+        for host in self.running.hosts:
+            host.drop_edges(deletes, view_of_deletes, graph.edges)
 
     def keep(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
@@ -602,7 +652,8 @@ class Collector:
         if len(retained):
             unused = np.setdiff1d(unused, retained)
         intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
-        graph.forget_labels(intake.labels.forget(graph.edges.bearing, graph.horizons.lost))
+        lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
+        graph.forget_labels(intake.labels.forget(graph.edges.bearing, lost))
         self._collected_at = graph.time
         intake.interned = 0
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from rpq.errors import QueryError
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
+from rpq.stream.edge_filter import EdgeFilter
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.stream_labels import StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
@@ -140,20 +141,32 @@ class IntakeChunk(NamedTuple):
 
 
 class Intake:
-    """The dictionaries that map names to ids. The ends of a tuple whose label no query reads get no id, but -1."""
+    """The dictionaries that map names to ids.
 
-    def __init__(self, *, capacity: int, make_room: MakeRoom, admit_labels: AdmitLabels) -> None:
+    The ends of a tuple get no id, but -1, where no query reads its label or accepts its edge (the filter `edges`).
+    """
+
+    def __init__(self, *, capacity: int, edges: EdgeFilter, make_room: MakeRoom, admit_labels: AdmitLabels) -> None:
         self.vertices = VertexDictionary(capacity=capacity)
         self.labels = LabelDictionary(remembered=16 * capacity)
         self.interned = 0  # names that came since the last collection
         self._capacity = capacity
+        self._filter = edges
         self._make_room = make_room
         self._admit_labels = admit_labels
 
-    def chunk(self, tuples: Columns, first: int, count: int, is_read: Callable[[np.ndarray], np.ndarray]) -> IntakeChunk:
+    def chunk(
+        self,
+        tuples: Columns,
+        first: int,
+        count: int,
+        is_read: Callable[[np.ndarray], np.ndarray],
+        *,
+        keeps_all: bool = False,
+    ) -> IntakeChunk:
         """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
 
-        `is_read` returns of label ids whether any query reads them.
+        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part.
         """
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
@@ -165,10 +178,14 @@ class Intake:
             unread = np.where(is_named != 0, np.int32(-1), of_streams)
             has_reader = has_reader | is_named
             edges += int(is_named.sum())
+        sources, targets = (ends[first : first + count] for ends in (tuples.source, tuples.target))
+        passed_by = None if keeps_all else self._filter.passed_by(label, sources, targets)
+        if passed_by is not None:
+            has_reader = has_reader & (passed_by == 0)
         fresh = np.zeros(0, np.int32)
         try:
-            source, fresh = self.vertices.intern(tuples.source[first : first + count], has_reader)
-            target, more = self.vertices.intern(tuples.target[first : first + count], has_reader)
+            source, fresh = self.vertices.intern(sources, has_reader)
+            target, more = self.vertices.intern(targets, has_reader)
             fresh = np.concatenate([fresh, more])
             self._make_room(edges, fresh)
         except BaseException:

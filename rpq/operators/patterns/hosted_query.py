@@ -145,7 +145,9 @@ class HostedQuery(RunningQuery, Member):
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in OUTCOMES]
+        counters = saved["counters"]
+        # Older states have no count of what was passed by.
+        counts = [counters[name].whole(0, _LARGEST_COUNT) if name in counters else 0 for name in OUTCOMES]
         rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):

@@ -26,7 +26,7 @@ from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label, SizeError
 from rpq.automata.symbols import Symbol
 from rpq.errors import ExpressionError, QueryError
-from rpq.language.pattern import Atom, Constant, Term, lexical_form
+from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
 from rpq.language.query import compiled
 from rpq.operators.patterns.joins.plan import Atom as PlanAtom
@@ -62,12 +62,6 @@ class DirectedAtom(NamedTuple):
     source: Term
     reads: str | PathRead
     target: Term
-
-
-def vertices_of(constant: Constant) -> list[str]:
-    """Return the names of the vertices that a constant means; those of a literal include its lexical form."""
-    name = constant.name
-    return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
 
 
 def direct_atoms(atoms: Sequence[Atom]) -> list[DirectedAtom]:

@@ -26,6 +26,7 @@ from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.patterns.tables import Changes
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edge_ends import Ends
 from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
@@ -240,6 +241,11 @@ class PatternHost:
         """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
+    def edges_accepted(self, label: str) -> Collection[Ends]:
+        """Return which edges of a label the queries of the engine accept, by their ends; nothing before it is known."""
+        number = self.relations.label_id(label)
+        return () if self._graph is None or number < 0 else self._graph.filter.accepted(number).keys()
+
     def join_part(self, number: int, name: str, place: Place) -> None:
         """Enumerate changes of a part, whose constants are bound, for a query that has it at this place."""
         users = self._parts[number]
@@ -405,6 +411,24 @@ class PatternHost:
             membership.apply(tuples, both, count)
         self.tuples += count
         self.is_delete, self.first = chunk.delete, details.first
+
+    def drop_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply deletes of edges that no query accepts, so that no row changes, without counting them."""
+        counts = (self.store.relations.relation["outcomes"], self.latency)
+        before, outcomes = [array.copy() for array in counts], list(self.tables.plans.state.outcomes)
+        place, changes = len(chunk.edge), tables.NO_CHANGES
+        if self.paths:
+            changes, failure, place = self.paths.apply(chunk, tuples, edges, NO_DETAILS)
+            if failure is not None:
+                raise failure
+            changes = changes._replace(spent=self.paths.spent[:place])
+        self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
+        for membership in self._memberships.values():
+            membership.drop(tuples, place)
+        for array, copied in zip(counts, before, strict=True):
+            array[:] = copied
+        for outcome, count in enumerate(outcomes):
+            self.tables.plans.state.outcomes[outcome] = count
 
     @property
     def has_rows(self) -> bool:

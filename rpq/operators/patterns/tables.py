@@ -91,7 +91,7 @@ class Relation(Record):
         ("edges", int64),  # number of its edges
         ("first_support", int64),  # first atom with support lists that reads it, chained through `Support.next`; -1 none
         ("static_alone", int64),  # number of its edges that are static and outside its window
-        ("outcomes", int64 * 5),  # number of tuples with its label, by `Outcome`
+        ("outcomes", int64 * 6),  # number of tuples with its label, by `Outcome`
     )
 
 
@@ -284,7 +284,7 @@ class PlanState(Record):
         ("order", int64),  # 2 * tuple + 1, or 2 * tuple for a boundary before it
         ("event_time", int64),
         ("sign", int64),
-        ("outcomes", int64 * 5),  # number of tuples, by `Outcome`
+        ("outcomes", int64 * 6),  # number of tuples, by `Outcome`
         ("expired", int64),
         ("stage", int64),  # progress of an insert in a count window
         ("entering", int64),  # what is still to change for an edge that entered, + 1: support lists, + 2: conditions

@@ -271,7 +271,7 @@ class RunningSparql(HostedQuery):
         return np.repeat(answer.rows, answer.weights, axis=0)
 
     def explain(self) -> SparqlExplanation:
-        return explain_query(self.question.original, self._network.describe())
+        return explain_query(self.question.original, self._network.describe(), self._host.edges_accepted)
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return np.array([self._terms.intern(text) for text in texts], np.int32)

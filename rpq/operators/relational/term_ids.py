@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rpq.operators.relational.quotient_ids import QuotientIds, computed_text, quotient_text
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.vertices import VertexDictionary, as_vertex
 
 FIRST = 1 << 30
 """Ids of terms that the query made begin here; those of vertices are below."""
@@ -100,7 +100,7 @@ class TermIds:
         if identity is not None:
             return identity
         if self._vertices is not None and self._vertices.kind is not None:
-            vertex = self._vertices.id_of(_as_vertex(text, self._vertices))
+            vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
             if vertex >= 0:
                 self._pinned.add(vertex)
                 return vertex
@@ -205,10 +205,3 @@ class TermIds:
 
 _FEW = 16
 _MOST_CACHED = 1 << 17
-
-
-def _as_vertex(text: str, vertices: VertexDictionary) -> int | str:
-    """Return a text as the name of a vertex; an int if vertices are integers and the text is its decimal notation."""
-    if vertices.kind == "int64" and text.removeprefix("-").isdecimal() and str(int(text)) == text:
-        return int(text)
-    return text

@@ -268,6 +268,42 @@ def _above_mean_reported(settings: Settings) -> Reading:
     return Reading(measured=len(stream) / min(run.cpu_seconds for run in runs))
 
 
+# --- least state -----------------------------------------------------------------------------------------------------
+
+_CONSTANTS = {
+    "OBJECT": "?x a h7 . ?x b h8",
+    "SUBJECT": "h7 a ?x . h8 b ?x",
+    "SPARQL": "SELECT ?x { ?x <a> <h7> . ?x <b> <h8> }",
+}
+"""Queries whose constants accept one edge of a thousand, by the name of their lines."""
+
+
+def _passed_by(settings: Settings, *, constants: str, unit: Literal["edges", "MB"]) -> Reading:
+    """Return the edges, or the megabytes, held after edges to or from 1,000 vertices in turn, one of which is asked for."""
+    engine = rpq.Engine(rpq.Query(_CONSTANTS[constants], name="line", window=rpq.UnboundedWindow()))
+    edges = window_of(settings, 1_000_000)
+    for numbers in np.array_split(np.arange(edges), max(1, edges // 100_000)):
+        ends = numbered_iris("s", numbers), numbered_iris("h", numbers % 1_000)
+        source, target = reversed(ends) if constants == "SUBJECT" else ends
+        label = choose_terms(["a"], np.zeros(len(numbers), int))
+        engine.push({"source": source, "target": target, "label": label, "timestamp": numbers}, collect=False)
+    figures = engine.statistics()
+    if unit == "edges":
+        return Reading(measured=figures.edges_live, bound=edges / 1_000 + 100)
+    graph, vertices = engine._evaluation.graph, engine._evaluation.vertices
+    return Reading(measured=(graph.nbytes + vertices.nbytes + figures.index_bytes) / 1e6)
+
+
+for _name in _CONSTANTS:
+    what = f"held where one edge of a thousand is accepted, constants as {_name.lower()}".replace("as sparql", "in SPARQL")
+    line(f"EDGES-HELD-{_name}", f"edges {what}", unit="edges", sense="at most")(
+        partial(_passed_by, constants=_name, unit="edges")
+    )
+    line(f"MEMORY-HELD-{_name}", f"memory {what}", unit="MB", sense="at most", bound=5)(
+        partial(_passed_by, constants=_name, unit="MB")
+    )
+
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 COLUMNS = (

@@ -43,7 +43,7 @@ from rpq.operators.patterns.tables import (
     TIME_WINDOW,
     UNNUMBERED,
 )
-from rpq.stream.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of
+from rpq.stream.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of, outcome_without_edge
 
 AHEAD = 12
 """The number of tuples that are prefetched ahead."""
@@ -369,10 +369,19 @@ def _delete(relations, plans, output, relation, source, target):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def _pass_by(relations, plans, relation, is_delete, time):
+    """Count a tuple whose edge no query accepts, which no relation has."""
+    window = relations.relation[relation].window
+    is_late = slide_after(relations, window, time) < relations.window[window].cursor
+    _count(relations, plans, relation, outcome_without_edge(is_delete, is_late))
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def _look_ahead(relations, tuples, i):
     """Prefetch the memory that a later tuple needs."""
     label = np.int64(tuples.label[i])
-    if label >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
+    if label >= 0 and tuples.source[i] >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
         source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
         _prefetch_all(relations, np.int64(relations.reader[relations.reader_first[label]]), source, target)
 
@@ -428,7 +437,9 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
             while relations.reader_first[label] + state.reader < relations.reader_first[label + 1]:
                 relation = np.int64(relations.reader[relations.reader_first[label] + state.reader])
                 window = relations.relation[relation].window
-                if tuples.delete[i] != 0:
+                if source < 0:
+                    code = _pass_by(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
+                elif tuples.delete[i] != 0:
                     code = _delete(relations, plans, output, relation, source, target)
                 else:
                     time = tuples.timestamp[i]

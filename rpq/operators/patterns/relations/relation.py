@@ -198,7 +198,7 @@ class RelationStore:
         return int(fields["edges"] - fields["static_alone"])
 
     def tuple_counts(self, relation: int) -> np.ndarray:
-        """Return how many tuples with its label were inserted, refreshed, deleted, absent, late."""
+        """Return how many tuples with its label were inserted, refreshed, deleted, absent, late, passed by."""
         return self.relations.relation["outcomes"][relation].copy()
 
     def read_labels(self, readers: Sequence[Sequence[int]], numbering: Sequence[Sequence[int]] | None = None) -> None:
