@@ -57,8 +57,8 @@ class Names(NamedTuple):
     """The arrays of a dictionary; `number` for integer names, `start`, `length` and `arena` for text."""
 
     hash: np.ndarray  # uint64 an id: that of the table
-    number: np.ndarray  # int64 an id
-    start: np.ndarray  # int64 an id
+    number: np.ndarray  # int64 an id; it does not grow in a dictionary of text
+    start: np.ndarray  # int64 an id; it grows only in a dictionary of text
     length: np.ndarray  # int32 an id; -1 for an id that is free
     arena: np.ndarray  # uint8
     table: np.ndarray  # int32: from hashes to ids, see `rpq/compiled/arrays/hashing.py`
@@ -218,13 +218,13 @@ class VertexDictionary:
     def _grow(self, *, text: int = 0) -> None:
         """Make room for more names, at least one of `text` bytes."""
         names = self.names
-        capacity = len(names.hash)
+        capacity, is_text = len(names.hash), self.kind == "string"
         if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
             more = max(capacity // 2, 8)
             names = names._replace(
                 hash=np.concatenate([names.hash, np.zeros(more, np.uint64)]),
-                number=np.concatenate([names.number, np.zeros(more, np.int64)]),
-                start=np.concatenate([names.start, np.zeros(more, np.int64)]),
+                number=names.number if is_text else np.concatenate([names.number, np.zeros(more, np.int64)]),
+                start=np.concatenate([names.start, np.zeros(more, np.int64)]) if is_text else names.start,
                 length=np.concatenate([names.length, np.full(more, -1, np.int32)]),
                 free=np.concatenate([names.free, np.zeros(more, np.int32)]),
             )
