@@ -199,6 +199,79 @@ for _name in ("MIN", "MAX", "SAMPLE"):
     )
 
 
+# --- joins by value --------------------------------------------------------------------------------------------------
+
+_PER_CHANGED_ROW = 1e-6
+"""Seconds that a changed row may take beside the time of a tuple."""
+
+
+def _fares(window: int, labels: int) -> Stream:
+    """Return a stream of values of a hundredth, under one label or two in turn."""
+    number = np.arange(2 * window)
+    value = decimals((number * 7_907) % 99_991)
+    label = choose_terms(["urn:fare", "urn:toll"][:labels], number % labels)
+    return stream_of("fares", window, numbered_iris("urn:ride:", number), label, value)
+
+
+def _sensors(window: int) -> Stream:
+    """Return a stream of readings of 200 sensors: a reading has a sensor and a time."""
+    number = np.arange(2 * window)
+    reading = numbered_iris("urn:reading:", number // 2)
+    sensor = numbered_iris("urn:sensor:", number // 2 * 7_919 % 200)
+    both = pa.chunked_array([sensor, integers(number // 2)]).combine_chunks()
+    target = both.take(pa.array(number + number % 2 * len(number)))
+    return stream_of("sensors", window, reading, choose_terms(["urn:sensor", "urn:time"], number % 2), target)
+
+
+def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Reading:
+    """Return microseconds per tuple, less one for each changed row."""
+    window = window_of(settings, 20_000)
+    stream = _sensors(window) if "urn:sensor" in text else _fares(window, labels)
+    query = rpq.Query(text, window=stream.window, semantics="explicit", name="line")
+    (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
+    best = min(runs, key=lambda run: run.cpu_seconds)
+    of_rows = _PER_CHANGED_ROW * (best.rows_added + best.rows_removed)
+    return Reading(measured=(best.cpu_seconds - of_rows) / len(stream) * 1e6)
+
+
+_MEAN = "{ SELECT (AVG(?g) AS ?mean) { ?q <urn:fare> ?g } } ?ride <urn:fare> ?f FILTER(?f > ?mean * 1.8)"
+_LATEST = "{ SELECT ?s (MAX(?u) AS ?last) { ?q <urn:sensor> ?s ; <urn:time> ?u } GROUP BY ?s }"
+for _name, _what, _text in (
+    ("ABOVE-MEAN", "fares above 1.8 times the mean", f"SELECT ?ride {{ {_MEAN} }}"),
+    (
+        "LATEST",
+        "the latest reading of each sensor",
+        f"SELECT ?r ?s {{ {_LATEST} ?r <urn:sensor> ?s ; <urn:time> ?t FILTER(?t = ?last) }}",
+    ),
+    (
+        "EQUAL-VALUES",
+        "rides with equal values",
+        "SELECT ?a ?b { ?a <urn:fare> ?f . ?b <urn:toll> ?g FILTER(?g = ?f && ?a != ?b) }",
+    ),
+    (
+        "OPTIONAL-VALUE",
+        "rides, optionally with one whose value is greater by one",
+        "SELECT ?a ?b { ?a <urn:fare> ?f OPTIONAL { ?b <urn:toll> ?g FILTER(?g = ?f + 1) } }",
+    ),
+    (
+        "NONE-GREATER",
+        "rides than which none has a greater value",
+        "SELECT ?a { ?a <urn:fare> ?f FILTER NOT EXISTS { ?b <urn:toll> ?g FILTER(?g > ?f) } }",
+    ),
+):
+    line(_name, _what, unit="µs/tuple, rows apart", sense="at most", bound=20)(
+        partial(_by_value, text=_text, labels=1 if _name == "ABOVE-MEAN" else 2)
+    )
+
+
+@line("ABOVE-MEAN-REPORTED", "fares above 1.8 times the mean, told once a slide", bound=2e5)
+def _above_mean_reported(settings: Settings) -> Reading:
+    stream = _fares(window_of(settings, 20_000), 1)
+    query = rpq.Query(f"SELECT ?ride {{ {_MEAN} }}", window=stream.window, report="slide", name="line")
+    (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
+    return Reading(measured=len(stream) / min(run.cpu_seconds for run in runs))
+
+
 # --- big windows -----------------------------------------------------------------------------------------------------
 
 _SLIDES_OF_BIG_WINDOW = 10
