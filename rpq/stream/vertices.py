@@ -57,12 +57,12 @@ class Names(NamedTuple):
     """The arrays of a dictionary; `number` for integer names, `start`, `length` and `arena` for text."""
 
     hash: np.ndarray  # uint64 an id: that of the table
-    number: np.ndarray  # int64 an id
-    start: np.ndarray  # int64 an id
+    number: np.ndarray  # int64 an id; it does not grow in a dictionary of text
+    start: np.ndarray  # int64 an id; it grows only in a dictionary of text
     length: np.ndarray  # int32 an id; -1 for an id that is free
     arena: np.ndarray  # uint8
     table: np.ndarray  # int32: from hashes to ids, see `rpq/compiled/arrays/hashing.py`
-    free: np.ndarray  # int32, stack
+    free: np.ndarray  # int32, stack; it grows when names are released
     fields: np.ndarray  # int64[_FIELDS]
 
 
@@ -236,6 +236,9 @@ class VertexDictionary:
         """Take ids out, with their names. O(names in the dictionary)."""
         if len(unused) == 0:
             return
+        names = self.names
+        if (more := int(names.fields[_FREE]) + len(unused) - len(names.free)) > 0:
+            self.names = names._replace(free=np.concatenate([names.free, np.zeros(more, np.int32)]))
         _release(self._view, unused.astype(np.int32))
         fields = self.names.fields
         if fields[_GARBAGE] * 2 > fields[_ARENA]:
@@ -246,21 +249,20 @@ class VertexDictionary:
     def _grow(self, *, text: int = 0) -> None:
         """Make room for more names, at least one of `text` bytes."""
         names = self.names
-        capacity = len(names.hash)
+        capacity, is_text = len(names.hash), self.kind == "string"
         if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
-            more = max(capacity // 2, 8)
+            more = max(capacity // 4, 8)
             names = names._replace(
                 hash=np.concatenate([names.hash, np.zeros(more, np.uint64)]),
-                number=np.concatenate([names.number, np.zeros(more, np.int64)]),
-                start=np.concatenate([names.start, np.zeros(more, np.int64)]),
+                number=names.number if is_text else np.concatenate([names.number, np.zeros(more, np.int64)]),
+                start=np.concatenate([names.start, np.zeros(more, np.int64)]) if is_text else names.start,
                 length=np.concatenate([names.length, np.full(more, -1, np.int32)]),
-                free=np.concatenate([names.free, np.zeros(more, np.int32)]),
             )
             if table_size(capacity + more) > len(names.table):
                 self.names = names = names._replace(table=new_table(capacity + more))
                 _fill_table(self._view)
         if names.fields[_ARENA] + text > len(names.arena):
-            more = max(len(names.arena) // 2, 2 * text)
+            more = max(len(names.arena) // 4, 2 * text)
             names = names._replace(arena=np.concatenate([names.arena, np.zeros(more, np.uint8)]))
         self.names = names
 
