@@ -115,7 +115,7 @@ Ctrl-C; a run over topics ends with 0 at SIGTERM.
 @click.option("--output", metavar="FILE", help="Where rows go: a name as below, or - for standard output.")
 @click.option("--witness", is_flag=True, help="Add a column with a path for every + row.")
 @shared.sources_and_targets
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads for path queries.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads that divide queries.")
 @click.option(
     "--memory-limit",
     type=ByteSize(),

@@ -40,6 +40,8 @@ class SparqlExplanation:
     algebra: str
     operators: str
     warnings: tuple[str, ...]
+    threads: str = ""
+    """How the threads of an engine divide it, in words; empty before it runs, and where one thread evaluates it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values."""
@@ -54,6 +56,7 @@ class SparqlExplanation:
             *columns,
             f"semantics    {self.semantics}",
             *report,
+            *([f"threads      {self.threads}"] if self.threads else []),
             *(["windows", *(f"  {name}: {window}" for name, window in self.windows)] if self.windows else []),
             *(f"warning      {warning}" for warning in self.warnings),
             "",
