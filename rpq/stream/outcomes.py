@@ -344,29 +344,45 @@ def judge_tuples(judged, tuples, named, count):
     """Judge each tuple once in each window, and count for each reader the strongest outcome in the windows that it reads."""
     state, fields, outcome = judged.state, judged.window, judged.outcome
     windows, readers = state[_WINDOWS], state[_READERS]
+    boundary = np.int64(NOT_HELD)  # the time at which the next slide of any window begins
     for i in range(count):
-        for window in range(windows):
-            base = window * _FIELDS
-            outcome[window] = -1
-            if fields[base + _KIND] == _TIME:
-                crossed = tuples.timestamp[i] // fields[base + _SLIDE]
-                if state[_HAS_TIME] == 0 or crossed > fields[base + _NOW]:
-                    fields[base + _NOW] = crossed
-        state[_HAS_TIME] = 1
+        time = tuples.timestamp[i]
+        if time >= boundary:
+            boundary = _cross(fields, windows, time, state[_HAS_TIME] != 0)
+            state[_HAS_TIME] = 1
+        if readers > 1:  # which share the outcome in a window
+            for window in range(windows):
+                outcome[window] = -1
         for reader in range(readers):
             strongest = np.int64(IRRELEVANT)
             for window in range(windows):
                 is_named = fields[window * _FIELDS + _NAMED] != 0
                 label = np.int64(named.label[i]) if is_named else np.int64(tuples.label[i])
                 if judged.is_read[(label * readers + reader) * windows + window] != 0:
-                    if outcome[window] < 0:
+                    if readers == 1 or outcome[window] < 0:
                         edge = np.int64(named.edge[i]) if is_named else np.int64(tuples.edge[i])
-                        outcome[window] = _judge(judged, window, edge, tuples.timestamp[i], tuples.delete[i] != 0)
+                        outcome[window] = _judge(judged, window, edge, time, tuples.delete[i] != 0)
                     strongest = stronger(strongest, outcome[window])
             judged.counts[reader * OUTCOME_COUNT + strongest] += 1
 
 
 @njit(cache=True, nogil=True)
+def _cross(fields, windows, time, has_time):
+    """Move the time windows to a time, unless they are beyond it; return the time at which the next slide of one begins."""
+    boundary = np.int64(NEVER)
+    for window in range(windows):
+        base = window * _FIELDS
+        if fields[base + _KIND] == _TIME:
+            slide = fields[base + _SLIDE]
+            crossed = time // slide
+            if not has_time or crossed > fields[base + _NOW]:
+                fields[base + _NOW] = crossed
+            if fields[base + _NOW] < NEVER // slide:
+                boundary = min(boundary, (fields[base + _NOW] + 1) * slide)
+    return boundary
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def _judge(judged, window, edge, time, is_delete):
     """Apply a tuple to a window that reads its label; return its outcome."""
     fields, leaves, base = judged.window, judged.leaves, window * _FIELDS

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rpq.compiled.views import view
+from rpq.compiled.views import lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins import conditions
 from rpq.operators.patterns.joins.plan import Part, Term, spanning_tree
@@ -381,9 +381,9 @@ class ConditionGraph:
         self._see_relations()
         held, state = self.conditions, self.conditions.state
         if state.groups + seeds > len(held.group):
-            self._replace(group=_longer(held.group, 2 * len(held.group) + seeds))
+            self._replace(group=lengthen(held.group, 2 * len(held.group) + seeds))
         if state.entries + seeds > len(held.entry):
-            self._replace(entry=_longer(held.entry, 2 * len(held.entry) + seeds))
+            self._replace(entry=lengthen(held.entry, 2 * len(held.entry) + seeds))
         if 4 * (state.entry_keys + seeds) > len(held.entries):
             size = 2 << max(6, (4 * (state.entries + seeds)).bit_length())
             wider = np.zeros(size, np.int64)
@@ -415,12 +415,12 @@ class ConditionGraph:
     def _see_relations(self) -> None:
         relations = len(self.store.relations.relation)
         if relations > len(self.conditions.open_group):
-            self._replace(open_group=_longer(self.conditions.open_group, 2 * relations))
+            self._replace(open_group=lengthen(self.conditions.open_group, 2 * relations))
 
     def _see_vertices(self) -> None:
         needed = self.store.relations.state.vertices
         if needed > len(self.conditions.vertex):
-            self._replace(vertex=_longer(self.conditions.vertex, needed + needed // 4))
+            self._replace(vertex=lengthen(self.conditions.vertex, needed + needed // 4))
 
     def _rebuild(self) -> None:
         """Recompute where nodes hold. O(counters)."""
@@ -451,13 +451,13 @@ class ConditionGraph:
             self._refill("held", "held", spare=2 * most)
         held = self.conditions
         if state.records + most + 1 >= state.record_room:
-            self._replace(record=_longer(held.record, 2 * len(held.record) + most))
+            self._replace(record=lengthen(held.record, 2 * len(held.record) + most))
         if state.blocks + most + 1 >= state.block_room:
-            self._replace(block=_longer(held.block, 2 * len(held.block) + most * tables.BLOCK))
+            self._replace(block=lengthen(held.block, 2 * len(held.block) + most * tables.BLOCK))
         if 2 * (state.depth + most) >= state.stack_room:
-            self._replace(stack=_longer(held.stack, 2 * len(held.stack) + 2 * most))
+            self._replace(stack=lengthen(held.stack, 2 * len(held.stack) + 2 * most))
         if 2 * state.pending >= state.pending_room:
-            self._replace(pending=_longer(held.pending, 2 * len(held.pending)))
+            self._replace(pending=lengthen(held.pending, 2 * len(held.pending)))
 
     def rebuild_tables(self) -> None:
         """Rebuild the hash tables without keys whose value is 0. O(counters)."""
@@ -497,7 +497,7 @@ class ConditionGraph:
         self._count[name] += 1
         array: np.ndarray = getattr(self.conditions, name)
         if number + 1 > len(array):
-            self._replace(**{name: _longer(array, 2 * len(array))})
+            self._replace(**{name: lengthen(array, 2 * len(array))})
         return number
 
     def _take_parts(self, count: int) -> int:
@@ -509,7 +509,7 @@ class ConditionGraph:
         self._count["part"] += count
         needed = first + count
         if needed > len(self.conditions.part):
-            self._replace(part=_longer(self.conditions.part, 2 * needed))
+            self._replace(part=lengthen(self.conditions.part, 2 * needed))
         return first
 
     def _ready(self) -> tuple[Any, Any]:
@@ -578,9 +578,3 @@ class ConditionGraph:
         for branch in self._of_branch:
             parents(branch)
         return {(node, vertex) for node in self._keys for vertex in extent(node)}, counters
-
-
-def _longer(array: np.ndarray, length: int) -> np.ndarray:
-    longer = np.zeros(length, array.dtype)
-    longer[: len(array)] = array
-    return longer

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from rpq.compiled.cycle_counter import LATENCY_BUCKETS
-from rpq.compiled.views import Record, bound, view
+from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import ConditionGraph, Needs
 from rpq.operators.patterns.joins.plan import Look, Part, Reach, Step, Term, Test, dividing_pair, steps_until
@@ -368,9 +368,7 @@ class PlanTables:
         array: np.ndarray = getattr(self.plans, name)
         end = used + len(records)
         if end > len(array):
-            longer = record.zeros(max(2 * len(array), end))
-            longer[:used] = array[:used]
-            array = longer
+            array = lengthen(array, max(2 * len(array), end))
             self.plans = self.plans._replace(**{name: array})  # type: ignore[arg-type]
         if len(records):
             array[used:end] = records if isinstance(records, np.ndarray) else record.array(records)

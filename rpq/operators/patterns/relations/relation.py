@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from rpq.compiled.views import view
+from rpq.compiled.views import lengthen, view
 from rpq.errors import RpqError
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.relations.adjacency import clear_header
@@ -280,10 +280,8 @@ class RelationStore:
         edges, old = state.edge_room, state.places
         places = np.zeros((edges, 2 * count), np.int32)
         places[:, :old] = held.support_place.reshape(edges, old)
-        support = Support.zeros(count)
-        support[: len(held.support)] = held.support
         state.places = 2 * count
-        self.relations = held._replace(support=support, support_place=places.reshape(-1))
+        self.relations = held._replace(support=lengthen(held.support, count), support_place=places.reshape(-1))
 
     # --- growth ------------------------------------------------------------------------------------------------------
 
@@ -322,8 +320,7 @@ class RelationStore:
             self._reshape(room=max(top + 8, state.arena // 4))
         elif code == tables.NEED_EDGES:
             count = state.edge_room
-            edges = Edge.zeros(count + max(count, 8))
-            edges[:count] = held.edge
+            edges = lengthen(held.edge, count + max(count, 8))
             places = np.zeros(len(edges) * state.places, np.int32)
             places[: len(held.support_place)] = held.support_place
             self.relations = held._replace(edge=edges, support_place=places)
