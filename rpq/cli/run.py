@@ -124,7 +124,7 @@ run over topics ends with 0 after SIGTERM.
 @click.option("--witness", is_flag=True, help="Add a column with a witness path for each + row.")
 @shared.sources_and_targets
 @click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Number of threads for path queries."
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Number of threads that divide queries."
 )
 @click.option(
     "--memory-limit",

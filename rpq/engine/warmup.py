@@ -142,7 +142,7 @@ def warm_up_variant(variant: Variant) -> float:
             _solve(name, state=True)
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
-            _count(counts, name, paths=variant.paths, threads=1, witness=witness, state=True)
+            _count(counts, name, paths=variant.paths, threads=1 if witness else 2, witness=witness, state=True)
     return time.perf_counter() - started
 
 

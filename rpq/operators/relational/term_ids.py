@@ -10,6 +10,8 @@ Where vertices are integers, the text of one is its decimal notation.
 
 from __future__ import annotations
 
+from threading import RLock
+
 import numpy as np
 import pyarrow as pa
 
@@ -201,6 +203,34 @@ class TermIds:
                     del self._aliases[vertex]
                     self._alias[vertex] = vertex
         return np.concatenate([np.array(self._free[before:], np.int64), gone])
+
+
+class SharedTermIds(TermIds):
+    """The terms of one query that several threads evaluate: ids are given by one of them at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = RLock()
+
+    def intern(self, text: str | None) -> int:
+        with self._lock:
+            return super().intern(text)
+
+    def quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        with self._lock:
+            return super().quotients(dividends, divisors)
+
+    def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        with self._lock:
+            return super().quotients_as_terms(dividends, divisors)
+
+    def text(self, identity: int) -> str | None:
+        with self._lock:
+            return super().text(identity)
+
+    def texts(self, ids: np.ndarray) -> list[str | None]:
+        with self._lock:
+            return super().texts(ids)
 
 
 _FEW = 16
