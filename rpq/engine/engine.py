@@ -854,8 +854,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             kind=evaluation.vertices.kind,
             times=self._times,
         )
-        overruns, evaluation.overruns = evaluation.overruns, []
-        changes.set_aside = [report._replace(timestamp=self._times.to_timestamp(report.timestamp)) for report in overruns]
+        if evaluation.overruns:
+            overruns, evaluation.overruns = evaluation.overruns, []
+            times = self._times
+            changes.set_aside = [report._replace(timestamp=times.to_timestamp(report.timestamp)) for report in overruns]
         if self._handlers:
             self._handlers.take(changes)
         return changes

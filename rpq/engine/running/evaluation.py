@@ -298,8 +298,7 @@ class Evaluation:
         if deltas and failure is None:
             if collect and not self.witness and total <= FEW and not self.running.texts:
                 rows = few_rows_of(deltas, self.vertices)
-                removed = sum(rows.removed)
-                counts = np.array([len(rows.removed) - removed, removed])
+                counts = np.array(rows.counts())
             else:
                 counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
                 rows = self.rows_of(deltas) if collect else []

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -445,8 +445,9 @@ class PatternHost:
         for name in changed:
             self.members[name].leave_changed()
         for name in sorted(changed):
-            with self._weighed(self.members[name]):
-                self.members[name].resolve(fresh=without_edges)
+            before = self.members[name].nbytes
+            self.members[name].resolve(fresh=without_edges)
+            self._count_bytes(self.members[name], before)
         self.paths.make_room(self._own_room, graph, changed=changed)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
@@ -524,8 +525,9 @@ class PatternHost:
         deltas = []
         for name, parts in parts_of.items():
             member = self.members[name]
-            with self._weighed(member):
-                deltas.append((name, member.delta(parts)))
+            before = member.nbytes
+            deltas.append((name, member.delta(parts)))
+            self._count_bytes(member, before)
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> None:
@@ -555,11 +557,8 @@ class PatternHost:
             self._bytes_of_members = sum(member.nbytes for member in self.members.values())
         return shared + of_paths + self._bytes_of_members
 
-    @contextmanager
-    def _weighed(self, member: Member) -> Iterator[None]:
-        """Keep the total size of members up to date while one of them changes; asking all of thousands would be slow."""
-        before = member.nbytes
-        yield
+    def _count_bytes(self, member: Member, before: int) -> None:
+        """Keep the total size of members up to date after one of them changed; asking all of thousands would be slow."""
         if self._bytes_of_members is not None:
             self._bytes_of_members += member.nbytes - before
 

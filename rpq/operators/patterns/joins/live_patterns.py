@@ -210,7 +210,10 @@ class LivePatterns:
 
     def _announce(self, changes: Changes) -> Any:
         """Announce changes of derived relations to the kernels; return their view."""
-        state, count = self.plan_tables.plans.state, len(changes.order)
+        state = self.plan_tables.plans.state
+        if changes is NO_CHANGES and state.change_order == NEVER and not state.timed:
+            return _NO_CHANGES  # as before
+        count = len(changes.order)
         state.change, state.changes = 0, count
         state.change_order = changes.order[0] if count else NEVER
         state.change_pair = changes.first[0] if count else 0
