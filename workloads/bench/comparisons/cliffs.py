@@ -16,7 +16,9 @@ import pyarrow as pa
 
 import rpq
 from rpq.workloads.bench import measure as measuring
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.comparisons.path_speed import stream_of as data_stream_of
+from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
 
@@ -266,6 +268,44 @@ def _above_mean_reported(settings: Settings) -> Reading:
     query = rpq.Query(f"SELECT ?ride {{ {_MEAN} }}", window=stream.window, report="slide", name="line")
     (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
     return Reading(measured=len(stream) / min(run.cpu_seconds for run in runs))
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+_FASTER = 1.4
+"""How many times as fast two threads are at least."""
+
+
+def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> Reading:
+    """Compare the seconds of one thread with those of two, which are of the clock: nothing else may run meanwhile."""
+    one, two = measuring.run_in_turn(query, [(stream, 1), (stream, 2)], repeat=settings.repeat)
+    if (one[0].rows_added, one[0].rows_removed) != (two[0].rows_added, two[0].rows_removed):
+        raise measuring.RowsDifferError(f"{query.name}: rows differ with two threads")
+    return Reading(measured=min(run.engine_seconds for run in one) / min(run.engine_seconds for run in two))
+
+
+def _pattern_with_two_threads(settings: Settings, *, name: str) -> Reading:
+    (known,) = [known for known in figures_of_others("patterns")["queries"] if known["name"] == name]
+    stream = data_stream_of(known["data"], settings, lambda text: None)
+    query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=name)
+    return _with_two_threads(query, stream, settings)
+
+
+def _sparql_with_two_threads(settings: Settings, *, name: str) -> Reading:
+    (question,) = [question for question in QUESTIONS if question.name == name]
+    stream = question.stream(max(1_200, window_of(settings, 100_000)), settings.seed)
+    query = rpq.Query(question.text, window=stream.window, semantics="explicit", name=name)
+    return _with_two_threads(query, stream, settings)
+
+
+for _name in ("P3", "P6", "L5"):
+    line(f"THREADS-{_name}", f"two threads over the pattern {_name}", unit="× one thread", bound=_FASTER)(
+        partial(_pattern_with_two_threads, name=_name)
+    )
+for _name in ("JOIN", "AVG"):
+    line(f"THREADS-{_name}", f"two threads over {_name} of the SPARQL table", unit="× one thread", bound=_FASTER)(
+        partial(_sparql_with_two_threads, name=_name)
+    )
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
