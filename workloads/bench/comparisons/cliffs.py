@@ -19,7 +19,9 @@ import rpq
 from rpq.operators.paths.path_query import PathQuery
 from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.comparisons.path_speed import stream_of as data_stream_of
+from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
 from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
@@ -264,7 +266,7 @@ for _name, _what, _text in (
     )
 
 
-@line("ABOVE-MEAN-REPORTED", "fares above 1.8 times the mean, told once a slide", bound=2e5)
+@line("ABOVE-MEAN-REPORTED", "fares above 1.8 times the mean, reported once a slide", bound=2e5)
 def _above_mean_reported(settings: Settings) -> Reading:
     stream = _fares(window_of(settings, 20_000), 1)
     query = rpq.Query(f"SELECT ?ride {{ {_MEAN} }}", window=stream.window, report="slide", name="line")
@@ -371,6 +373,44 @@ for _query in ("Q1", "Q2", "Q11"):
             sense="at most",
             bound=200,
         )(partial(_of_big_window, query=_query, millions=20, figure=_figure))
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+_FASTER = 1.4
+"""How many times as fast two threads are at least."""
+
+
+def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> Reading:
+    """Compare the seconds of one thread with those of two, which are of the clock: nothing else may run meanwhile."""
+    one, two = measuring.run_in_turn(query, [(stream, 1), (stream, 2)], repeat=settings.repeat)
+    if (one[0].rows_added, one[0].rows_removed) != (two[0].rows_added, two[0].rows_removed):
+        raise measuring.RowsDifferError(f"{query.name}: rows differ with two threads")
+    return Reading(measured=min(run.engine_seconds for run in one) / min(run.engine_seconds for run in two))
+
+
+def _pattern_with_two_threads(settings: Settings, *, name: str) -> Reading:
+    (known,) = [known for known in figures_of_others("patterns")["queries"] if known["name"] == name]
+    stream = data_stream_of(known["data"], settings, lambda text: None)
+    query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=name)
+    return _with_two_threads(query, stream, settings)
+
+
+def _sparql_with_two_threads(settings: Settings, *, name: str) -> Reading:
+    (question,) = [question for question in QUESTIONS if question.name == name]
+    stream = question.stream(max(1_200, window_of(settings, 100_000)), settings.seed)
+    query = rpq.Query(question.text, window=stream.window, semantics="explicit", name=name)
+    return _with_two_threads(query, stream, settings)
+
+
+for _name in ("P3", "P6", "L5"):
+    line(f"THREADS-{_name}", f"two threads over the pattern {_name}", unit="× one thread", bound=_FASTER)(
+        partial(_pattern_with_two_threads, name=_name)
+    )
+for _name in ("JOIN", "AVG"):
+    line(f"THREADS-{_name}", f"two threads over {_name} of the SPARQL table", unit="× one thread", bound=_FASTER)(
+        partial(_sparql_with_two_threads, name=_name)
+    )
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
