@@ -142,7 +142,7 @@ def warm_up_variant(variant: Variant) -> float:
             _solve(name, state=True)
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
-            _count(counts, name, paths=variant.paths, threads=1, witness=witness, state=True)
+            _count(counts, name, paths=variant.paths, threads=1 if witness else 2, witness=witness, state=True)
     return time.perf_counter() - started
 
 
@@ -231,6 +231,10 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
             Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
+    # Numbers that are no small integers; where vertices are text, one of another type too.
+    engine.push_rows([(name(2**31), y, "a", 12), (name(7), y, "a", 12)])
+    if name is str:
+        engine.push_rows([("1e0", y, "a", 13)])
     engine.advance(30)
     engine.statistics()
 

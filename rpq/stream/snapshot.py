@@ -265,7 +265,7 @@ class SnapshotGraph:
         """Make room for `count` more tuples, with vertex ids below `vertices`."""
         edges = self.edges
         if vertices > len(edges.degree):
-            more = max(vertices - len(edges.degree), len(edges.degree) // 2)
+            more = max(vertices - len(edges.degree), len(edges.degree) // 4)
             edges = edges._replace(degree=np.concatenate([edges.degree, np.zeros(more, np.int32)]))
         needed = self.edge_count + tuples
         if needed > len(edges.source):

@@ -7,10 +7,11 @@ What kind a query is of plays no part here: `rpq.language.protocol` says what on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import chain
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +39,14 @@ from rpq.stream.stream_labels import LabelName, text_of
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
+_LARGEST_CHUNK_OF_SEVERAL = 16384
+"""With several threads a push becomes several chunks, so that names get ids while the chunk before is applied."""
 _SMALLEST_CHUNK = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NONE = np.zeros(0, np.int64)
 _FIRST = np.zeros(1, np.int64)
+_T = TypeVar("_T")
 
 ChunkRows = list[Block] | FewRows
 """The rows of one chunk."""
@@ -99,6 +103,7 @@ class Evaluation:
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
         self.row_guard = RowGuard(max_rows)
         self._crew = Crew(threads)
+        self._upcoming: _Upcoming | None = None
         self._single = SingleTuple()
         self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
         self._look_every = min(64, capacity)
@@ -121,7 +126,8 @@ class Evaluation:
             return 1
         if self.events == "alone":
             return _LARGEST_CHUNK
-        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
+        largest = _LARGEST_CHUNK if not self._crew.has_others else _LARGEST_CHUNK_OF_SEVERAL
+        return int(min(largest, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
@@ -136,26 +142,55 @@ class Evaluation:
                 return Pushed(rows, counts, _NONE, error)
             rows.append(begun.rows)
             counts += begun.counts
-        first = 0
-        while first < len(tuples) and failure is None:
-            count = min(len(tuples) - first, self.chunk_size)
-            if tuples.first is not None:
-                count = end_of_event(tuples.first, first + count - 1) - first
-            applied = self.apply(tuples, first, count, collect=collect)
-            rows.append(applied.rows)
-            counts += applied.counts
-            late.append(applied.late_rows)
-            failure = applied.failure
-            first += count
+        first, count = 0, self._length_of_chunk(tuples, 0)
+        try:
+            while first < len(tuples) and failure is None:
+                applied = self.apply(tuples, first, count, collect=collect)
+                rows.append(applied.rows)
+                counts += applied.counts
+                late.append(applied.late_rows)
+                failure = applied.failure
+                first += count
+                count = self._length_of_chunk(tuples, first) if self._upcoming is None else self._upcoming.tuples
+        finally:
+            if self._upcoming is not None:
+                self._upcoming.drop(self.intake)
+                self._upcoming = None
         failed = None if failure is None else failure.row
         if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
             rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
         return Pushed(rows, counts, np.concatenate(late), failure)
 
+    def _length_of_chunk(self, tuples: Columns, first: int) -> int:
+        """Return the number of tuples of the chunk that begins at `first`."""
+        count = min(len(tuples) - first, self.chunk_size)
+        return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
+
+    def _name_next(self, tuples: Columns, first: int) -> _Upcoming | None:
+        """Let another thread give ids to the names of the chunk that begins at `first`, while its predecessor is applied.
+
+        None where there is no such thread or chunk, and where the dictionary is to be collected first: no id may be given up
+        that a chunk has already.
+        """
+        if not self._crew.has_others or first >= len(tuples) or self.collector.is_due:
+            return None
+        count = self._length_of_chunk(tuples, first)
+        begun = self.intake.begin(tuples, first, count, self.graph.is_read)
+        naming = self._crew.begin(lambda: self.intake.name_ends(begun))
+        return _Upcoming(count, naming)
+
+    def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
+        """Return the ids of a chunk, which may be known already."""
+        upcoming, self._upcoming = self._upcoming, None
+        if upcoming is None:
+            return self.intake.chunk(tuples, first, count, self.graph.is_read)
+        return self.intake.finish(upcoming.naming.result())
+
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self.guard.row = self.row_guard.row = first
-        taken = self.intake.chunk(tuples, first, count, self.graph.is_read)
+        taken = self._take_in(tuples, first, count)
+        self._upcoming = self._name_next(tuples, first + count)
         chunk = taken.chunk
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
@@ -165,10 +200,15 @@ class Evaluation:
         is_netted = details.first is not None or tuples.reported_time is not None
         details = details._replace(counts_only=not (collect or is_netted))
         failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details)
+        if self._upcoming is not None:
+            self._upcoming.wait()  # from here on names are read
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and details.first is not None:
             before = int(details.first[before])  # nor anything else of its event
         deltas = self._deltas(before)
+        if failure is None:
+            for host in running.hosts:
+                host.review()
         if is_netted:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
             deltas = self._net_deltas(deltas, details.first, times)
@@ -185,7 +225,8 @@ class Evaluation:
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
         if failure is None:
-            self.collector.collect_if_due()
+            if self._upcoming is None:
+                self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
@@ -257,8 +298,7 @@ class Evaluation:
         if deltas and failure is None:
             if collect and not self.witness and total <= FEW and not self.running.texts:
                 rows = few_rows_of(deltas, self.vertices)
-                removed = sum(rows.removed)
-                counts = np.array([len(rows.removed) - removed, removed])
+                counts = np.array(rows.counts())
             else:
                 counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
                 rows = self.rows_of(deltas) if collect else []
@@ -275,11 +315,8 @@ class Evaluation:
     def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""
         numbers = self.running.numbers
-        deltas: list[tuple[int, Delta]] = []
-        for worker in self.running.workers:
-            if before is not None or worker.has_rows:
-                deltas += worker.deltas(numbers, before=before)
-        return deltas
+        workers = [worker for worker in self.running.workers if before is not None or worker.has_rows]
+        return [*chain.from_iterable(self._crew.each(workers, lambda worker: worker.deltas(numbers, before=before)))]
 
     # --- static edges ----------------------------------------------------------------------------------------
 
@@ -590,12 +627,60 @@ def _witnesses_of(running: RunningQuery, delta: Delta, *names: Any) -> pa.Array:
     return running.witnesses(delta, *names) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
 
 
+class _Upcoming(NamedTuple):
+    """The next chunk of a push, to whose names another thread gives ids."""
+
+    tuples: int
+    naming: Future[Any]
+
+    def wait(self) -> None:
+        """Wait until its names have ids, or cannot have any: that is raised when its turn comes."""
+        wait([self.naming])
+
+    def drop(self, intake: Intake) -> None:
+        """Release its new names, since it will not be applied."""
+        self.wait()
+        if self.naming.exception() is None:
+            intake.forget(self.naming.result())
+
+
 class Crew:
-    """The threads of an engine, which apply chunks in workers, several at a time. Kernels release the GIL."""
+    """The threads of an engine, which work for several workers at a time. Kernels release the GIL."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there are threads besides the calling one."""
+        return self._pool is not None
+
+    def begin(self, task: Callable[[], _T]) -> Future[_T]:
+        """Begin a task in another thread."""
+        assert self._pool is not None
+        return self._pool.submit(task)
+
+    def each(self, workers: Sequence[Worker], work: Callable[[Worker], _T]) -> list[_T]:
+        """Return what `work` returns for each worker, in their order."""
+        if self._pool is None or len(workers) < 2:
+            return [work(worker) for worker in workers]
+        found: dict[int, _T] = {}
+        waiting = iter(enumerate(workers))
+
+        def work_on() -> None:
+            for place, worker in waiting:
+                found[place] = work(worker)
+
+        # The calling thread works as well: waking another takes longer than many a chunk.
+        others = [self._pool.submit(work_on) for _ in range(min(self._threads, len(workers)) - 1)]
+        try:
+            work_on()
+        finally:
+            for other in others:
+                if not other.cancel():
+                    other.result()
+        return [found[place] for place in range(len(workers))]
 
     def apply(
         self,
@@ -606,23 +691,15 @@ class Crew:
         details: ChunkDetails,
     ) -> LimitError | None:
         """Apply a chunk in all workers; return the first failure."""
-        met: list[LimitError] = []
-        waiting = iter(workers)
 
-        def work() -> None:
-            for worker in waiting:
-                try:
-                    worker.apply(chunk, tuples, edges, details)
-                except LimitError as failure:
-                    met.append(failure)
+        def apply(worker: Worker) -> LimitError | None:
+            try:
+                worker.apply(chunk, tuples, edges, details)
+            except LimitError as failure:
+                return failure
+            return None
 
-        # The calling thread works as well: waking another takes longer than many a chunk.
-        others = [self._pool.submit(work) for _ in range(self._threads - 1)] if self._pool is not None else []
-        try:
-            work()
-        finally:
-            for other in others:
-                other.result()
+        met = [failure for failure in self.each(workers, apply) if failure is not None]
         return min(met, key=lambda failure: failure.row or 0, default=None)
 
 
@@ -635,10 +712,15 @@ class Collector:
         self._running = running
         self._collected_at: int | None = None
 
+    @property
+    def is_due(self) -> bool:
+        """Whether enough tuples have come since the last time to pay for a collection."""
+        edges, labels = self._graph.edge_count, self._intake.labels
+        return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
+
     def collect_if_due(self) -> None:
         """Collect where enough tuples have come since the last time to pay for it."""
-        edges, labels = self._graph.edge_count, self._intake.labels
-        if self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget():
+        if self.is_due:
             self.collect()
 
     def collect(self) -> None:

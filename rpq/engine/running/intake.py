@@ -131,6 +131,28 @@ AdmitLabels = Callable[[np.ndarray], None]
 """Registers new label ids in queries and graph."""
 
 
+class _NamelessChunk(NamedTuple):
+    """Tuples of a push from `first` on, with ids for their labels."""
+
+    tuples: Columns
+    first: int
+    label: np.ndarray
+    has_reader: np.ndarray
+    of_streams: np.ndarray | None
+    is_named: np.ndarray
+    unread: np.ndarray
+    edges: int
+
+
+class _NamedChunk(NamedTuple):
+    """The same tuples, with ids for the names of their ends, of which these are `fresh`."""
+
+    begun: _NamelessChunk
+    source: np.ndarray
+    target: np.ndarray
+    fresh: np.ndarray
+
+
 class IntakeChunk(NamedTuple):
     """A chunk, and the same tuples as readers of named streams see them, if there are such readers of any of them."""
 
@@ -168,6 +190,18 @@ class Intake:
 
         `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part.
         """
+        return self.finish(self.name_ends(self.begin(tuples, first, count, is_read, keeps_all=keeps_all)))
+
+    def begin(
+        self,
+        tuples: Columns,
+        first: int,
+        count: int,
+        is_read: Callable[[np.ndarray], np.ndarray],
+        *,
+        keeps_all: bool = False,
+    ) -> _NamelessChunk:
+        """Return tuples of a push with ids for their labels: the first of the three steps of `chunk`."""
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
         has_reader = is_read(label)
@@ -182,11 +216,33 @@ class Intake:
         passed_by = None if keeps_all else self._filter.passed_by(label, sources, targets)
         if passed_by is not None:
             has_reader = has_reader & (passed_by == 0)
+        return _NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges)
+
+    def name_ends(self, chunk: _NamelessChunk) -> _NamedChunk:
+        """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
+
+        While no other thread uses that, this one may take it while others apply the chunk before.
+        """
+        tuples, first, end = chunk.tuples, chunk.first, chunk.first + len(chunk.label)
         fresh = np.zeros(0, np.int32)
         try:
-            source, fresh = self.vertices.intern(sources, has_reader)
-            target, more = self.vertices.intern(targets, has_reader)
-            fresh = np.concatenate([fresh, more])
+            source, fresh = self.vertices.intern(tuples.source[first:end], chunk.has_reader)
+            target, more = self.vertices.intern(tuples.target[first:end], chunk.has_reader)
+        except BaseException:
+            self.vertices.release(fresh)
+            raise
+        return _NamedChunk(chunk, source, target, np.concatenate([fresh, more]))
+
+    def forget(self, chunk: _NamedChunk) -> None:
+        """Release the new names of a chunk that will not be applied."""
+        self.vertices.release(chunk.fresh)
+
+    def finish(self, named_chunk: _NamedChunk) -> IntakeChunk:
+        """Make room for the tuples, and return them: the last step."""
+        begun, source, target, fresh = named_chunk
+        tuples, first, label, _, of_streams, is_named, unread, edges = begun
+        count = len(label)
+        try:
             self._make_room(edges, fresh)
         except BaseException:
             # Workers may not know them: they are new again the next time.

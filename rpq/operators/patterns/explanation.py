@@ -130,6 +130,8 @@ class Explanation:
     relations: tuple[ExplainedRelation, ...]
     meanings: tuple[ExplainedMeaning, ...]
     warnings: tuple[str, ...] = ()
+    threads: str = ""
+    """How the threads of an engine divide it, in words; empty before it runs, and where there is one thread."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values.
@@ -179,6 +181,7 @@ class Explanation:
             "language     a graph pattern: it has variables, and is no path expression",
             f"columns      {', '.join(self.columns)}" + (", each row once" if self.distinct else ""),
             f"matching     {self.matching}",
+            *([f"threads      {self.threads}"] if self.threads else []),
             *(f"warning      {warning}" for warning in self.warnings),
             "",
             "atoms",
@@ -227,7 +230,7 @@ def explain_pattern(
     for meaning in meanings_of(direct_atoms(pattern.atoms), isomorphism=isomorphism):
         labels = list(dict.fromkeys(name_of_read(reads) for _, reads, _ in meaning.edges))
         names = sorted(meaning.names)
-        atoms = meaning.atoms(lambda reads, labels=labels: labels.index(name_of_read(reads)), names.index)  # type: ignore[misc]
+        atoms = meaning.atoms(lambda edge, labels=labels: labels.index(name_of_read(edge[1])), names.index)  # type: ignore[misc]
         shown = _constant_texts(names)
         plan = plan_pattern(atoms, select=[variable(name) for name in pattern.columns], isomorphism=isomorphism)
         meanings.append(

@@ -44,6 +44,8 @@ class SparqlExplanation:
     warnings: tuple[str, ...]
     stored: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The labels of which some edges are passed by, with those that are stored, as "any vertex to h7"."""
+    threads: str = ""
+    """How the threads of an engine divide it, in words; empty before it runs, and where one thread evaluates it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values."""
@@ -58,6 +60,7 @@ class SparqlExplanation:
             *columns,
             f"semantics    {self.semantics}",
             *report,
+            *([f"threads      {self.threads}"] if self.threads else []),
             *(["windows", *(f"  {name}: {window}" for name, window in self.windows)] if self.windows else []),
             *(f"warning      {warning}" for warning in self.warnings),
             "",

@@ -331,9 +331,9 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
         graph = graph._replace(expiry=_longer(graph.expiry, more, 0), within=within, linked=_longer(graph.linked, more, 0))
     if vertices > len(table.slot_of):
         more = vertices - len(table.slot_of)
-        graph = graph._replace(
-            out=with_count(graph.out, vertices * classes), into=with_count(graph.into, vertices * classes)
-        )
+        # Without supports there are no in-edges, for which there need be no room then.
+        into = with_count(graph.into, vertices * classes) if len(table.hops) else graph.into
+        graph = graph._replace(out=with_count(graph.out, vertices * classes), into=into)
         numbers = block_numbers(vertices)
         table = table._replace(
             row_of=_longer(table.row_of, more * states, -1),
@@ -363,7 +363,7 @@ def without_cells(index: Index, edges: int) -> Index:
             within=graph.within,
             linked=np.zeros_like(graph.linked),
             out=new_lists(len(graph.out.start), room),
-            into=new_lists(len(graph.into.start), room),
+            into=new_lists(len(graph.out.start), room),
         ),
         table=table._replace(
             hops=_aligned(blocks * LANES, np.dtype(np.uint8)),
