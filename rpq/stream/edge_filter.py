@@ -104,12 +104,12 @@ class EdgeFilter:
             self._flags = np.concatenate([self._flags, np.zeros(label + 1, np.uint8)])
         known |= more
         self.filtered_labels -= self.has_filter(label)
-        self._flags[label] = 0
         if ALL in known:
+            self._flags[label] = 0
             return
         self.filtered_labels += 1
-        flags = _FILTERED
-        for source, target, is_loop in known:
+        flags = int(self._flags[label]) | _FILTERED
+        for source, target, is_loop in more:
             flags |= _LOOPS * is_loop | _SOURCES * (source is not None) | _TARGETS * (target is not None)
         self._flags[label] = flags
         self._waiting += [(label, one) for one in more]

@@ -280,11 +280,10 @@ class RunningQueries:
         others = (self._by_name[name].question for name in self._queries_of_other_labels)
         return {*self._users_of_edges.get(text, ())}.union(*(edges_accepted_by(question, text) for question in others))
 
-    def _accept(self, texts: Iterable[str], labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Accept the edges of labels that are needed; the filter knows labels by their ids in the merged stream."""
-        for text in texts:
-            if (label := labels.ids.get(text, -1)) >= 0:
-                graph.filter.accept(label, self._needed(text), passed_by=int(graph.horizons.passed_by[label]))
+    def _accept(self, text: str, ends: Collection[Ends], labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Accept edges of a label; the filter knows labels by their ids in the merged stream."""
+        label = labels.ids[text]
+        graph.filter.accept(label, ends, passed_by=int(graph.horizons.passed_by[label]))
 
     def narrow(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> list[str]:
         """Accept no longer what removed questions alone needed; return the labels of which less is accepted now.
@@ -380,7 +379,8 @@ class RunningQueries:
             self._windows[self._keep_window, None] = 0
             self.latest -= self._keep_window.reach
             self._reading = np.ones((labels.room, 1), np.int32)
-            self._accept(filter(_is_merged, labels.ids), labels, graph)
+            for text in filter(_is_merged, labels.ids):
+                self._accept(text, {ALL}, labels, graph)
         self._count_readings(list(self._by_name.values()), labels)
         self._set_windows(graph)
 
@@ -412,7 +412,8 @@ class RunningQueries:
         self._schemas = schemas.with_queries([*columns], [*columns.values()])
         changed = self._count_readings(added, labels)
         for running in added:
-            self._accept(_merged(labels, running.question), labels, graph)
+            for text in _merged(labels, running.question):
+                self._accept(text, edges_accepted_by(running.question, text), labels, graph)
         if len(self._windows) > windows:
             self._set_windows(graph)
         elif len(changed):
@@ -501,7 +502,8 @@ class RunningQueries:
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
-        self._accept(filter(_is_merged, names), dictionary, graph)
+        for text in filter(_is_merged, names):
+            self._accept(text, self._needed(text), dictionary, graph)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
