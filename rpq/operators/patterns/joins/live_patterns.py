@@ -94,6 +94,11 @@ class SupportChoice:
         outcomes = state.outcomes
         return outcomes[INSERTED] + outcomes[DELETED] + state.expired
 
+    def rows_a_change(self, query: int) -> float:
+        """Return how many rows of a query a change of an edge wrote in the last period; 0 where that is not known."""
+        record = self._records.get(query)
+        return 0.0 if record is None or record.measured is None else record.measured[1]
+
     def why(self, query: int) -> str:
         """Return whether a query has support lists, and why, in words."""
         record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # a query without work has no record
