@@ -27,10 +27,12 @@ from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, Wi
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window, size_and_slide, window_of
+from tests.reference import is_relevant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,19 @@ class WindowedPattern:
     @property
     def atoms(self) -> list[tuple[DirectedAtom, int | None]]:
         return [(direct_atoms([atom])[0], place) for atom, place in zip(parse_pattern(self.text), self.places, strict=True)]
+
+    def accepts(self, label: str) -> frozenset[Ends]:
+        """Return which edges of a label its atoms accept, if a window reads it; a count window numbers all."""
+        if not any(reading.labels.has(label) for reading in self.readings):
+            return frozenset()
+        found = set()
+        for atom, _ in self.atoms:
+            if not isinstance(atom.reads, str):
+                found |= {ALL} if is_relevant(atom.reads.expression, label) else set()
+            elif atom.reads == label:
+                found.add(Ends(None, None, is_loop=atom.source == atom.target))
+        is_counted = any(isinstance(reading.window, CountWindow) for reading in self.readings)
+        return frozenset({ALL} if found and is_counted else found)
 
 
 class RunningWindowed(RunningQuery):

@@ -376,7 +376,9 @@ def _delete(relations, plans, output, relation, source, target):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _pass_by(relations, plans, relation, is_delete, time):
-    """Count a tuple whose edge no query accepts, which no relation has."""
+    """Count a tuple whose edge no query accepts, which no relation has; of several threads one counts it."""
+    if is_elsewhere(relations, relation, np.int64(-1), np.int64(-1)):
+        return np.int64(DONE)
     window = relations.relation[relation].window
     is_late = slide_after(relations, window, time) < relations.window[window].cursor
     _count(relations, plans, relation, outcome_without_edge(is_delete, is_late))
