@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "sparql": (
         "comparisons.sparql_speed:EXPERIMENT", "SPARQL: an average, joins, negation, events, against reevaluation."
     ),
+    "cliffs": ("comparisons.cliffs:EXPERIMENT", "What lies beside the other tables, line by line with a bound."),
     "queries": ("comparisons.query_sets:EXPERIMENT", "Thousands of queries at once (TriC, Fig. 12 to 14)."),
     "growth": ("comparisons.query_sets:GROWTH", "The same over 1 and 10 million edges (TriC, Fig. 12f and 13a)."),
     "latency": ("end_to_end.latency:EXPERIMENT", "Latency of the public API: one tuple at a time, small batches."),

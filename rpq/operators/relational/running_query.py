@@ -37,6 +37,7 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName
+from rpq.stream.stream_time import report_times
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
 
@@ -63,6 +64,9 @@ class RunningSparql(HostedQuery):
         self._network = Network(plan)
         if question.report == "change":
             self._network.isolate_groups()
+        window = question.window
+        self._report_step = None if question.report == "change" else window.slide if question.report == "slide" else 1
+        """The number of time units that one report covers, None if every event is reported."""
         self._is_netted = not self._network.is_plain or any(window.kind == "count" for window in self.windows)
         self._is_netted &= not self._network.is_net
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
@@ -210,10 +214,24 @@ class RunningSparql(HostedQuery):
             id(self._leaves[number][0]): self._rows_of_leaf(number, rows)
             for (number, _), rows in zip(parts, changes, strict=True)
         }
+        if self._report_step is not None:
+            leaves, events = self._by_report(leaves, events, self._report_step)
         change = self._network.change(leaves)
         if self._is_netted:
             change = change.net()
         return self._to_delta(change, events[:, 0], events[:, 1])
+
+    def _by_report(
+        self, leaves: dict[int, WeightedRows], events: np.ndarray, step: int
+    ) -> tuple[dict[int, WeightedRows], np.ndarray]:
+        """Return net changes of leaves with one event for all that one report covers: nobody sees what is in between."""
+        due = report_times(events[:, 1], step)
+        is_last = np.append(due[1:] != due[:-1], True) if len(due) else np.zeros(0, bool)
+        number = np.cumsum(is_last) - is_last
+        merged = {
+            leaf: WeightedRows(rows.rows, rows.weights, number[rows.events]).consolidate() for leaf, rows in leaves.items()
+        }
+        return merged, events[is_last]
 
     def _to_delta(self, change: WeightedRows, orders: np.ndarray, times: np.ndarray) -> Delta:
         """Return net changes of the answer as a delta; `orders` and `times` are those of events."""

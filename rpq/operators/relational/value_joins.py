@@ -11,13 +11,13 @@ agree on shared columns, which are the key of the index.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from sortedcontainers import SortedDict
 
 from rpq.language.sparql.algebra import Call, Formula
 from rpq.language.sparql.algebra_text import formula_text
@@ -53,8 +53,9 @@ class Comparison:
 class ValueIndex:
     """A bag of rows that are found by a value. A change takes O(log values)."""
 
-    def __init__(self) -> None:
-        self._kinds: dict[Any, SortedDict] = {}  # kind -> key -> term -> rows
+    def __init__(self, sorted_dictionary: Callable[[], Any]) -> None:
+        self._sorted_dictionary = sorted_dictionary
+        self._kinds: dict[Any, Any] = {}  # kind -> key, in order -> term -> rows
         self._others: dict[str, _Rows] = {}  # of terms without a place
         self.different = 0
         """The number of different rows."""
@@ -66,12 +67,9 @@ class ValueIndex:
             terms = self._others
         else:
             kind, key = place
-            keys = self._kinds.get(kind)
-            if keys is None:
-                keys = self._kinds[kind] = SortedDict()
-            terms = keys.get(key)
-            if terms is None:
-                terms = keys[key] = {}
+            if kind not in self._kinds:
+                self._kinds[kind] = self._sorted_dictionary()
+            terms = self._kinds[kind].setdefault(key, {})
         rows = terms.setdefault(term, {})
         before = rows.get(row, 0)
         after = before + weight
@@ -83,8 +81,8 @@ class ValueIndex:
         if not rows:
             del terms[term]
             if place is not None and not terms:
-                del keys[key]
-                if not keys:
+                del self._kinds[kind][key]
+                if not self._kinds[kind]:
                     del self._kinds[kind]
 
     def rows_of(self, term: str) -> _Rows:
@@ -201,7 +199,7 @@ def _differences(sign: str, terms: dict[str, _Rows], changes: Sequence[tuple[str
 
 
 def _ordered_differences(
-    sign: str, keys: SortedDict, changed: dict[Any, list[tuple[str, int]]]
+    sign: str, keys: Any, changed: dict[Any, list[tuple[str, int]]]
 ) -> Iterator[tuple[_Rows, int]]:
     """Yield the rows under `keys` whose number of partners changes with values of their own kind."""
     bounds = sorted(changed)
@@ -244,6 +242,9 @@ class _ByValueNode(Node):
         agreement: Agreement,
     ) -> None:
         super().__init__(columns, frozenset(sure), left, right)
+        from sortedcontainers import SortedDict  # of the extra `sparql`
+
+        self._sorted_dictionary = SortedDict
         self._comparison = comparison
         self._agreement = agreement
         self._left_values = ValueColumn(comparison.left, left.columns, terms)
@@ -270,16 +271,16 @@ class _ByValueNode(Node):
             output += [(event, row, weight) for row, weight in self._change_event(lefts, rights) if weight]
         return WeightedRows.of(output, self.width)
 
+    @abstractmethod
     def _change_event(
         self, lefts: Sequence[tuple[Key, str | None, Row, int]], rights: Sequence[tuple[Key, str | None, Row, int]]
     ) -> Iterator[tuple[Row, int]]:
         """Apply the net changes of an event: (key, value, row, weight). Yield the changes of the output."""
-        raise NotImplementedError
 
     def _add(self, side: dict[Key, ValueIndex], key: Key, term: str, row: Row, weight: int) -> None:
         index = side.get(key)
         if index is None:
-            index = side[key] = ValueIndex()
+            index = side[key] = ValueIndex(self._sorted_dictionary)
         index.add(term, row, weight)
         if not index.different:
             del side[key]

@@ -1,0 +1,306 @@
+"""Queries and streams beside those of the other tables, each with a bound: no figure may be far from its neighbours.
+
+A line is a function with the decorator `line`. It receives the settings and returns a `Reading`: what it measured, and the
+bound if this depends on the run. To add one, write the function; `rpq bench cliffs --only NAME` runs it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+import rpq
+from rpq.workloads.bench import measure as measuring
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.streams import Stream
+from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
+
+SLIDES = 100
+"""The number of slides of a window."""
+
+_LEAST_WINDOW = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A figure, and its bound where that depends on the run; else the bound is that of the line."""
+
+    measured: float
+    bound: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line of the table. A figure is `at least` or `at most` its bound."""
+
+    name: str
+    what: str
+    unit: str
+    sense: Literal["at least", "at most"]
+    bound: float | None
+    measure: Callable[[Settings], Reading]
+
+    def record(self, settings: Settings) -> Record:
+        """Measure, and return the record of this line."""
+        reading = self.measure(settings)
+        bound = self.bound if reading.bound is None else reading.bound
+        assert bound is not None, f"{self.name} has no bound"
+        is_met = reading.measured >= bound if self.sense == "at least" else reading.measured <= bound
+        return {
+            "name": self.name,
+            "what": self.what,
+            "measured": reading.measured,
+            "sense": self.sense,
+            "bound": bound,
+            "unit": self.unit,
+            "is_met": is_met,
+        }
+
+
+LINES: dict[str, Line] = {}
+"""The lines by their names, in the order of the table."""
+
+
+def line(
+    name: str,
+    what: str,
+    *,
+    unit: str = "tuples/s",
+    sense: Literal["at least", "at most"] = "at least",
+    bound: float | None = None,
+) -> Callable[[Callable[[Settings], Reading]], Callable[[Settings], Reading]]:
+    """Return a decorator that adds a function to the table as a line. Names are in capitals, as `--only` reads them."""
+
+    def add(measure: Callable[[Settings], Reading]) -> Callable[[Settings], Reading]:
+        assert name == name.upper() and name not in LINES, name
+        LINES[name] = Line(name=name, what=what, unit=unit, sense=sense, bound=bound, measure=measure)
+        return measure
+
+    return add
+
+
+def window_of(settings: Settings, edges: int) -> int:
+    """Return the edges in the window of a line that has `edges` of them at the settings by default."""
+    return max(_LEAST_WINDOW, round(edges * settings.scale * settings.edges / 1_000_000))
+
+
+def stream_of(name: str, window: int, source: pa.Array, label: pa.Array, target: pa.Array) -> Stream:
+    """Return a stream of one edge a moment, under a window of so many edges that moves by a hundredth of it."""
+    table = pa.table({"source": source, "target": target, "label": label, "timestamp": np.arange(len(source))})
+    size = rpq.Window(size=window, slide=max(1, window // SLIDES))
+    return Stream(name=name, queries="", table=table, window=size, origin="made for this table")
+
+
+def tuples_per_second(text: str, stream: Stream, settings: Settings) -> float:
+    """Return tuples per CPU second, of the fastest of several runs in fresh engines with warm kernels."""
+    query = rpq.Query(text, window=stream.window, semantics="explicit", name="line")
+    (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
+    return len(stream) / min(run.cpu_seconds for run in runs)
+
+
+# --- aggregates ------------------------------------------------------------------------------------------------------
+
+_PER_JOINED_ROW = 50e-9
+"""Seconds that a joined row may take."""
+
+Values = Literal["integers", "decimals", "floats", "doubles", "mixed"]
+
+
+def _values(kind: Values, numbers: np.ndarray) -> pa.Array:
+    """Return literals of a type for amounts of cents; mixed ones have every type in turn."""
+    if kind == "integers":
+        return integers(numbers)
+    if kind == "decimals":
+        return decimals(numbers)
+    if kind != "mixed":
+        return decimals(numbers, kind.removesuffix("s"))
+    kinds: tuple[Values, ...] = ("integers", "decimals", "floats", "doubles")
+    every = pa.concat_arrays([_values(one, numbers) for one in kinds])
+    return every.take(pa.array(np.arange(len(numbers)) % len(kinds) * len(numbers) + np.arange(len(numbers))))
+
+
+def rated_groups(kind: Values, groups: int, window: int, *, distinct: int = 10_000) -> Stream:
+    """Return a stream in which groups are rated in turn, by values of a type, `distinct` of them."""
+    number = np.arange(2 * window)
+    group = (number * 7_919 + number // groups * 17) % groups
+    value = _values(kind, (number * 7_907 + number // distinct) % distinct)
+    rated = choose_terms(["urn:rated"], np.zeros(len(number), int))
+    return stream_of(f"{kind} of {groups} groups", window, numbered_iris("urn:group:", group), rated, value)
+
+
+def _average(settings: Settings, *, kind: Values, groups: int) -> Reading:
+    """Compare the average of values of a type with that of integers."""
+    text = "SELECT ?group (AVG(?value) AS ?average) { ?group <urn:rated> ?value } GROUP BY ?group"
+    window = window_of(settings, 200_000)
+    groups = min(groups, window)
+    base = tuples_per_second(text, rated_groups("integers", groups, window), settings)
+    if kind == "integers":
+        return Reading(measured=base)
+    return Reading(measured=tuples_per_second(text, rated_groups(kind, groups, window), settings), bound=base / 2)
+
+
+for _groups in (100, 100_000):
+    line(f"AVG-INTEGERS-{_groups}", f"average of integers, {_groups:,} groups", bound=8e5)(
+        partial(_average, kind="integers", groups=_groups)
+    )
+    for _kind in ("decimals", "floats", "doubles", "mixed"):
+        line(f"AVG-{_kind.upper()}-{_groups}", f"average of {_kind}, {_groups:,} groups, against half of integers")(
+            partial(_average, kind=_kind, groups=_groups)  # type: ignore[arg-type]
+        )
+
+
+def joined(selectivity: float, window: int) -> Stream:
+    """Return a stream of `a` and `b` in turn; each joins `selectivity` tuples of the other label in the window."""
+    number = np.arange(2 * window)
+    places = max(1, round(window / 2 / selectivity))
+    label = number % 2
+    key = numbered_iris("urn:x:", number // 2 * 7_919 % places)
+    value = decimals((number * 7_907) % 100_000)
+    group = numbered_iris("urn:y:", number // 2 % 1_000)
+    target = pa.chunked_array([group, value]).combine_chunks().take(pa.array(number + label * len(number)))
+    return stream_of(f"join at {selectivity:g}", window, key, choose_terms(["urn:a", "urn:b"], label), target)
+
+
+def _over_join(settings: Settings, *, selectivity: float, head: str) -> Reading:
+    text = f"SELECT {head} {{ ?x <urn:a> ?y . ?x <urn:b> ?value }}"
+    measured = tuples_per_second(text, joined(selectivity, window_of(settings, 20_000)), settings)
+    return Reading(measured=measured, bound=min(3e5, 1 / (_PER_JOINED_ROW * selectivity)))
+
+
+for _selectivity in (0.1, 1, 10, 100):
+    line(f"MIN-JOIN-{_selectivity:g}", f"least value over a join at selectivity {_selectivity:g}")(
+        partial(_over_join, selectivity=_selectivity, head="(MIN(?value) AS ?least)")
+    )
+line("DISTINCT-JOIN-100", "distinct values over a join at selectivity 100")(
+    partial(_over_join, selectivity=100, head="DISTINCT ?value")
+)
+
+
+def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int) -> Reading:
+    text = f"SELECT ?group ({head} AS ?result) {{ ?group <urn:rated> ?value }} GROUP BY ?group"
+    return Reading(measured=tuples_per_second(text, rated_groups(kind, groups, window_of(settings, 40_000)), settings))
+
+
+line("COUNT-DISTINCT", "distinct values counted by 100 groups", bound=3e5)(
+    partial(_of_groups, head="COUNT(DISTINCT ?value)", kind="decimals", groups=100)
+)
+for _name in ("MIN", "MAX", "SAMPLE"):
+    line(f"{_name}-40000", f"{_name} in one group of 40,000 members", bound=3e5)(
+        partial(_of_groups, head=f"{_name}(?value)", kind="decimals", groups=1)
+    )
+
+
+# --- joins by value --------------------------------------------------------------------------------------------------
+
+_PER_CHANGED_ROW = 1e-6
+"""Seconds that a changed row may take beside the time of a tuple."""
+
+
+def _fares(window: int, labels: int) -> Stream:
+    """Return a stream of values of a hundredth, under one label or two in turn."""
+    number = np.arange(2 * window)
+    value = decimals((number * 7_907) % 99_991)
+    label = choose_terms(["urn:fare", "urn:toll"][:labels], number % labels)
+    return stream_of("fares", window, numbered_iris("urn:ride:", number), label, value)
+
+
+def _sensors(window: int) -> Stream:
+    """Return a stream of readings of 200 sensors: a reading has a sensor and a time."""
+    number = np.arange(2 * window)
+    reading = numbered_iris("urn:reading:", number // 2)
+    sensor = numbered_iris("urn:sensor:", number // 2 * 7_919 % 200)
+    both = pa.chunked_array([sensor, integers(number // 2)]).combine_chunks()
+    target = both.take(pa.array(number + number % 2 * len(number)))
+    return stream_of("sensors", window, reading, choose_terms(["urn:sensor", "urn:time"], number % 2), target)
+
+
+def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Reading:
+    """Return microseconds per tuple, less one for each changed row."""
+    window = window_of(settings, 20_000)
+    stream = _sensors(window) if "urn:sensor" in text else _fares(window, labels)
+    query = rpq.Query(text, window=stream.window, semantics="explicit", name="line")
+    (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
+    best = min(runs, key=lambda run: run.cpu_seconds)
+    of_rows = _PER_CHANGED_ROW * (best.rows_added + best.rows_removed)
+    return Reading(measured=(best.cpu_seconds - of_rows) / len(stream) * 1e6)
+
+
+_MEAN = "{ SELECT (AVG(?g) AS ?mean) { ?q <urn:fare> ?g } } ?ride <urn:fare> ?f FILTER(?f > ?mean * 1.8)"
+_LATEST = "{ SELECT ?s (MAX(?u) AS ?last) { ?q <urn:sensor> ?s ; <urn:time> ?u } GROUP BY ?s }"
+for _name, _what, _text in (
+    ("ABOVE-MEAN", "fares above 1.8 times the mean", f"SELECT ?ride {{ {_MEAN} }}"),
+    (
+        "LATEST",
+        "the latest reading of each sensor",
+        f"SELECT ?r ?s {{ {_LATEST} ?r <urn:sensor> ?s ; <urn:time> ?t FILTER(?t = ?last) }}",
+    ),
+    (
+        "EQUAL-VALUES",
+        "rides with equal values",
+        "SELECT ?a ?b { ?a <urn:fare> ?f . ?b <urn:toll> ?g FILTER(?g = ?f && ?a != ?b) }",
+    ),
+    (
+        "OPTIONAL-VALUE",
+        "rides, optionally with one whose value is greater by one",
+        "SELECT ?a ?b { ?a <urn:fare> ?f OPTIONAL { ?b <urn:toll> ?g FILTER(?g = ?f + 1) } }",
+    ),
+    (
+        "NONE-GREATER",
+        "rides than which none has a greater value",
+        "SELECT ?a { ?a <urn:fare> ?f FILTER NOT EXISTS { ?b <urn:toll> ?g FILTER(?g > ?f) } }",
+    ),
+):
+    line(_name, _what, unit="µs/tuple, rows apart", sense="at most", bound=20)(
+        partial(_by_value, text=_text, labels=1 if _name == "ABOVE-MEAN" else 2)
+    )
+
+
+@line("ABOVE-MEAN-REPORTED", "fares above 1.8 times the mean, told once a slide", bound=2e5)
+def _above_mean_reported(settings: Settings) -> Reading:
+    stream = _fares(window_of(settings, 20_000), 1)
+    query = rpq.Query(f"SELECT ?ride {{ {_MEAN} }}", window=stream.window, report="slide", name="line")
+    (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
+    return Reading(measured=len(stream) / min(run.cpu_seconds for run in runs))
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+COLUMNS = (
+    Column(key="name", heading="line"),
+    Column(key="what", heading="what"),
+    Column(key="measured", heading="measured", format=",.4g"),
+    Column(key="sense", heading=""),
+    Column(key="bound", heading="bound", format=",.4g"),
+    Column(key="unit", heading="unit"),
+    Column(key="is_met", heading="met"),
+)
+
+
+def measure(settings: Settings, say: Say) -> Outcome:
+    """Measure the selected lines; the facts say how many of them meet their bounds."""
+    records = []
+    for name, one in LINES.items():
+        if not settings.queries or name in {selected.upper() for selected in settings.queries}:
+            say(f"{name} …")
+            records.append(one.record(settings))
+    met = sum(record["is_met"] for record in records)
+    return Outcome(records=records, streams=[], checks={}, facts={"bounds met": f"{met} of {len(records)}"})
+
+
+EXPERIMENT = Experiment(
+    name="cliffs",
+    title="Beside the headline: what a user writes next",
+    how=(
+        "Each line measures one query on one generated stream, twice as long as its window, which moves by a hundredth; one "
+        "thread, CPU seconds of the fastest of several runs in fresh engines with warm kernels, without reading. --edges "
+        "and --scale change the windows of all lines in proportion. A bound is a goal: a line that misses it does not fail."
+    ),
+    columns=COLUMNS,
+    measure=measure,
+    repeat=3,
+)
