@@ -12,7 +12,7 @@ from rpq.compiled.views import view
 class Chunk(NamedTuple):
     """Tuples with their names resolved by the snapshot graph."""
 
-    source: np.ndarray  # int32 vertex id, -1 where the label is irrelevant to every query
+    source: np.ndarray  # int32 vertex id, -1 where no query reads the label, or none that does accepts the edge
     target: np.ndarray  # int32
     label: np.ndarray  # int32 label id
     timestamp: np.ndarray  # int64
@@ -60,9 +60,9 @@ class SingleTuple:
 
     def fill(self, source: int, target: int, label: int, timestamp: int, delete: bool) -> None:
         """Fill in the values of a tuple."""
-        chunk = self.chunk
-        chunk.source[0] = source
-        chunk.target[0] = target
-        chunk.label[0] = label
-        chunk.timestamp[0] = timestamp
-        chunk.delete[0] = delete
+        sources, targets, labels, timestamps, deletes, _ = self.chunk
+        sources[0] = source
+        targets[0] = target
+        labels[0] = label
+        timestamps[0] = timestamp
+        deletes[0] = delete

@@ -1,8 +1,8 @@
 """The evaluation of a query: a network of operators over bags of solutions, to which only changes are passed.
 
 `planning` builds the network of a question and `evaluation.Network` runs it. `nodes`, `joins`, `groups` are the operators;
-those that are compiled are in `rpq.operators.bags`, and `group_sums`. `formula_columns` evaluates formulas over rows of ids,
-and
+those that are compiled are in `rpq.operators.bags`, and `group_sums` and `exact_sums`. `formula_columns` evaluates formulas
+over rows of ids, and
 `term_ids` and `quotient_ids` assign the ids. Changes are `rpq.rows.weighted_rows.WeightedRows`: a solution is a row of
 ids, one for each variable (`UNBOUND` for none; see `term_ids`).
 

@@ -7,6 +7,7 @@ is no small integer (a decimal, a string, an IRI) is evaluated term by term.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -14,13 +15,27 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.language.pattern import Constant, Variable
 from rpq.language.sparql.algebra import Call, Formula, variables_of
 from rpq.language.sparql.values.formula_values import holds, judge, value_or_unbound
 from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.terms import XSD
-from rpq.language.sparql.values.typed_values import NoValue
+from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, NoValue, Number
+from rpq.operators.relational.exact_sums import (
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LIMB,
+    NEGATIVE,
+    NO_AMOUNT,
+    ONE,
+    POSITIVE,
+    TYPES,
+    UNDEFINED,
+)
 from rpq.operators.relational.group_sums import LARGEST, NO_NUMBER
 from rpq.operators.relational.term_ids import FIRST, TermIds
 from rpq.rows.weighted_rows import UNBOUND
@@ -200,8 +215,8 @@ class _FormulaColumn(ABC, Generic[Result]):
 class _NumericColumn(_FormulaColumn[int]):
     """A formula whose results are small numbers: those of one variable stand in an array, by the ids of vertices."""
 
-    _type: type[np.generic]
-    _unknown: int
+    _type: type[np.generic] | np.dtype[np.void]
+    _unknown: Any
 
     def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds) -> None:
         super().__init__(formula, columns, terms)
@@ -218,7 +233,7 @@ class _NumericColumn(_FormulaColumn[int]):
         if len(self._places) != 1 or not len(rows):
             return np.array(self.of(rows), self._type)
         found = np.empty(len(rows), self._type)
-        if read_known(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._unknown, found):
+        if self._read_known(rows, found):
             return found
         ids = rows[:, self._places[0]]
         if ids.min() >= 0 and ids.max() < FIRST:
@@ -228,13 +243,22 @@ class _NumericColumn(_FormulaColumn[int]):
         found[~is_vertex] = self._of_ids(ids[~is_vertex])
         return found
 
+    def _read_known(self, rows: np.ndarray, found: np.ndarray) -> bool:
+        """Write the result of each row by a kernel and return True, or False where one is not known yet."""
+        return bool(read_known(np.ascontiguousarray(rows), self._places[0], self._by_vertex, self._unknown, found))
+
+    def _are_unknown(self, found: np.ndarray) -> np.ndarray:
+        """Return which results are not known yet."""
+        are_unknown: np.ndarray = found == self._unknown
+        return are_unknown
+
     def _of_vertices(self, ids: np.ndarray) -> np.ndarray:
         needed = int(ids.max(initial=-1)) + 1
         if needed > len(self._by_vertex):
             more = max(needed, 2 * len(self._by_vertex)) - len(self._by_vertex)
             self._by_vertex = np.concatenate([self._by_vertex, np.full(more, self._unknown, self._type)])
         found: np.ndarray = self._by_vertex[ids]
-        missing = np.flatnonzero(found == self._unknown)
+        missing = np.flatnonzero(self._are_unknown(found))
         if len(missing):
             fresh = np.unique(ids[missing])
             self._by_vertex[fresh] = self._judged(fresh)
@@ -316,6 +340,185 @@ class NumberColumn(_NumericColumn):
         if isinstance(number.amount, int) and -LARGEST < number.amount < LARGEST:
             return number.amount
         return UNFIT
+
+
+class AmountColumn(_NumericColumn):
+    """A formula whose values are to be summed, of any type of numbers: the records of `exact_sums.Amounts`."""
+
+    _type = np.dtype([("kinds", np.int8), ("high", np.int64), ("low", np.int64)])
+    _unknown = np.array((NO_AMOUNT + 1, 0, 0), _type)[()]
+
+    def _judge_of_numbers(self, formula: Formula) -> Judge | None:
+        return None
+
+    def _read_known(self, rows: np.ndarray, found: np.ndarray) -> bool:
+        return False
+
+    def _are_unknown(self, found: np.ndarray) -> np.ndarray:
+        are_unknown: np.ndarray = found["kinds"] == NO_AMOUNT + 1
+        return are_unknown
+
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        if not isinstance(self._formula, Variable):
+            return super()._judged(vertices)
+        results = np.full(len(vertices), self._unknown, self._type)
+        names = self._terms.names(vertices)
+        if len(names) and pa.types.is_string(names.type):
+            _, offsets, data = names.buffers()
+            where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+            if where[-1] > where[0]:
+                kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
+                read_amounts(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, kinds, high, low, low.view(np.float64))
+                results["kinds"], results["high"], results["low"] = kinds, high, low
+        others = np.flatnonzero(self._are_unknown(results))
+        if len(others):
+            name, texts = self._names[0], self._terms.texts(vertices[others])
+            results[others] = [self._result({name: str(text)}) for text in texts]
+        return results
+
+    def _result(self, binding: dict[str, str]) -> tuple[int, int, int]:
+        text = value_or_unbound(self._judge, binding)
+        try:
+            return NO_VALUE if text is None else amount_of(number_of(text))
+        except NoValue:
+            return NO_VALUE
+
+
+NO_VALUE = (NO_AMOUNT, 0, 0)
+
+
+def amount_of(number: Number) -> tuple[int, int, int]:
+    """Return a number as (kind, high, low) of `exact_sums.Amounts`.
+
+    >>> amount_of(Number("integer", 2)), amount_of(Number("double", 0.5))
+    ((0, 0, 2000000000000000000), (3, 1087, 1))
+    """
+    type_, amount = NUMBER_TYPES.index(number.type), number.amount
+    if not isinstance(amount, float):
+        units = int(amount * DECIMAL_UNIT) % 2**128
+        high, low = (part - 2**64 if part >= 2**63 else part for part in (units >> 64, units % 2**64))
+        return type_, high, low
+    if not math.isfinite(amount):
+        special = UNDEFINED if math.isnan(amount) else POSITIVE if amount > 0 else NEGATIVE
+        return type_ + TYPES * special, 0, 0
+    mantissa, by = amount.as_integer_ratio()
+    zeros = (mantissa & -mantissa).bit_length() - 1 if mantissa and by == 1 else 0
+    return type_, LIMB * ONE - (by.bit_length() - 1) + zeros, mantissa >> zeros
+
+
+_TYPE_ENDS = np.zeros((TYPES, len(f'"^^<{XSD}integer>')), np.uint8)
+"""What stands behind the digits of a literal, by the type, with zeros behind shorter ones."""
+for _type, _name in enumerate(NUMBER_TYPES):
+    _end = f'"^^<{XSD}{_name}>'.encode()
+    _TYPE_ENDS[_type, : len(_end)] = np.frombuffer(_end, np.uint8)
+_TENS = 10.0 ** np.arange(23)  # those that are doubles
+_POINT, _PLUS, _SMALL_E, _GREAT_E = (ord(character) for character in ".+eE")
+
+
+@njit(cache=True, nogil=True)
+def _type_of(data, begin, end, ends):
+    """Return the type of a literal with this text, and where its lexical form ends; -1 if it is no number."""
+    for type_ in range(len(ends)):
+        length = np.int64(ends.shape[1])
+        while ends[type_, length - 1] == 0:
+            length -= 1
+        if end - begin <= length:
+            continue
+        place = np.int64(0)
+        while place < length and data[end - length + place] == ends[type_, place]:
+            place += 1
+        if place == length:
+            return type_, end - length
+    return -1, end
+
+
+@wraps_around
+@njit(cache=True, nogil=True)
+def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
+    """Read names that are numbers of up to 18 digits; what is unusual, or no number, stays as it is.
+
+    A double with a mantissa below 2⁵³ and an exponent of up to 22 digits is one product or quotient, which is rounded once
+    (Clinger 1990). `reals` is another view of `low`.
+    """
+    for i in range(len(kinds)):
+        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        type_ = -1
+        if end > begin and data[begin] == _QUOTE:
+            begin += 1
+            type_, end = _type_of(data, begin, end, ends)
+            if type_ < 0:
+                continue
+        is_negative = begin < end and data[begin] == _MINUS
+        if begin < end and (is_negative or data[begin] == _PLUS):
+            begin += 1
+        number, digits, scale = np.int64(0), 0, 0
+        has_point = has_exponent = False
+        while begin < end and digits <= 18:
+            character = data[begin]
+            if _ZERO <= character <= _NINE:
+                number = 10 * number + np.int64(character) - _ZERO
+                digits += 1
+                scale += 1 if has_point else 0
+            elif character == _POINT and not has_point:
+                has_point = True
+            else:
+                break
+            begin += 1
+        if digits == 0 or digits > 18:
+            continue
+        if begin < end and (data[begin] == _SMALL_E or data[begin] == _GREAT_E):
+            has_exponent = True
+            begin += 1
+            sign = 1
+            if begin < end and (data[begin] == _MINUS or data[begin] == _PLUS):
+                sign = -1 if data[begin] == _MINUS else 1
+                begin += 1
+            exponent, length = np.int64(0), 0
+            while begin < end and length < 4 and _ZERO <= data[begin] <= _NINE:
+                exponent = 10 * exponent + np.int64(data[begin]) - _ZERO
+                length += 1
+                begin += 1
+            if length == 0:
+                continue
+            scale -= sign * exponent
+        if begin != end:
+            continue
+        if type_ < 0:
+            type_ = DOUBLE if has_exponent else DECIMAL if has_point else INTEGER
+            if type_ == DECIMAL and scale == 0:
+                continue  # a point needs digits behind it there
+        if type_ <= DECIMAL:
+            if has_exponent or (type_ == INTEGER and has_point):
+                continue
+            units = np.int64(10) ** np.int64(18 - scale)
+            # number · units in 128 bits, by halves of 32
+            one_low, one_high = number & 0xFFFFFFFF, number >> 32
+            two_low, two_high = units & 0xFFFFFFFF, units >> 32
+            low_part = one_low * two_low
+            first = one_high * two_low + (low_part >> 32 & 0xFFFFFFFF)
+            second = one_low * two_high + (first & 0xFFFFFFFF)
+            high[i] = one_high * two_high + (first >> 32) + (second >> 32)
+            low[i] = (second << 32) | (low_part & 0xFFFFFFFF)
+            if is_negative:
+                low[i] = -low[i]
+                high[i] = -high[i] - (1 if low[i] != 0 else 0)
+        elif number == 0:
+            high[i], low[i] = 0, 0
+        else:
+            if number >= 2**53 or scale > 22 or scale < -22:
+                continue
+            real = np.float64(number)
+            real = real / tens[scale] if scale >= 0 else real * tens[-scale]
+            if type_ == FLOAT:
+                if real > 1e38 or real < 1e-37:  # near the ends of 32 bits
+                    continue
+                real = np.float64(np.float32(real))
+            reals[i] = real
+            bits = low[i]
+            high[i] = ((bits >> 52) & 0x7FF) - 1075 + LIMB * ONE
+            mantissa = (bits & (2**52 - 1)) | 2**52
+            low[i] = -mantissa if is_negative else mantissa
+        kinds[i] = type_
 
 
 class IdColumn(ValueColumn):

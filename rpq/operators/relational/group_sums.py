@@ -2,8 +2,8 @@
 
 A group is an entry of row bags (`rpq.operators.bags.row_bags`) whose count is the number of its rows. For each aggregate the
 sum of the numbers, their number, and the number of values that are unbound or no numbers are stored. Numbers are below 2³¹,
-so that sums of all rows that fit into memory fit into 64 bits. Anything else (decimals, larger numbers, strings as extrema)
-is not summed here: `rpq.operators.relational.groups` then continues with accumulators, which it makes of the sums.
+so that sums of all rows that fit into memory fit into 64 bits. Anything else (decimals, floats, larger integers)
+is not summed here: `rpq.operators.relational.groups` then continues with exact sums, which it makes of these.
 
 Groups lie anywhere in memory, and each change is of another one: the kernel asks for those of later changes ahead.
 """
@@ -23,7 +23,6 @@ from rpq.operators.bags.row_bags import (
     FREE,
     NONE,
     ROOM,
-    STRIDE,
     USED,
     RowBags,
     add,
@@ -105,13 +104,10 @@ class SummedGroups:
         some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *changed)
         return ChangedGroups(*(array[..., :some] for array in changed))
 
-    def groups(self) -> list[tuple[tuple[int, ...], int, list[list[int]]]]:
-        """(key, rows, figures of each aggregate) of every group. O(groups)."""
-        bags = self._bags.bags
-        entries = np.flatnonzero((bags.bag == 0) & (bags.counts != 0))
-        keys = bags.rows.reshape(-1, int(bags.fields[STRIDE]))[entries, : self._keys].tolist()
-        figures = self._figures[entries].reshape(len(entries), self._aggregates, FIGURES).tolist()
-        return list(zip(map(tuple, keys), bags.counts[entries].tolist(), figures, strict=True))
+    @property
+    def state(self) -> tuple[RowBags, np.ndarray]:
+        """The groups as entries of bags, and the figures of each entry."""
+        return self._bags, self._figures
 
     @property
     def room(self) -> int:

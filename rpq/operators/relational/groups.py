@@ -4,8 +4,8 @@ On bags: AggregateJoin(Aggregation(e, f, Group(keys, Ω)), …) = { key → f of
 (§18.5.1); HAVING is a filter above it. A group stores how many rows are in it, an accumulator for each aggregate
 (`rpq.language.sparql.values.aggregates`), and its output row. An event changes accumulators; then the output row of each
 group that it touched is computed again, and the difference is emitted. Without keys there is one group, whether or not it
-has rows. Counts, sums and averages of integers are maintained by a kernel (`SummedGroups`) until another kind of number
-arrives.
+has rows. Counts, sums and averages are maintained by kernels: of small integers by `SummedGroups`, and once another
+number has arrived by `ExactSums`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ import numpy as np
 
 from rpq.language.sparql.algebra import Aggregate
 from rpq.language.sparql.algebra_text import formula_text
-from rpq.language.sparql.values.aggregates import Accumulator, Count, Sum, accumulator
+from rpq.language.sparql.values.aggregates import Accumulator, accumulator
 from rpq.language.sparql.values.typed_values import NoValue
-from rpq.operators.relational.formula_columns import UNFIT, NumberColumn, ValueColumn
+from rpq.operators.relational.exact_sums import INTEGER, NO_AMOUNT, NO_RESULT, Amounts, ChangedSums, ExactSums
+from rpq.operators.relational.formula_columns import UNFIT, AmountColumn, NumberColumn, ValueColumn
 from rpq.operators.relational.group_sums import (
     AVERAGED,
     COUNTED,
     NO_NUMBER,
     NO_VALUE,
     SUMMED,
+    ChangedGroups,
     SummedGroups,
     group_output,
 )
@@ -67,17 +69,24 @@ class GroupNode(Node):
         self.is_isolated = False
         """Whether its rows meet no others: their numbers need not be the terms that others may be."""
         self._numbers: list[NumberColumn | None] = []
+        self._amounts: list[AmountColumn | None] = []
         self._summed: SummedGroups | None = None
+        self._exact: ExactSums | None = None
         if all(one.function in _SUMMED_AS and not one.is_distinct for one in self._aggregates):
             self._summed_as = [_SUMMED_AS[one.function] for one in self._aggregates]
             self._numbers = [
                 None if one.argument is None else NumberColumn(one.argument, inner.columns, terms)
                 for one in self._aggregates
             ]
+            self._amounts = [
+                None if one.argument is None or one.function == "COUNT" else AmountColumn(one.argument, inner.columns, terms)
+                for one in self._aggregates
+            ]
 
     def begin(self) -> WeightedRows:
         self._groups.clear()
         self._summed = SummedGroups(len(self._keys), self._summed_as) if self._numbers else None
+        self._exact = None
         self._output_ids = np.zeros((0, len(self._aggregates)), np.int32)
         if self._keys:
             return WeightedRows.of([], self.width)
@@ -98,7 +107,9 @@ class GroupNode(Node):
             summed = self._change_sums(change, self._summed)
             if summed is not None:
                 return summed
-            self._switch_to_accumulators(self._summed)
+            self._continue_exactly(self._summed)
+        if self._exact is not None:
+            return self._change_exactly(change, self._exact)
         # Aggregates cannot lose what they do not have: in an event what comes is before what goes.
         change = change.where(np.lexsort((change.weights < 0, change.events)))
         keys = map(tuple, change.select_columns(self._keys).rows.tolist())
@@ -149,9 +160,14 @@ class GroupNode(Node):
                     return None
         keys = np.ascontiguousarray(change.select_columns(self._keys).rows)
         groups = summed.change(keys, change.weights, change.events, numbers)
-        after = self._ids(groups.dividends, groups.divisors)
-        if self._keys and summed.room > len(self._output_ids):
-            more = np.zeros((summed.room - len(self._output_ids), len(self._aggregates)), np.int32)
+        return self._output(keys, change.events, groups, self._ids(groups.dividends, groups.divisors), summed.room)
+
+    def _output(
+        self, keys: np.ndarray, of_changes: np.ndarray, groups: ChangedGroups | ChangedSums, after: np.ndarray, room: int
+    ) -> WeightedRows:
+        """Return the change of the output rows of groups that changes with these keys and events touched."""
+        if self._keys and room > len(self._output_ids):
+            more = np.zeros((room - len(self._output_ids), len(self._aggregates)), np.int32)
             self._output_ids = np.concatenate([self._output_ids, more])
         always = not self._keys  # and its number is 0 then, which it has without rows too
         numbers_of = np.zeros_like(groups.groups) if always else groups.groups
@@ -159,7 +175,7 @@ class GroupNode(Node):
         rows, weights = np.empty((count, self.width), np.int32), np.empty(count, np.int64)
         events = np.empty(count, np.int64)
         of_groups = groups.places, numbers_of, groups.there, after, self._output_ids, always, np.empty_like(after)
-        count = group_output(keys, change.events, *of_groups, rows, weights, events)
+        count = group_output(keys, of_changes, *of_groups, rows, weights, events)
         return WeightedRows(rows[:count], weights[:count], events[:count])
 
     def _ids(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
@@ -174,20 +190,42 @@ class GroupNode(Node):
             ids[place, is_none] = UNBOUND
         return ids
 
-    def _switch_to_accumulators(self, summed: SummedGroups) -> None:
-        """Replace the sums of the kernels by accumulators."""
+    # --- sums of numbers of any type -------------------------------------------------------------------------
+
+    def _continue_exactly(self, summed: SummedGroups) -> None:
+        """Replace the sums of small integers by exact sums of any numbers."""
+        self._exact = ExactSums.of_integers(len(self._keys), self._summed_as, *summed.state)
         self._summed = None
-        groups = summed.groups() if self._keys else (summed.groups() or [((), 0, [[0, 0, 0]] * len(self._aggregates))])
-        for key, rows, figures in groups:
-            accumulators: list[Accumulator] = []
-            for one, (total, numbers, others) in zip(self._aggregates, figures, strict=True):
-                if one.function == "COUNT":
-                    accumulators.append(Count(numbers))
-                else:
-                    is_average = one.function == "AVG"
-                    accumulators.append(Sum.of_integers(total, numbers=numbers, others=others, is_average=is_average))
-            group = self._groups[key] = _Group(accumulators, rows)
-            group.output = self._row(key, group)
+        results = self._exact.results()
+        # The group without keys has its output before it has rows; others without rows have none that counts.
+        count = self._exact.room if self._keys else 1
+        ids = self._ids_of_results(*(array[:, :count] for array in (results.types, results.high, results.low)))
+        self._output_ids = np.ascontiguousarray(ids.T)
+
+    def _change_exactly(self, change: WeightedRows, exact: ExactSums) -> WeightedRows:
+        shape = len(self._aggregates), len(change)
+        amounts = Amounts(np.zeros(shape, np.int8), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+        for place, (values, column) in enumerate(zip(self._values, self._amounts, strict=True)):
+            if column is not None:
+                found = column.array_of(change.rows)
+                for array, name in zip(amounts, ("kinds", "high", "low"), strict=True):
+                    array[place] = found[name]
+            elif values is not None:
+                amounts.kinds[place, ~values.are_bound(change.rows)] = NO_AMOUNT
+        keys = np.ascontiguousarray(change.select_columns(self._keys).rows)
+        groups = exact.change(keys, change.weights, change.events, amounts)
+        after = self._ids_of_results(groups.types, groups.high, groups.low)
+        return self._output(keys, change.events, groups, after, exact.room)
+
+    def _ids_of_results(self, types: np.ndarray, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+        """Return the ids (int32) of aggregates of groups, (aggregate, group)."""
+        ids = np.full(types.shape, UNBOUND, np.int32)
+        has_result = types != NO_RESULT
+        kinds, high, low = types[has_result], high[has_result], low[has_result]
+        are_integers = kinds == INTEGER  # as quotients, an integer is the dividend
+        high, low = np.where(are_integers, low, high), np.where(are_integers, 0, low)
+        ids[has_result] = self._terms.numbers(kinds, high, low, as_terms=not self.is_isolated)
+        return ids
 
     # --- any aggregates --------------------------------------------------------------------------------------
 
@@ -222,22 +260,25 @@ class GroupNode(Node):
         return (*key, *(self._terms.intern(_result(one)) for one in group.accumulators))
 
     def forget(self, fresh: np.ndarray) -> None:
-        for column in (*self._values, *self._numbers):
+        for column in (*self._values, *self._numbers, *self._amounts):
             if column is not None:
                 column.forget(fresh)
 
     @property
     def entries(self) -> int:
-        return len(self._groups) if self._summed is None else self._summed.entries
+        sums = self._summed or self._exact
+        return len(self._groups) if sums is None else sums.entries
 
     @property
     def nbytes(self) -> int:
-        of_groups = super().nbytes if self._summed is None else self._summed.nbytes + self._output_ids.nbytes
-        return of_groups + sum(column.nbytes for column in (*self._values, *self._numbers) if column is not None)
+        sums = self._summed or self._exact
+        of_groups = super().nbytes if sums is None else sums.nbytes + self._output_ids.nbytes
+        columns = (*self._values, *self._numbers, *self._amounts)
+        return of_groups + sum(column.nbytes for column in columns if column is not None)
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        if self._summed is not None:
-            return np.concatenate([self._summed.keys(), self._output_ids.reshape(-1)])
+        if (sums := self._summed or self._exact) is not None:
+            return np.concatenate([sums.keys(), self._output_ids.reshape(-1)])
         return chain.from_iterable(group.output for group in self._groups.values() if group.output is not None)
 
     def describe(self) -> str:
@@ -250,8 +291,8 @@ class GroupNode(Node):
         return "for each group its row and its aggregates"
 
     def _check(self) -> None:
-        if self._summed is not None:
-            self._summed.check()
+        if (sums := self._summed or self._exact) is not None:
+            sums.check()
         for key, group in self._groups.items():
             assert group.rows > 0 or not self._keys, (key, group.rows)
             assert group.output == self._row(key, group), (key, group.output)

@@ -144,12 +144,7 @@ def _see_that_it_can_be_planned(part: ConjunctionPart) -> None:
     def number_of(thing: object) -> int:
         return numbers.setdefault(thing, len(numbers))
 
-    plan_pattern(part.meaning.atoms(number_of, number_of), select=part.select)
-
-
-def all_reads(parts: Sequence[ConjunctionPart]) -> list[Read]:
-    """Return what some parts read, without duplicates."""
-    return [*dict.fromkeys(read for part in parts for read in part.reads)]
+    plan_pattern(part.meaning.atoms(lambda edge: number_of(edge[1]), number_of), select=part.select)
 
 
 Names = frozenset[str]

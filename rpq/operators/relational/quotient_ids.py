@@ -7,6 +7,7 @@ of these numbers are never read, and a dictionary of Python's would cost more th
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.language.sparql.values.terms import XSD
-from rpq.language.sparql.values.typed_values import DECIMAL_UNIT
+from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NUMBER_TYPES, Number, number_term
 
 Quotient = tuple[int, int]
 """A whole number, with 0, or a quotient in lowest terms."""
@@ -39,7 +40,10 @@ TABLE = 2  # entries of the hash table
 FIELDS = 3
 
 NO_ENTRY = -1
-"""The divisor of an entry that is free."""
+"""The kind of an entry that is free."""
+
+QUOTIENT, DECIMAL, FLOAT, DOUBLE = range(4)
+"""Kinds of numbers: a quotient or an integer; a decimal, as units of 10⁻¹⁸ in 128 bits; the 64 bits of a float or double."""
 
 _DIGITS = 18
 _LONGEST = 2 + 20 + _DIGITS
@@ -52,8 +56,9 @@ _LARGEST_DIVISOR = 2**59
 class Quotients(NamedTuple):
     """The arrays."""
 
-    dividends: np.ndarray  # int64 an entry
-    divisors: np.ndarray  # int64 an entry
+    dividends: np.ndarray  # int64 an entry; of other numbers than quotients, the upper half
+    divisors: np.ndarray  # int64 an entry; of other numbers than quotients, the lower half
+    kinds: np.ndarray  # int8 an entry: QUOTIENT, a type of other numbers, or NO_ENTRY
     free: np.ndarray  # int32, stack
     table: np.ndarray  # int32
     fields: np.ndarray  # int64[FIELDS]
@@ -68,7 +73,8 @@ class QuotientIds:
     def _have(self, room: int) -> None:
         self._numbers = Quotients(
             dividends=np.zeros(room, np.int64),
-            divisors=np.full(room, NO_ENTRY, np.int64),
+            divisors=np.zeros(room, np.int64),
+            kinds=np.full(room, NO_ENTRY, np.int8),
             free=np.zeros(room, np.int32),
             table=new_table(room),
             fields=np.array([0, 0, table_size(room)], np.int64),
@@ -83,13 +89,18 @@ class QuotientIds:
         """Bytes held."""
         return sum(array.nbytes for array in self._numbers)
 
-    def ids(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
-        """Return the places (int32) of quotients of int64 numbers; a divisor of 0 stands for an integer."""
+    def ids(self, dividends: np.ndarray, divisors: np.ndarray, kinds: np.ndarray | None = None) -> np.ndarray:
+        """Return the places (int32) of quotients of int64 numbers; a divisor of 0 stands for an integer.
+
+        `kinds` (int8) are given if some are other numbers, of which the two are the halves.
+        """
         found = np.empty(len(dividends), np.int32)
         numbers = self._numbers
         if len(self) + len(found) > len(numbers.divisors):
             self._grow(max(len(found), len(numbers.divisors) // 2))
-        _intern(self._view, np.ascontiguousarray(dividends), np.ascontiguousarray(divisors), found)
+        if kinds is None:
+            kinds = np.zeros(len(found), np.int8)
+        _intern(self._view, *map(np.ascontiguousarray, (dividends, divisors, kinds)), found)
         return found
 
     def _grow(self, more: int) -> None:
@@ -97,7 +108,8 @@ class QuotientIds:
         nothing = np.zeros(more, np.int64)
         self._numbers = numbers = numbers._replace(
             dividends=np.concatenate([numbers.dividends, nothing]),
-            divisors=np.concatenate([numbers.divisors, np.full(more, NO_ENTRY, np.int64)]),
+            divisors=np.concatenate([numbers.divisors, nothing]),
+            kinds=np.concatenate([numbers.kinds, np.full(more, NO_ENTRY, np.int8)]),
             free=np.concatenate([numbers.free, np.zeros(more, np.int32)]),
         )
         if table_size(len(numbers.divisors)) > len(numbers.table):
@@ -111,23 +123,26 @@ class QuotientIds:
         if not len(self):
             return np.zeros(0, np.int64)
         if not len(places):
-            gone = np.flatnonzero(self._numbers.divisors[: self._numbers.fields[USED]] != NO_ENTRY)
+            gone = np.flatnonzero(self._numbers.kinds[: self._numbers.fields[USED]] != NO_ENTRY)
             self._have(16)
             return gone
         numbers, used = self._numbers, int(self._numbers.fields[USED])
-        is_gone = numbers.divisors[:used] != NO_ENTRY
+        is_gone = numbers.kinds[:used] != NO_ENTRY
         is_gone[places] = False
         gone = np.flatnonzero(is_gone)
         _release(self._view, gone)
         return gone
 
-    def quotient(self, place: int) -> Quotient:
-        """Return the number of a place."""
-        return int(self._numbers.dividends[place]), int(self._numbers.divisors[place])
+    def text(self, place: int) -> str:
+        """Return the term of the number of a place."""
+        numbers = self._numbers
+        return computed_text(int(numbers.kinds[place]), int(numbers.dividends[place]), int(numbers.divisors[place]))
 
     def terms(self, places: np.ndarray) -> pa.Array:
         """Their terms, literals in N-Triples form. O(places)."""
         dividends, divisors = self._numbers.dividends[places], self._numbers.divisors[places]
+        if self._numbers.kinds[places].any():
+            return pa.array([self.text(place) for place in places.tolist()], pa.string())
         if len(places) < _FEW or (divisors >= _LARGEST_DIVISOR).any():
             made = zip(dividends.tolist(), divisors.tolist(), strict=True)
             return pa.array([quotient_text(one) for one in made], pa.string())
@@ -141,15 +156,28 @@ class QuotientIds:
     def check(self) -> None:
         """Assert that each number is found at its place, and no free place is used."""
         numbers = self._numbers
-        used = np.flatnonzero(numbers.divisors != NO_ENTRY)
+        used = np.flatnonzero(numbers.kinds != NO_ENTRY)
         free = numbers.free[: numbers.fields[FREE]].tolist()
         assert sorted([*used.tolist(), *free]) == list(range(int(numbers.fields[USED]))), "a place is neither free nor used"
         if len(used):
-            found = self.ids(numbers.dividends[used], numbers.divisors[used])
+            found = self.ids(numbers.dividends[used], numbers.divisors[used], numbers.kinds[used])
             assert (found == used).all(), "a number is not found"
 
 
 _FEW = 16
+
+
+def computed_text(kind: int, high: int, low: int) -> str:
+    """Return the term of a number of any kind.
+
+    >>> print(computed_text(DECIMAL, 0, 5 * 10**17))
+    "0.5"^^<http://www.w3.org/2001/XMLSchema#decimal>
+    """
+    if kind == QUOTIENT:
+        return quotient_text((high, low))
+    if kind == DECIMAL:
+        return number_term(Number("decimal", Fraction(high * 2**64 + low % 2**64, DECIMAL_UNIT)))
+    return number_term(Number(NUMBER_TYPES[kind], np.int64(low).view(np.float64).item()))
 
 
 def quotient_text(quotient: Quotient) -> str:
@@ -171,8 +199,8 @@ def quotient_text(quotient: Quotient) -> str:
 
 @wraps_around
 @njit(cache=True, nogil=True, forceinline=True)
-def _hash(dividend, divisor):
-    return mixed(mixed(np.uint64(dividend)) + np.uint64(divisor))
+def _hash(dividend, divisor, kind):
+    return mixed(mixed(np.uint64(dividend)) + np.uint64(divisor) + np.uint64(kind))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -185,19 +213,20 @@ def _common(one, other):
 
 
 @njit(cache=True, nogil=True)
-def _intern(numbers, dividends, divisors, found):
+def _intern(numbers, dividends, divisors, kinds, found):
     """Write the place of each number to `found`; the arrays have room for all."""
     fields = numbers.fields
     for i in range(len(found)):
-        dividend, divisor = dividends[i], divisors[i]
-        if divisor > 1:
+        dividend, divisor, kind = dividends[i], divisors[i], np.int64(kinds[i])
+        if kind == QUOTIENT and divisor > 1:
             common = _common(dividend, divisor)
             dividend //= common
             divisor //= common
-        place = first_candidate(numbers.table, fields[TABLE], _hash(dividend, divisor))
+        place = first_candidate(numbers.table, fields[TABLE], _hash(dividend, divisor, kind))
         while place >= 0:
             entry = id_at(numbers.table, place)
-            if numbers.dividends[entry] == dividend and numbers.divisors[entry] == divisor:
+            is_same = numbers.dividends[entry] == dividend and numbers.divisors[entry] == divisor
+            if is_same and numbers.kinds[entry] == kind:
                 break
             place = next_candidate(numbers.table, fields[TABLE], place)
         if place >= 0:
@@ -211,6 +240,7 @@ def _intern(numbers, dividends, divisors, found):
             fields[USED] += 1
         numbers.dividends[entry] = dividend
         numbers.divisors[entry] = divisor
+        numbers.kinds[entry] = kind
         put(numbers.table, place, entry)
         found[i] = entry
 
@@ -219,15 +249,15 @@ def _intern(numbers, dividends, divisors, found):
 def _fill_table(numbers):
     clear(numbers.table, numbers.fields[TABLE])
     for entry in range(numbers.fields[USED]):
-        if numbers.divisors[entry] != NO_ENTRY:
-            h = _hash(numbers.dividends[entry], numbers.divisors[entry])
+        if numbers.kinds[entry] != NO_ENTRY:
+            h = _hash(numbers.dividends[entry], numbers.divisors[entry], np.int64(numbers.kinds[entry]))
             put_new(numbers.table, numbers.fields[TABLE], h, entry)
 
 
 @njit(cache=True, nogil=True)
 def _release(numbers, gone):
     for entry in gone:
-        numbers.divisors[entry] = NO_ENTRY
+        numbers.kinds[entry] = NO_ENTRY
         numbers.free[numbers.fields[FREE]] = entry
         numbers.fields[FREE] += 1
     _fill_table(numbers)

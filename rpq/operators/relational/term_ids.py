@@ -10,12 +10,14 @@ Where vertices are integers, the text of one is its decimal notation.
 
 from __future__ import annotations
 
+from threading import RLock
+
 import numpy as np
 import pyarrow as pa
 
-from rpq.operators.relational.quotient_ids import QuotientIds, quotient_text
+from rpq.operators.relational.quotient_ids import QuotientIds, computed_text, quotient_text
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.vertices import VertexDictionary, as_vertex
 
 FIRST = 1 << 30
 """Ids of terms that the query made begin here; those of vertices are below."""
@@ -100,7 +102,7 @@ class TermIds:
         if identity is not None:
             return identity
         if self._vertices is not None and self._vertices.kind is not None:
-            vertex = self._vertices.id_of(_as_vertex(text, self._vertices))
+            vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
             if vertex >= 0:
                 self._pinned.add(vertex)
                 return vertex
@@ -131,10 +133,21 @@ class TermIds:
         ids = [self.intern(quotient_text(one)) for one in zip(*different.tolist(), strict=True)]
         return np.array(ids, np.int32)[places.reshape(-1)]
 
+    def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
+        """Return ids (int32) of numbers of these kinds (`quotient_ids.QUOTIENT`, …); equal numbers have equal ids.
+
+        Unless they are the ids of terms, use them for output and compare them only with one another.
+        """
+        if not as_terms:
+            return FIRST_NUMBER + self._quotients.ids(high, low, kinds)
+        different, places = np.unique(np.stack([kinds.astype(np.int64), high, low]), axis=1, return_inverse=True)
+        ids = [self.intern(computed_text(*one)) for one in zip(*different.tolist(), strict=True)]
+        return np.array(ids, np.int32)[places.reshape(-1)]
+
     def text(self, identity: int) -> str | None:
         """Return the term of an id; None where it is unbound."""
         if identity >= FIRST_NUMBER:
-            return quotient_text(self._quotients.quotient(identity - FIRST_NUMBER))
+            return self._quotients.text(identity - FIRST_NUMBER)
         if identity >= FIRST:
             return self._texts[identity - FIRST]
         if identity == UNBOUND:
@@ -192,12 +205,33 @@ class TermIds:
         return np.concatenate([np.array(self._free[before:], np.int64), gone])
 
 
+class SharedTermIds(TermIds):
+    """The terms of one query that several threads evaluate: ids are given by one of them at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = RLock()
+
+    def intern(self, text: str | None) -> int:
+        with self._lock:
+            return super().intern(text)
+
+    def quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        with self._lock:
+            return super().quotients(dividends, divisors)
+
+    def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        with self._lock:
+            return super().quotients_as_terms(dividends, divisors)
+
+    def text(self, identity: int) -> str | None:
+        with self._lock:
+            return super().text(identity)
+
+    def texts(self, ids: np.ndarray) -> list[str | None]:
+        with self._lock:
+            return super().texts(ids)
+
+
 _FEW = 16
 _MOST_CACHED = 1 << 17
-
-
-def _as_vertex(text: str, vertices: VertexDictionary) -> int | str:
-    """Return a text as the name of a vertex; an int if vertices are integers and the text is its decimal notation."""
-    if vertices.kind == "int64" and text.removeprefix("-").isdecimal() and str(int(text)) == text:
-        return int(text)
-    return text

@@ -123,14 +123,6 @@ class Sum(Accumulator):
         self._specials = {math.inf: 0, -math.inf: 0}
         self._nans = 0
 
-    @classmethod
-    def of_integers(cls, total: int, *, numbers: int, others: int, is_average: bool) -> Sum:
-        """Return the sum of `numbers` integers with the total `total`, and of `others` values that are not numbers."""
-        sum_ = cls(is_average=is_average)
-        sum_._decimal_parts = total * DECIMAL_UNIT
-        sum_._counts[0], sum_._others = numbers, others
-        return sum_
-
     def insert(self, value: Any) -> None:
         self._change(value, 1)
 
