@@ -617,13 +617,29 @@ class SparqlPattern:
 
 
 def computed_columns(select: Select) -> dict[str, str]:
-    """Return of each column whether it shows a vertex, a count or another computed value as text."""
-    kinds: dict[str, str] = dict.fromkeys(in_scope(select.body), "vertex")
+    """Return of each column whether it shows a vertex, a count or another computed value as text.
+
+    What is of two kinds, in an atom and computed, is shown as text.
+    """
+    kinds: dict[str, str] = {}
+
+    def add(name: str, kind: str) -> None:
+        kinds[name] = kind if kinds.get(name, kind) == kind else "text"
+
     for element, _ in _own_elements(select.body):
-        if isinstance(element, Bind):
-            kinds[element.variable.name] = _kind(element.formula, kinds)
-        elif isinstance(element, Select):
-            kinds |= computed_columns(element)
+        match element:
+            case Triples(triples):
+                for end in (end for triple in triples for end in (triple.subject, triple.object)):
+                    if isinstance(end, Variable):
+                        add(end.name, "vertex")
+            case Values(variables, _):
+                for variable in variables:
+                    add(variable.name, "vertex")
+            case Bind(formula, variable):
+                add(variable.name, _kind(formula, kinds))
+            case Select():
+                for name, kind in computed_columns(element).items():
+                    add(name, kind)
     for condition in select.group_by:
         if condition.variable is not None:
             kinds[condition.variable.name] = _kind(condition.formula, kinds)

@@ -3,9 +3,6 @@ standard.
 
 Decided here:
 
-- **A variable that BIND or AS makes** may stand in expressions, in GROUP BY and in SELECT, but in no atom, VALUES or
-  MINUS of the same query or subselect (or of a group that sees it); two BIND of the same variable in branches of one
-  UNION are allowed.
 - **A FILTER** may speak of a variable that its own group binds, or nobody; of one that only an outer group binds it
   may inside EXISTS and directly within OPTIONAL. A variable that nobody binds is unbound, as in SPARQL.
 - **Ungrouped**: with GROUP BY or an aggregate, SELECT and HAVING may speak of the keys, and of other variables in
@@ -35,7 +32,6 @@ from tests.reference_sparql_syntax import (
     Select,
     Triples,
     Union,
-    Values,
     Variable,
     formulas_in,
     formulas_of,
@@ -60,12 +56,9 @@ def check(query: Query) -> None:
 
 
 def _select(select: Select, top: bool = True) -> None:
-    made = _made(select.body) + [condition.variable.name for condition in select.group_by if condition.variable]
-    made += [column.variable.name for column in select.columns or () if column.formula is not None]
-    clashes = set(made) & set(_stands_in_atoms(select.body, select.values))
-    if clashes:
-        raise Refused(f"BIND or AS to ?{min(clashes)}, which stands in an atom, in VALUES or in MINUS")
     visible = in_scope(select.body)
+    if bad := {condition.variable.name for condition in select.group_by if condition.variable} & set(visible):
+        raise Rejected(f"?{min(bad)} of GROUP BY is in scope already")
     seen: set[str] = set(visible)
     if select.columns is not None:
         for column in select.columns:
@@ -111,53 +104,6 @@ def _no_nested_aggregate(formula: Formula) -> None:
         inside = below.argument if isinstance(below, Aggregate) else None
         if inside is not None and any(isinstance(inner, Aggregate) for inner in formulas_in(inside)):
             raise Rejected("an aggregate within an aggregate")
-
-
-def _made(group: Group) -> list[str]:
-    """The variables that BIND, or AS of a subselect, makes in a group and the groups that pass theirs on."""
-    found = []
-    for element in group.elements:
-        if isinstance(element, Bind):
-            found.append(element.variable.name)
-        elif isinstance(element, Select):
-            made = [column.variable.name for column in element.columns or () if column.formula is not None]
-            if element.columns is None:
-                made = _made(element.body)
-            else:
-                made += [name for name in _made(element.body) if name in columns(element)]
-            found += made
-        elif isinstance(element, Optional | InWindow):
-            found += _made(element.group)
-        elif isinstance(element, Union):
-            found += [name for inner in element.groups for name in _made(inner)]
-    return found
-
-
-def _stands_in_atoms(group: Group, values: Values | None = None) -> Iterator[str]:
-    """The variables of a group that stand in atoms, in VALUES or anywhere in MINUS."""
-    if values is not None:
-        yield from (variable.name for variable in values.variables)
-    for element in group.elements:
-        for formula in formulas_of(element) if not isinstance(element, Select) else ():
-            for below in formulas_in(formula):
-                if isinstance(below, Exists):
-                    yield from _stands_in_atoms(below.group)
-        match element:
-            case Triples(triples):
-                for triple in triples:
-                    yield from (end.name for end in (triple.subject, triple.object) if isinstance(end, Variable))
-            case Values(variables, _):
-                yield from (variable.name for variable in variables)
-            case Minus(inner):
-                yield from in_scope(inner)
-            case Optional(inner) | InWindow(_, inner):
-                yield from _stands_in_atoms(inner)
-            case Union(groups):
-                for inner in groups:
-                    yield from _stands_in_atoms(inner)
-            case Select():
-                own = set(_stands_in_atoms(element.body, element.values))
-                yield from (name for name in columns(element) if name in own)
 
 
 def _group(

@@ -77,6 +77,8 @@ graphs = st.lists(edges, min_size=6, max_size=18, unique=True)
 
 # Variables have kinds, so that formulas make sense: ?x ?y ?z are IRIs, ?n ?m numbers, ?s ?t texts.
 KINDS = {"iri": ["x", "y", "z"], "number": ["n", "m"], "text": ["s", "t"]}
+# What BIND and AS may compute (?u ?v, ?w, ?g, ?c) stands in atoms too.
+computed = st.sampled_from(["u", "v", "w", "g", "c", "c"]).map(Variable)
 
 
 @cache
@@ -101,7 +103,7 @@ def triples(draw: st.DrawFn, most: int = 3, paths: bool = True, blanks: bool = T
         else:
             path = automata.parse(f"<{NUMBER_LABEL if kind == 'number' else TEXT_LABEL}>")
             constants = NUMBERS if kind == "number" else TEXTS
-            target = draw(variables(kind) | variables(kind) | st.sampled_from(constants).map(Constant))
+            target = draw(variables(kind) | variables(kind) | st.sampled_from(constants).map(Constant) | computed)
         found.append(Triple(subject, path, target))
     return Triples(tuple(found))
 

@@ -95,16 +95,6 @@ OTHERS = {
     "VALUES has 2 variables and a row of 1": "SELECT ?x { ▶VALUES (?x ?y) { (1 2) (3) } }",
     "VALUES names a variable twice": "SELECT ?x { ▶VALUES (?x ?x) { (1 2) } }",
     # --- what this language forbids
-    "BIND or AS to ?z, which also occurs in an atom": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) ?x <b> ?z }",
-    "BIND or AS to ?n, which also occurs in an atom":
-        "SELECT ?x { { SELECT ?x (COUNT(*) AS ▶?n) { ?x <a> ?y } GROUP BY ?x } ?x <b> ?n }",
-    "BIND or AS to ?m, which also occurs in an atom":
-        "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?m) FILTER(?x > 3 || NOT EXISTS { ?x <b> ?m }) }",
-    "?k, which also occurs in an atom":
-        "SELECT * { { SELECT ?x (COUNT(*) AS ▶?k) { ?x <a> ?y } GROUP BY ?x } { SELECT ?k { ?k <a> ?y } } }",
-    "BIND or AS to ?z, which also occurs in VALUES": "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) VALUES ?z { 1 2 } }",
-    "BIND or AS to ?z, which also occurs in MINUS":
-        "SELECT ?x { ?x <a> ?y BIND(1 AS ▶?z) MINUS { ?x <b> ?y BIND(2 AS ?z) } }",
     "the FILTER uses ?x, which only an outer group binds": "SELECT ?x { ?x <a> ?y { ?y <b> ?z ▶FILTER(?z > ?x) } }",
     "the FILTER uses ?w, which only an outer group binds":
         "SELECT ?x { { { ?y <b> ?z MINUS { ?y <c> ?v ▶FILTER(?v > ?w) } } ?y <d> ?w } ?x <a> ?y }",

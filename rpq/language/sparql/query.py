@@ -390,10 +390,9 @@ def _kind(formula: Formula, kinds: Mapping[str, ColumnKind]) -> ColumnKind:
 
 
 def _either(*branches: Mapping[str, ColumnKind]) -> Mapping[str, ColumnKind]:
-    """Merge the kinds of the columns of several operators; "text" takes precedence over other kinds."""
+    """Merge the kinds of the columns of several operators; a column of two kinds is text."""
     found: dict[str, ColumnKind] = {}
     for kinds in branches:
         for name, kind in kinds.items():
-            before = found.get(name, kind)
-            found[name] = kind if before in (kind, "vertex") else before if kind == "vertex" else "text"
+            found[name] = kind if found.get(name, kind) == kind else "text"
     return found

@@ -390,3 +390,19 @@ def test_a_row_that_comes_and_goes_with_its_partner_leaves_groups_whole(report):
     rows += engine.advance(50).rows()
     engine._check()
     assert [tuple(row) for row in rows] == [("q", 0, 20, "+")]
+
+
+def test_a_computed_variable_joins_an_atom_by_its_term():
+    text = (
+        "SELECT ?s ?t { { SELECT ?s (MAX(?u) AS ?t) { ?q <sensor> ?s . ?q <time> ?u } GROUP BY ?s } "
+        "?r <sensor> ?s . ?r <time> ?t }"
+    )
+    running = engine(text)
+    rows = push(running, "r1 s sensor 1", "r1 7 time 1", "r2 s sensor 2", "r2 9 time 2", "r2 9 time 3 -")
+    assert rows == ["+ s 7 @1", "- s 7 @2", "+ s 9 @2", "- s 9 @3", "+ s 7 @3"]
+
+
+def test_a_computed_literal_is_a_vertex_with_its_whole_text_and_no_other():
+    two = '"2"^^<http://www.w3.org/2001/XMLSchema#integer>'
+    running = engine("SELECT ?x ?n { { SELECT (COUNT(*) AS ?n) { ?y <a> ?z } } ?x <b> ?n }")
+    assert push(running, f"p {two} b 1", "q 2 b 1", "u v a 1", "u w a 2") == ["+ p 2 @2"]

@@ -310,8 +310,6 @@ class GroupReader:
         self.prologue = prologue
         self.formulas = FormulaReader(source, prologue, self._body_of_exists)
         self.warnings: dict[str, None] = {}
-        self.assigned: dict[str, int] = {}
-        """The variables that BIND and AS assign, with their places in the text."""
         self._windows = windows
         self._uses = uses
         self._is_simple = is_simple
@@ -369,7 +367,6 @@ class GroupReader:
         name = self.formulas.variable(leaf, scope)
         if name in bound:
             raise self.source.error(f"?{leaf.text} is already bound", leaf.place, "another name after AS")
-        self.assigned.setdefault(name, leaf.place)
         return name
 
     # --- the parts of a group ----------------------------------------------------------------------------------------

@@ -12,20 +12,14 @@ from typing import Any, Literal
 from rpq.errors import QueryError, SparqlError
 from rpq.language.sparql.algebra import (
     Form,
-    Minus,
     Operator,
     Registration,
     SparqlQuestion,
-    Values,
     WindowDeclaration,
-    atoms_of,
-    bodies_of,
     children,
-    formulas_of,
-    name_of,
     possible_variables,
 )
-from rpq.language.sparql.syntax.formulas import Prologue, Scope, source_name
+from rpq.language.sparql.syntax.formulas import Prologue, Scope
 from rpq.language.sparql.syntax.grammar import parse
 from rpq.language.sparql.syntax.groups import GroupReader, Selection, apply_modifiers
 from rpq.language.sparql.syntax.source_text import SourceText, foreign_words, refusal
@@ -90,7 +84,6 @@ def read(
         registration=_registration(prologue, clauses),
         warnings=(*reader.warnings, *_unbound(columns, body)),
     )
-    _check_assigned(reader, body)
     if form == "select":
         _check_columns(reader, node, columns)
     return question
@@ -129,31 +122,6 @@ def _check_columns(reader: GroupReader, node: Any, columns: tuple[str, ...]) -> 
         if name in _RESERVED:
             place = reader.formulas.places.get(name)
             raise reader.source.error(f"all rows have a column called {name}", place, f"another name than ?{name}")
-
-
-def _check_assigned(reader: GroupReader, body: Operator) -> None:
-    """Refuse a BIND or AS to a variable that also occurs in an atom, in VALUES, or in the comparison of a MINUS."""
-    for name, place in sorted(reader.assigned.items(), key=lambda item: item[1]):
-        where = _also_in(body, name)
-        if where:
-            written = source_name(name)
-            message = f"BIND or AS to ?{written}, which also occurs in {where}, is refused"
-            raise reader.source.error(message, place, f"another variable, and FILTER(?{written} = ?other)")
-
-
-def _also_in(operator: Operator, name: str) -> str | None:
-    if any(name in (name_of(one.atom.subject), name_of(one.atom.object)) for one in atoms_of(operator)):
-        return "an atom"
-    pending: list[Operator] = [operator]
-    while pending:
-        one = pending.pop()
-        if isinstance(one, Values) and name in one.variables:
-            return "VALUES"
-        if isinstance(one, Minus) and name in possible_variables(one.left) & possible_variables(one.right):
-            return "MINUS"
-        pending.extend(children(one))
-        pending.extend(body for formula in formulas_of(one) for body in bodies_of(formula))
-    return None
 
 
 def _unbound(columns: tuple[str, ...], body: Operator) -> list[str]:
