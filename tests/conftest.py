@@ -35,13 +35,22 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "session", "wheel"}
 """Fixtures that start a broker, a browser or a JVM, or build something: the tests that use them are left to CI."""
 
+GROUPS = {"session": "spark", "kafka": "kafka", "wheel": "wheel", "checkout": "wheel"}
+"""Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use one of the heavy fixtures with `ci`, before marks are selected by."""
+    """Mark the tests that use one of the heavy fixtures with `ci`, before marks are selected by, and group tests.
+
+    The other tests of a file are a group too.
+    """
     for item in items:
-        if HEAVY.intersection(getattr(item, "fixturenames", ())):
+        used = getattr(item, "fixturenames", ())
+        if HEAVY.intersection(used):
             item.add_marker("ci")
+        group = next((group for name, group in GROUPS.items() if name in used), item.path.stem)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ from rpq import automata
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-COUNTS = "tuples inserted refreshed deleted absent_deletes late irrelevant rows_added rows_removed".split()
+COUNTS = "tuples inserted refreshed deleted absent_deletes late passed_by irrelevant rows_added rows_removed".split()
 
 Vertex = Hashable
 Edge = tuple[Vertex, str, Vertex]  # source, label, target

@@ -19,6 +19,11 @@ first tuple, [2.9] reports, [2.15] what holds for path queries holds here; [path
   window ON a stream. The store holds an edge for a time window while its timestamp is inside, for an unbounded window
   always, for a count window while that window holds it; what a count window evicts is lost.
 - **The time of an edge** in any window is the largest timestamp of its inserts since it last came in.
+- **Accepted** of a label are the edges that some atom of some query has a use for, whatever window or stream it reads. An
+  insert that is not accepted is *passed by*, if it is not late for a window that reads it; a delete of such an edge is
+  absent. When a query goes, the edges that it alone accepted are dropped. These and those that were passed by count as
+  lost for a query that needs edges which were not accepted all the time since. While a query accepts all edges of a label,
+  what others accepted that have gone stays accepted, if the label had come by then.
 - **edges_live** counts an edge once for each stream (or the merged one) of the query's windows that hold it, static
   edges not; **answers_live** counts solutions as often as they come.
 - **A count window like it** must hold what the new one would: it was there before the first tuple, or began as a copy
@@ -41,9 +46,9 @@ from functools import wraps
 from typing import Any, Literal, NamedTuple
 
 from tests.reference import COUNTS, INT64_MAX, INT64_MIN, Edge, Rejected, Vertex
-from tests.reference_patterns import Labels, Pattern
+from tests.reference_patterns import ALL, Ends, Labels, Pattern
 
-STRONGEST_FIRST = ("refreshed", "deleted", "inserted", "absent_deletes", "late", "irrelevant")
+STRONGEST_FIRST = ("refreshed", "deleted", "inserted", "absent_deletes", "passed_by", "late", "irrelevant")
 
 
 class RegistrationRefused(Exception):
@@ -115,6 +120,14 @@ class PatternQuestion:
     def all_windows(self) -> dict[str | None, Window]:
         return {**self.windows} if self.window is None else {None: self.window, **self.windows}
 
+    def accepts(self, label: str) -> set[Ends]:
+        """Return which edges of a label the query has a use for, if a window reads it; a count window numbers all [2.3]."""
+        if not any(label in self.pattern.labels_read(name) for name in self.all_windows):
+            return set()
+        ends = self.pattern.accepts(label)
+        is_counted = any(window.kind == "count" for window in self.all_windows.values())
+        return {ALL} if ends and is_counted else ends
+
     def reports_at(self, time: int) -> int | None:
         """Return the time of the report that tells what happens at `time`; None if it is told at once [2.9]."""
         if self.report == "change" or self.window is None:
@@ -148,7 +161,9 @@ class _Content:
     number: int = 0  # of the last insert that it met
     is_whole: bool = False  # it has numbered all inserts since the first tuple
 
-    def process(self, edge: Edge, timestamp: int, op: str, stream: str | None, time: int) -> str:
+    def process(
+        self, edge: Edge, timestamp: int, op: str, stream: str | None, time: int, *, is_passed_by: bool = False
+    ) -> str:
         """Change the content by one tuple and return the verdict on it."""
         if edge[1] not in self.labels or self.window.stream not in (None, stream):  # [2.4]
             return "irrelevant"
@@ -156,6 +171,8 @@ class _Content:
             return "absent_deletes" if self.edges.pop(edge, None) is None else "deleted"
         if self.window.kind == "time" and timestamp <= self.window.lower_bound(time):
             return "late"
+        if is_passed_by:
+            return "passed_by"
         verdict = "refreshed" if edge in self.edges else "inserted"
         self.number += 1  # [2.3] a refresh is an insert too
         known = self.edges.get(edge, Held(timestamp, 0))
@@ -236,17 +253,21 @@ class PatternReference:
         self.static: frozenset[Edge] = frozenset()
         self.stores: dict[str | None, dict[Edge, int]] = defaultdict(dict)  # stream, None the merged one
         self.lost: dict[tuple[str | None, str], int] = {}  # stream, label -> the largest timestamp that was not kept
+        self.accepted: dict[str, dict[Ends, int]] = {}  # label -> what is accepted, and up to when something was passed by
+        self.passed_by: dict[str, int] = {}  # label -> the largest timestamp that was passed by
         self._running: dict[str, _Running] = {}
         self._counts = dict.fromkeys(COUNTS, 0)
-        self.load_static(static)
         for question in questions:
             self.register(question)
+        self.load_static(static)
 
     def load_static(self, edges: Iterable[Edge]) -> None:
         """Add edges without time to the default graph of every query; Rejected once there was a tuple [2.5]."""
         if self.time is not None:
             raise Rejected("static edges are loaded before the first tuple")
         self.static |= frozenset(edges)
+        for _, label, _ in self.static:
+            self._accept(label)
 
     @_all_or_nothing
     def push(
@@ -259,12 +280,14 @@ class PatternReference:
         edge, streams = (source, label, target), {None, stream}
         known = any(edge in self.stores[name] for name in streams)
         verdicts, kept_for = set(), set()
+        self._accept(label)
+        is_passed_by = not any(ends.includes(Ends(source, target)) for ends in self.accepted[label])
         for running in self._running.values():
             of_windows = set()
             for content in running.contents.values():
-                verdict = content.process(edge, timestamp, op, stream, self.time)
+                verdict = content.process(edge, timestamp, op, stream, self.time, is_passed_by=is_passed_by)
                 of_windows.add(verdict)
-                if verdict in ("refreshed", "inserted"):
+                if verdict in ("refreshed", "inserted", "passed_by"):
                     kept_for.add(content.window.stream)
             verdict = next((strong for strong in STRONGEST_FIRST if strong in of_windows), "irrelevant")
             verdicts.add(verdict)
@@ -275,6 +298,8 @@ class PatternReference:
         for name in streams:
             if op == "-":
                 self.stores[name].pop(edge, None)
+            elif name in kept_for and is_passed_by:
+                self.passed_by[label] = max(timestamp, self.passed_by.get(label, timestamp))
             elif name in kept_for:
                 self.stores[name][edge] = max(timestamp, self.stores[name].get(edge, timestamp))
             else:
@@ -286,7 +311,7 @@ class PatternReference:
         elif op == "-":
             verdict = "deleted" if known else "absent_deletes"
         else:
-            verdict = "refreshed" if known else "inserted"
+            verdict = "passed_by" if is_passed_by else "refreshed" if known else "inserted"
         self._counts["tuples"] += 1
         self._counts[verdict] += 1
         return rows
@@ -335,21 +360,30 @@ class PatternReference:
             for content in contents.values():
                 content.is_whole = True
             self._running[question.name] = running
+            for label in self.accepted:
+                self._accept(label)
             return []
         sizes = [window.size for window in question.all_windows.values() if window.kind == "time"]
         if any(self.time + size > INT64_MAX for size in sizes):
             raise Rejected(f"a window of {sizes} at {self.time} is outside int64")
         if start == "window":
-            refused = [until for content in contents.values() for until in self._fill(content)]
+            refused = [until for content in contents.values() for until in self._fill(content, question)]
             if refused:
                 raise RegistrationRefused(question.name, None if None in refused else max(refused))
         self._running[question.name] = running
+        for label in self.accepted:
+            self._accept(label)
         return self._event(running, self.time)
 
     def unregister(self, name: str) -> None:
         """Remove a query, silently, and the edges that no other query needs."""
         del self._running[name]
         self._evict()
+        for label, known in self.accepted.items():
+            needed = {ends for running in self._running.values() for ends in running.question.accepts(label)}
+            if ALL not in needed:
+                self.accepted[label] = {ends: time for ends, time in known.items() if ends in needed}
+                self._pass_by(label)
 
     def answer(self, name: str | None = None) -> Counter[tuple[Vertex, ...]]:
         """Return the solutions at τ of a query (of the only one, without a name)."""
@@ -393,7 +427,7 @@ class PatternReference:
             counts["rows_added"] += len(added)
         return sorted(removed, key=repr) + sorted(added, key=repr)
 
-    def _fill(self, content: _Content) -> list[int | None]:
+    def _fill(self, content: _Content, question: PatternQuestion) -> list[int | None]:
         """Give a new window what it would hold; return the times from which it can be had, if it cannot be now."""
         window = content.window
         if window.kind == "count":
@@ -404,6 +438,9 @@ class PatternReference:
                     return []
             return [None]
         lost = [ts for (stream, label), ts in self.lost.items() if stream == window.stream and label in content.labels]
+        for label in self.accepted:
+            if label in content.labels:
+                lost += [time for ends in question.accepts(label) for time in self._passed_before(label, ends)]
         if window.kind == "unbounded" and lost:
             return [None]
         if window.kind == "time" and lost and max(lost) > window.lower_bound(self.time):
@@ -424,6 +461,31 @@ class PatternReference:
                 if not any(content.wants(edge, timestamp, self.time) for content in users):
                     del store[edge]
                     self._lose(stream, edge[1], timestamp)
+
+    def _accept(self, label: str) -> None:
+        """Accept the edges of a label that some query has a use for from now on."""
+        known = self.accepted.setdefault(label, {})
+        needed = {ends for running in self._running.values() for ends in running.question.accepts(label)} - known.keys()
+        known |= {ends: max(self._passed_before(label, ends), default=INT64_MIN) for ends in needed}
+
+    def _pass_by(self, label: str) -> None:
+        """Drop the edges with a label that are not accepted any more."""
+        held = {edge for store in self.stores.values() for edge in store if edge[1] == label}
+        for edge in held:
+            if any(ends.includes(Ends(edge[0], edge[2])) for ends in self.accepted[label]):
+                continue
+            for store in self.stores.values():
+                if edge in store:
+                    self.passed_by[label] = max(store.pop(edge), self.passed_by.get(label, INT64_MIN))
+            for running in self._running.values():
+                for content in running.contents.values():
+                    content.edges.pop(edge, None)
+
+    def _passed_before(self, label: str, needed: Ends) -> list[int]:
+        """Return the largest timestamp of an edge that may have been passed by though a query has a use for it."""
+        known = [time for ends, time in self.accepted[label].items() if ends.includes(needed)]
+        before = min(known) if known else self.passed_by.get(label, INT64_MIN)
+        return [before] if before > INT64_MIN else []
 
     def _lose(self, stream: str | None, label: str, timestamp: int) -> None:
         self.lost[stream, label] = max(timestamp, self.lost.get((stream, label), timestamp))

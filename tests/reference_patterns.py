@@ -76,6 +76,27 @@ class Atom(NamedTuple):
     window: str | None = None
 
 
+class Ends(NamedTuple):
+    """Edges of a label: those with a source, a target, both, neither given, or those from a vertex to itself."""
+
+    source: Vertex | None
+    target: Vertex | None
+    is_loop: bool = False
+
+    def includes(self, edges: "Ends") -> bool:
+        """Return whether all edges that another one has are among its own; an edge has both ends.
+
+        >>> [ALL.includes(Ends("x", None)), Ends("x", None).includes(ALL), Ends(None, None, True).includes(Ends("x", "x"))]
+        [True, False, True]
+        """
+        if self.is_loop:
+            return edges.is_loop or (edges.source is not None and edges.source == edges.target)
+        return self.source in (None, edges.source) and self.target in (None, edges.target)
+
+
+ALL = Ends(None, None)
+
+
 class Labels(NamedTuple):
     """A set of labels: those `named`, or with `others` all but those. Equal sets compare equal."""
 
@@ -150,6 +171,11 @@ class Pattern:
         others = never_named in used
         return Labels(frozenset(label for label in named if (label in used) != others), others)
 
+    def accepts(self, label: str) -> set[Ends]:
+        """Return which edges of a label some atom has a use for [2.15]."""
+        atoms = [(atom.subject, automata.parse(atom.expression), atom.object) for atom in self.atoms]
+        return {ends for atom in atoms for ends in accepted(*atom, label)}
+
     def bindings(self, graphs: Graphs) -> list[Binding]:
         """Return every choice of one pair for each atom on which all atoms agree [2.2, 2.14]."""
         found: list[Binding] = [frozenset()]
@@ -162,6 +188,25 @@ class Pattern:
         """Return the bag of solutions: the values of the columns, as often as there are bindings for them [2.2]."""
         bag = Counter(tuple(dict(binding)[Variable(name)] for name in self.columns) for binding in self.bindings(graphs))
         return Counter(set(bag)) if self.distinct else bag
+
+
+def accepted(subject: Term, path: Expression, target: Term, label: str) -> set[Ends]:
+    """Return which edges of a label an atom has a use for: all if it is a path, else those with its constants.
+
+    >>> x, a = Variable("x"), Label("a")
+    >>> accepted(Constant("h"), Inverse(a), x, "a"), accepted(x, a, x, "a"), accepted(x, a, x, "b")
+    ({Ends(source=None, target='h', is_loop=False)}, {Ends(source=None, target=None, is_loop=True)}, set())
+    """
+    if isinstance(path, Inverse) and isinstance(path.inner, Label):
+        return accepted(target, path.inner, subject, label)
+    if not isinstance(path, Label):
+        return {ALL} if is_relevant(str(path), label) else set()
+    if path.name != label:
+        return set()
+    if subject == target and not isinstance(subject, Constant):
+        return {Ends(None, None, is_loop=True)}
+    sources, targets = (term.meanings if isinstance(term, Constant) else {None} for term in (subject, target))
+    return {Ends(*pair) for pair in itertools.product(sources, targets)}
 
 
 def extended(binding: Binding, atom: Atom, pair: tuple[Vertex, Vertex]) -> Binding | None:

@@ -35,7 +35,7 @@ from functools import cached_property
 
 from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, Repetition
 from tests.reference import Edge, evaluate
-from tests.reference_patterns import Graphs, Labels, is_relevant, labels_in
+from tests.reference_patterns import Blank, Ends, Graphs, Labels, accepted, is_relevant, labels_in
 from tests.reference_sparql_syntax import (
     Aggregate,
     Bind,
@@ -396,6 +396,21 @@ def splits(path: Expression) -> bool:
     return isinstance(path, Alternation) or (isinstance(path, Inverse) and not isinstance(path.inner, Label))
 
 
+def split(subject: Term, path: Expression, target: Term) -> Iterator[Triple]:
+    """Yield the triples that a path stands for, with a blank node of its own for each vertex between two steps."""
+    if not splits(path):
+        yield Triple(subject, path, target)
+    elif isinstance(path, Inverse):
+        yield from split(target, path.inner, subject)
+    elif isinstance(path, Alternation):
+        for part in path.parts:
+            yield from split(subject, part, target)
+    else:
+        inner = [Blank(f"{place} of {id(path)}") for place in range(1, len(path.parts))]
+        for part, start, end in zip(path.parts, [subject, *inner], [*inner, target], strict=True):
+            yield from split(start, part, end)
+
+
 # --- EXISTS ---------------------------------------------------------------------------------------------------------
 
 
@@ -546,13 +561,17 @@ class SparqlPattern:
     rules: Rules = CONTRACT
 
     @cached_property
-    def _atoms(self) -> list[tuple[Expression, str | None]]:
+    def _triples(self) -> list[tuple[Triple, str | None]]:
         return [
-            (triple.path, window)
+            (triple, window)
             for element, window in query_elements(self.query)
             if isinstance(element, Triples)
             for triple in element.triples
         ]
+
+    @cached_property
+    def _atoms(self) -> list[tuple[Expression, str | None]]:
+        return [(triple.path, window) for triple, window in self._triples]
 
     @property
     def windows(self) -> set[str | None]:
@@ -575,6 +594,13 @@ class SparqlPattern:
         used = {label for label in {*named, never_named} for path in paths if is_relevant(path, label)}
         others = never_named in used
         return Labels(frozenset(label for label in named if (label in used) != others), others)
+
+    def accepts(self, label: str) -> set[Ends]:
+        """Return which edges of a label some triple pattern has a use for [2.15], split as the standard splits it [2.1]."""
+        atoms = [triple for triple, _ in self._triples]
+        if self.paths == "walk":
+            atoms = [one for triple in atoms for one in split(*triple)]
+        return {ends for atom in atoms for ends in accepted(*atom, label)}
 
     def solutions(self, graphs: Graphs) -> Counter[Solution]:
         return Evaluation(self.query, graphs, self.rules, self.paths).answer()

@@ -31,21 +31,32 @@ if TYPE_CHECKING:
 
 @click.command("explain", short_help="Show how a path expression or a graph pattern is understood.")
 @click.argument("expression", required=False)
-@click.option("--queries", metavar="FILE", help="In place of EXPRESSION: a file of queries, as of rpq run --queries.")
+@click.option("--queries", metavar="FILE", help="File with queries (as for rpq run --queries), instead of EXPRESSION.")
 @click.option(
     "--dot",
     metavar="FILE",
-    help="Write automaton or pattern in Graphviz's language here; - writes that alone to standard output.",
+    help="File for the automaton or pattern in Graphviz's language; with -, standard output contains nothing else.",
 )
-@click.option("--svg", type=WrittenFile(), metavar="FILE", help="Draw automaton or pattern (needs Graphviz or matplotlib).")
-@click.option("--png", type=WrittenFile(), metavar="FILE", help="Draw automaton or pattern (needs Graphviz or matplotlib).")
+@click.option(
+    "--svg",
+    type=WrittenFile(),
+    metavar="FILE",
+    help="File for a drawing of the automaton or pattern (needs Graphviz or matplotlib).",
+)
+@click.option(
+    "--png",
+    type=WrittenFile(),
+    metavar="FILE",
+    help="File for a drawing of the automaton or pattern (needs Graphviz or matplotlib).",
+)
 def explain(expression: str | None, queries: str | None, dot: str | None, svg: str | None, png: str | None) -> None:
     """Show EXPRESSION as it was parsed, and its minimal deterministic automaton.
 
-    Of a graph pattern, ?x a2q ?y . ?y c2q ?z, show the atoms, the relations that they read, and in which order variables are
-    bound when an edge of each changes.
+    For a graph pattern, such as ?x a2q ?y . ?y c2q ?z, show the atoms, the relations that they read, and the order in which
+    variables are bound when an edge of each changes.
 
-    An EXPRESSION that starts with a - goes behind --.  Of --queries each is shown in turn, once all are understood.
+    Write -- before an EXPRESSION that begins with a -.  With --queries, the queries are shown one after the other, after all
+    of them have been checked.
     """
     from rpq import automata
     from rpq.language.notation import language_of

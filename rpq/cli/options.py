@@ -162,23 +162,25 @@ def input_option(help: str) -> Option:
 
 def format_option(formats: tuple[str, ...]) -> Option:
     """Return the option `--format`, whose help lists these formats."""
-    return click.option("--format", default="edges", show_default=True, help=f"Their format: {', '.join(formats)}.")
+    return click.option("--format", default="edges", show_default=True, help=f"Format of the input: {', '.join(formats)}.")
 
 
 rdf_options = combine_options(
     click.option(
         "--rdf-syntax",
         type=click.Choice(["nt", "nq", "ttl", "trig", "jsonld", "rdf"]),
-        help="Of the format rdf: its syntax.  [default: as the names of files end; nq]",
+        help="Syntax of RDF input.  [default: by the endings of file names, otherwise nq]",
     ),
     click.option(
         "--rdf-time",
         metavar="WHAT",
-        help="What says when a triple is: position (1, 2, …), graph-position, graph-name, or the IRI of a property of its "
-        "graph.  [default: position]",
+        help="Source of the timestamp of an RDF triple: position (1, 2, …), graph-position, graph-name, or the IRI of a "
+        "property of its graph.  [default: position]",
     ),
     click.option(
-        "--rdf-graph", type=click.Choice(["stream", "event"]), help="What the graph of a triple is: its stream, its event."
+        "--rdf-graph",
+        type=click.Choice(["stream", "event"]),
+        help="Meaning of the graph of an RDF triple: its stream or event.",
     ),
 )
 
@@ -186,8 +188,8 @@ rdf_options = combine_options(
 events = click.option(
     "--events",
     type=click.Choice(["window", "alone"]),
-    help="Tuples with the same event (a column event; of the format rdf the graph) come as one: into the window, or each "
-    "event alone, with nothing kept between them.",
+    help="Treat consecutive tuples with the same event (the column event, or the graph of RDF triples) as one change: of "
+    "the window, or with alone as a window of its own.",
 )
 
 
@@ -208,7 +210,7 @@ def window_and_slide(sizes: str) -> Option:
     """Return the options `--window` and `--slide`; `sizes` describes the possible sizes."""
     return combine_options(
         click.option("--window", metavar="W", help=f"Size of the window: {sizes}."),
-        click.option("--slide", metavar="S", help="How far the window moves at once; as --window."),
+        click.option("--slide", metavar="S", help="Step by which the window moves, written like --window."),
     )
 
 
@@ -218,7 +220,11 @@ def time_unit(when: str) -> Option:
 
 
 paths = click.option(
-    "--paths", type=click.Choice(CHOICES["paths"]), default="walk", show_default=True, help="Which paths count."
+    "--paths",
+    type=click.Choice(CHOICES["paths"]),
+    default="walk",
+    show_default=True,
+    help="Kind of paths: any walk, or simple paths only.",
 )
 simple_budget_options = combine_options(
     click.option(
@@ -227,44 +233,50 @@ simple_budget_options = combine_options(
         default=10_000_000,
         show_default=True,
         metavar="N",
-        help="With simple paths: nodes that may be expanded for one root and one tuple or slide.",
+        help="Maximum number of nodes that simple paths may expand for one root and one tuple or slide.",
     ),
     click.option(
         "--on-budget",
         type=click.Choice(CHOICES["on_budget"]),
         default="error",
         show_default=True,
-        help="What to do where a root needs more: end, or go on without that root until its conflicts have left the window.",
+        help="What to do when a root exceeds the budget: stop, or set it aside until its conflicts have left the window.",
     ),
 )
 semantics = click.option(
     "--semantics",
     type=click.Choice(CHOICES["semantics"]),
-    help="Whether answers leave silently, or with a - row, when they expire.  [default: implicit]",
+    help="Whether answers that expire leave silently (implicit) or with a - row (explicit).  [default: implicit]",
 )
 sources_and_targets = combine_options(
-    click.option("--source", "sources", multiple=True, metavar="V...", help="Only pairs from these vertices."),
-    click.option("--target", "targets", multiple=True, metavar="V...", help="Only pairs to these vertices."),
+    click.option("--source", "sources", multiple=True, metavar="V...", help="Report only pairs from these vertices."),
+    click.option("--target", "targets", multiple=True, metavar="V...", help="Report only pairs to these vertices."),
 )
 
 
 language = click.option(
     "--language",
     type=click.Choice(CHOICES["language"]),
-    help="What EXPRESSION is: a path expression, a graph pattern, SPARQL.  [default: what it looks like]",
+    help="Notation of the query: a path expression, a graph pattern or SPARQL.  [default: detected]",
 )
 pattern_options = combine_options(
-    click.option("--select", type=NameList(), metavar="X,Y...", help="Of a pattern: its columns.  [default: all variables]"),
-    click.option("--distinct", is_flag=True, help="Of a pattern: an answer that comes of several bindings is one."),
+    click.option(
+        "--select",
+        type=NameList(),
+        metavar="X,Y...",
+        help="For patterns: the columns of the rows.  [default: all variables]",
+    ),
+    click.option("--distinct", is_flag=True, help="For patterns: report each answer once, however many bindings it has."),
     click.option(
         "--matching",
         type=click.Choice(CHOICES["matching"]),
-        help="Of a pattern: whether two variables may stand for one vertex, or not.  [default: homomorphism]",
+        help="For patterns: whether two variables may be the same vertex (homomorphism) or not (isomorphism).  "
+        "[default: homomorphism]",
     ),
     click.option(
         "--report",
         type=click.Choice(CHOICES["report"]),
-        help="Of a pattern: rows at every change, or the net change of every slide or moment.  [default: change]",
+        help="For patterns: report every change, or the net changes of each slide or timestamp.  [default: change]",
     ),
 )
 
@@ -273,31 +285,37 @@ def topic_options(seconds: Any, endpoint: Any) -> Option:
     """Return the options of runs over topics of Kafka; `seconds` is the type of durations, `endpoint` that of ports."""
     return combine_options(
         click.option(
-            "--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names (TLS, SASL, group.id)."
+            "--kafka-config",
+            metavar="FILE",
+            help="For topics: file with librdkafka settings (TLS, SASL, group.id) as NAME=VALUE.",
         ),
         click.option(
             "--max-delay",
             type=seconds,
             default="1s",
             show_default=True,
-            help="Of topics: so long a tuple waits, at most, for partitions that have nothing to read.",
+            help="For topics: maximum time that a tuple waits for partitions without messages.",
         ),
-        click.option("--upsert", is_flag=True, help="Of topics: a row that leaves is a tombstone (explicit)."),
-        click.option("--until-end", is_flag=True, help="Of topics: end where they end, in place of waiting for more."),
+        click.option(
+            "--upsert", is_flag=True, help="For topics: write rows that leave as tombstones (needs explicit semantics)."
+        ),
+        click.option(
+            "--until-end", is_flag=True, help="For topics: stop at their end instead of waiting for more messages."
+        ),
         click.option(
             "--checkpoint-every",
             type=seconds,
             default="30s",
             show_default=True,
-            help="Of topics: so often the --checkpoint is written.",
+            help="For topics: time between two checkpoints.",
         ),
-        click.option("--metrics", type=endpoint, help="Of topics: serve figures for Prometheus at this port."),
+        click.option("--metrics", type=endpoint, help="For topics: serve metrics for Prometheus at this port."),
         click.option(
             "--log",
             type=click.Choice(["text", "json"]),
             default="text",
             show_default=True,
-            help="Of topics: how stderr tells what happens.",
+            help="For topics: format of the log on standard error.",
         ),
     )
 
@@ -305,11 +323,11 @@ def topic_options(seconds: Any, endpoint: Any) -> Option:
 def stats(place: str = "") -> Option:
     """Return the option `--stats`; `place` is an addition to its help."""
     return click.option(
-        "--stats", type=WrittenFile(), metavar="FILE.json", help=f"Where the figures of the summary go{place}."
+        "--stats", type=WrittenFile(), metavar="FILE.json", help=f"File for the figures of the summary, as JSON{place}."
     )
 
 
-quiet = click.option("--quiet", is_flag=True, help="No progress, no summary.")
+quiet = click.option("--quiet", is_flag=True, help="Print neither progress nor a summary.")
 
 
 _NAMED = re.compile(r"(?:<([^<>]*)>|([^/=<>]*))=(.*)", re.DOTALL)

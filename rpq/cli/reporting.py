@@ -192,7 +192,7 @@ def write_stats(path: str, figures: dict[str, Any]) -> None:
 
 def summary_text(figures: dict[str, Any]) -> str:
     """Return the summary: the figures in some lines of text."""
-    counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant")
+    counted = ("inserted", "refreshed", "deleted", "absent_deletes", "late", "passed_by", "irrelevant")
     tuples = ", ".join(f"{figures[name]:,} {name.replace('_', ' ')}" for name in counted if figures[name])
     if "queries" in figures:
         queries = _query_lines(figures["queries"])

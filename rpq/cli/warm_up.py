@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 @click.option(
     "--cpu",
     metavar="NAME",
-    help="For which processors: x86-64-v3 or x86-64-v4 (every one with AVX2, with AVX-512), generic, or a name that LLVM "
-    "knows.  [default: this one]",
+    help="Processors to compile for: x86-64-v3 or x86-64-v4 (all with AVX2 or AVX-512), generic, or a name known to LLVM.  "
+    "[default: this one]",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: the processors, four at most]")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Number of processes.  [default: the number of processors, at most four]"
+)
 def warm_up(cpu: str | None, jobs: int | None) -> None:
-    """Compile every kernel that any query needs, and keep it where later runs find it.
+    """Compile all kernels that queries may need, and store them for later runs.
 
-    Takes some minutes of processor time, once for each version; what is there already is not compiled again.  Kernels
-    are kept beside the installed code, or where this user cannot write there in the user's cache directory;
-    NUMBA_CACHE_DIR names another.  A cache beside the code, or in a NUMBA_CACHE_DIR, serves users who may only read it.
+    This takes some minutes of processor time, once for each version; kernels that are stored already are not compiled again.
+    They are stored beside the installed code or, if the user cannot write there, in the user's cache directory;
+    NUMBA_CACHE_DIR names another directory.  Users who may only read a cache beside the code or in NUMBA_CACHE_DIR can use
+    it as well.
     """
     # numba reads the environment when it is imported, here and in the processes that compile.
     if cpu is not None:

@@ -56,12 +56,13 @@ class Engine:
     - What holds now: `time`, `answers`, `witness`, `statistics`
     - To go on later: `save`, `restore`
 
-    `threads` divide the roots of each path query; a pattern or a query in SPARQL is evaluated by one thread, and a
-    `ThreadsWarning` says so. `memory_limit` (bytes, by default 70 % of the machine's memory) ends a push with a
-    `MemoryLimitError` before the engine grows past it; `max_rows` ends it with a `RowLimitError` where one event (a tuple,
-    a boundary) would bring more rows to one query, None being no limit. With `witness` every row that adds a pair carries a
-    path. With `share` (number, of how many) the engine answers only for a part of the roots: several engines over the same
-    tuples divide the work. Roots are the sources of pairs, or the targets where a query asks for few of these.
+    `threads` divide the roots of each path query, and the values of a variable of patterns of edges and queries in SPARQL;
+    a `ThreadsWarning` names those that one thread evaluates, as patterns with paths. `memory_limit` (bytes, by default 70 %
+    of the machine's memory) ends a push with a `MemoryLimitError` before the engine grows past it; `max_rows` ends it with
+    a `RowLimitError` where one event (a tuple, a boundary) would bring more rows to one query, None being no limit. With
+    `witness` every row that adds a pair carries a path. With `share` (number, of how many) the engine answers only for a
+    part of the roots: several engines over the same tuples divide the work. Roots are the sources of pairs, or the targets
+    where a query asks for few of these.
 
     Timestamps and windows are plain numbers; or timestamps are dates or times, and windows are durations
     (`Window(size="30d", slide="1d")`). Rows, `time` and all other times are of the type of the timestamps: numbers, dates,
@@ -152,7 +153,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @property
     def threads(self) -> int:
-        """Return the number of threads that divide path queries.
+        """Return the number of threads that divide queries.
 
         >>> import rpq
         >>> rpq.Engine(rpq.Query("a", window=rpq.Window(size=10, slide=1)), threads=2).threads
@@ -853,8 +854,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             kind=evaluation.vertices.kind,
             times=self._times,
         )
-        overruns, evaluation.overruns = evaluation.overruns, []
-        changes.set_aside = [report._replace(timestamp=self._times.to_timestamp(report.timestamp)) for report in overruns]
+        if evaluation.overruns:
+            overruns, evaluation.overruns = evaluation.overruns, []
+            times = self._times
+            changes.set_aside = [report._replace(timestamp=times.to_timestamp(report.timestamp)) for report in overruns]
         if self._handlers:
             self._handlers.take(changes)
         return changes

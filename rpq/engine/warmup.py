@@ -142,7 +142,7 @@ def warm_up_variant(variant: Variant) -> float:
             _solve(name, state=True)
         for witness in (False, True):
             counts = CountWindow(size=variant.slides)
-            _count(counts, name, paths=variant.paths, threads=1, witness=witness, state=True)
+            _count(counts, name, paths=variant.paths, threads=1 if witness else 2, witness=witness, state=True)
     return time.perf_counter() - started
 
 
@@ -178,9 +178,10 @@ def _join(name: Callable[[int], int | str], *, state: bool) -> None:
     window = Window(size=10, slide=1)
     chain = Query("?x a ?y . ?y b ?z", window=window, semantics="explicit", name="chain")
     star = Query("?x a ?y . ?x b ?z . ?z c ?w . ?w a 1", window=window, name="star")
-    engine = Engine(chain, star, memory_limit=1 << 60, _capacity=16)
+    passing = Query("?x d 1", window=window, name="passing")
+    engine = Engine(chain, star, passing, memory_limit=1 << 60, _capacity=16)
     x, y, z = (name(number) for number in range(3))
-    engine.push_rows([(x, y, "a", 0), (y, z, "b", 0), (x, y, "a", 0, "-"), (z, x, "c", 0)])
+    engine.push_rows([(x, y, "a", 0), (y, z, "b", 0), (x, y, "a", 0, "-"), (z, x, "c", 0), (x, z, "d", 0)])
     engine.insert(x, y, "a", 0)
     engine.push_rows([(name(number), name(number * 7 % 40), "abc"[number % 3], 1) for number in range(120)])
     engine.register(Query("?y b ?z . ?z c ?w . ?w a _:u", window=window, distinct=True, name="late"))

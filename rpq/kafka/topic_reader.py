@@ -184,8 +184,8 @@ class TopicReader:
         for topic in self._readers:
             for number in sorted(self._known[topic].partitions):
                 place = Place(topic, number)
-                asked = kafka.TopicPartition(topic, number)
-                low, high = self._call_broker(partial(self._consumer.get_watermark_offsets, asked, timeout=CALL_SECONDS))
+                partition = kafka.TopicPartition(topic, number)
+                low, high = self._call_broker(partial(self._consumer.get_watermark_offsets, partition, timeout=CALL_SECONDS))
                 if place not in known:
                     found[place] = high if self._from_end and not known else low
                 elif known[place] < low or known[place] > high:
@@ -201,8 +201,8 @@ class TopicReader:
     def committed(self, places: Sequence[Place], run: str) -> dict[Place, tuple[int, int]]:
         """Return the offsets that transactions of this run have committed, each with its round."""
         kafka = client()
-        asked = [kafka.TopicPartition(*place) for place in places]
-        answer = self._call_broker(lambda: self._consumer.committed(asked, timeout=CALL_SECONDS))
+        partitions = [kafka.TopicPartition(*place) for place in places]
+        answer = self._call_broker(lambda: self._consumer.committed(partitions, timeout=CALL_SECONDS))
         found: dict[Place, tuple[int, int]] = {}
         for one in answer:
             if one.error is not None:

@@ -31,6 +31,8 @@ class Kind:
     described: Callable[[Any], dict[str, Any]]
     read: Callable[[JsonValue], Any]
     host: Callable[[Resources], Part] | None = None
+    divides: Callable[[Any], bool] = lambda question: True
+    """Returns whether several threads of an engine divide the work of a query."""
 
 
 _NAMED = 10
@@ -55,12 +57,12 @@ def kind_of(question: Any) -> Kind:
 
 def single_thread_warning(questions: Iterable[Question], threads: int) -> str | None:
     """Return a warning that names the queries which several threads do not divide; None where all are divided."""
-    names = [repr(one.name) for one in questions if threads > 1 and kind_of(one).name != _PLAIN]
+    names = [repr(one.name) for one in questions if threads > 1 and not kind_of(one).divides(one)]
     if not names:
         return None
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     verb = "is" if len(names) == 1 else "are each"
-    return f"{threads} threads divide path queries alone: {', '.join(names[:_NAMED])}{more} {verb} evaluated by one thread"
+    return f"{threads} threads do not divide every query: {', '.join(names[:_NAMED])}{more} {verb} evaluated by one thread"
 
 
 def query_json(question: Question) -> dict[str, Any]:

@@ -14,6 +14,7 @@ In an expression, a `?` before a letter begins a variable; a `?` before a blank 
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from rpq.automata.expressions import Expression, Inverse, Label
 from rpq.automata.parser import parse_name, parse_prefix
 from rpq.automata.symbols import ESCAPES, bare_name_end, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
+from rpq.stream.edge_ends import Ends
 
 MOST_ATOMS = 32
 
@@ -168,12 +170,39 @@ def lexical_form(literal: str) -> str:
     return literal if found is None else _ESCAPE.sub(_character, found[1])
 
 
+def vertices_of(constant: Constant) -> list[str]:
+    """Return the names of the vertices that a constant means; those of a literal include its lexical form."""
+    name = constant.name
+    return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
+
+
 def _character(escape: re.Match[str]) -> str:
     code = escape[1] or escape[2]
     if code is None:
         return ESCAPES.get(escape[3], escape[3])
     number = int(code, 16)
     return chr(number) if number < 0x110000 else escape[0]
+
+
+# --- edges that atoms accept --------------------------------------------------------------------------------
+
+
+def edges_accepted(atoms: Iterable[Atom]) -> dict[str, frozenset[Ends]]:
+    """Return for each label of an edge atom which of its edges the edge atoms accept, by their ends.
+
+    >>> from rpq.language.pattern import parse_pattern
+    >>> {label: [*map(str, ends)] for label, ends in edges_accepted(parse_pattern("?x a h7 . ?x ^b ?x . ?x c ?y")).items()}
+    {'a': ['any vertex to h7'], 'b': ['any vertex to itself'], 'c': ['any vertex to any vertex']}
+    """
+    found: dict[str, set[Ends]] = {}
+    for source, label, target in (atom.edge for atom in atoms if atom.edge is not None):
+        of_label = found.setdefault(label, set())
+        if source == target and not isinstance(source, Constant):
+            of_label.add(Ends(None, None, is_loop=True))
+            continue
+        sources, targets = (vertices_of(term) if isinstance(term, Constant) else [None] for term in (source, target))
+        of_label |= {Ends(*ends) for ends in itertools.product(sources, targets)}
+    return {label: frozenset(ends) for label, ends in found.items()}
 
 
 # --- centres: the variable by which shares divide a query ---------------------------------------------------
@@ -271,6 +300,11 @@ class Pattern:
     def edge_labels(self) -> frozenset[str]:
         """The labels of the edge atoms."""
         return frozenset(atom.edge[1] for atom in self.atoms if atom.edge is not None)
+
+    @cached_property
+    def edges_accepted(self) -> dict[str, frozenset[Ends]]:
+        """For each label of an edge atom the edges that the edge atoms accept."""
+        return edges_accepted(self.atoms)
 
     @cached_property
     def centres(self) -> tuple[str, ...]:

@@ -114,7 +114,8 @@ class Question(Protocol):
     One that reads several windows, or named streams, also has `readings`, a tuple of `Reading` (`rpq.language.readings`), an
     entry a window; the `windows`, `reads` and `slides` of its `RunningQuery` have theirs in the same order. Where one of
     its windows may be in durations it has `in_unit(unit)`, the same question with windows in that unit. Its `label_set`
-    is that of no window, and not asked for.
+    is that of no window, and not asked for. One that has no use for some edges of a label that it reads has
+    `accepts(label)`, which returns those that it has (`rpq.stream.edge_ends`).
     """
 
     @property

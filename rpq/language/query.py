@@ -18,6 +18,7 @@ from rpq.errors import ExpressionError, QueryError
 from rpq.language.notation import Language, language_of, unsuitable_option
 from rpq.language.pattern import Centre, Pattern, centre_of, never_simple
 from rpq.language.readings import LabelSet
+from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 Vertex = int | str
@@ -215,6 +216,14 @@ class Query(_Options):
         """
         return self.dfa.is_relevant(label)
 
+    def accepts(self, label: str) -> frozenset[Ends]:
+        """Return which edges of a label the query has a use for, by their ends: all of a label that it reads.
+
+        >>> [len(Query("a/b*", window=Window(size=1, slide=1)).accepts(label)) for label in "abc"]
+        [1, 1, 0]
+        """
+        return frozenset({ALL}) if self.reads(label) else frozenset()
+
     @property
     def label_set(self) -> LabelSet:
         """The labels that the query reads, as a set: a count window numbers inserts with these labels.
@@ -367,6 +376,18 @@ class PatternQuery(Query):
         [True, True, False]
         """
         return label in self.pattern.edge_labels or any(path.is_relevant(label) for path in self._automata)
+
+    def accepts(self, label: str) -> frozenset[Ends]:
+        """Return which edges of a label some atom accepts, by their ends; none where no atom reads the label.
+
+        A count window numbers all inserts with its labels, so it accepts all of their edges.
+
+        >>> [str(ends) for ends in Query("?x a ?y . ?y b h7", window=UnboundedWindow()).accepts("b")]
+        ['any vertex to h7']
+        """
+        if (self.window.kind == "count" and self.reads(label)) or any(path.is_relevant(label) for path in self._automata):
+            return frozenset({ALL})
+        return self.pattern.edges_accepted.get(label, frozenset())
 
     @property
     def _automata(self) -> tuple[automata.DFA, ...]:

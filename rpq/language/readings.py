@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
+from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.stream_labels import LabelName, label_in
 from rpq.stream.window import AnyWindow
 
@@ -53,6 +54,18 @@ class Reading(NamedTuple):
         """
         label = label_in(name, self.stream)
         return label is not None and self.labels.has(label)
+
+
+def edges_accepted_by(question: Any, label: str) -> frozenset[Ends]:
+    """Return which edges of a label a question has a use for, by their ends; none where it does not read the label.
+
+    A question without a method `accepts` accepts all edges of the labels that it reads.
+    """
+    accepts: Callable[[str], frozenset[Ends]] | None = getattr(question, "accepts", None)
+    if accepts is not None:
+        return accepts(label)
+    is_read = any(reading.labels.has(label) for reading in readings_of(question))
+    return frozenset({ALL}) if is_read else frozenset()
 
 
 def readings_of(question: Any) -> tuple[Reading, ...]:

@@ -88,40 +88,51 @@ class Block(NamedTuple):
 
 
 class FewRows(NamedTuple):
-    """A few rows of a single tuple, with their names, as lists."""
+    """A few rows of a single tuple, with their names, as lists; each list has an entry for each event, in time order."""
 
     query: list[int]
-    values: list[tuple[int | str, ...]]
+    count: list[int]
+    """The number of rows of an event."""
+    values: list[list[list[int | str]]]
+    """The columns of an event: the names of its rows."""
     timestamp: list[int]
     removed: list[bool]
+
+    def counts(self) -> tuple[int, int]:
+        """Return the numbers of rows added and removed."""
+        removed = sum([count for count, is_removed in zip(self.count, self.removed, strict=True) if is_removed])
+        return sum(self.count) - removed, removed
 
     def blocks(self, columns: Sequence[Schema]) -> list[Block]:
         """Return the rows as blocks; `columns` are those of each query."""
         groups: dict[Schema, list[int]] = {}
-        for row, query in enumerate(self.query):
-            groups.setdefault(columns[query], []).append(row)
-        return [
-            Block(
-                columns=names,
-                ids=IdRows(np.arange(len(rows) * len(names), dtype=np.int32).reshape(-1, len(names)), (*range(len(names)),)),
-                ends=np.arange(1, len(rows) + 1),
-                query=np.array([self.query[row] for row in rows], np.int32),
-                timestamp=np.array([self.timestamp[row] for row in rows], np.int64),
-                removed=np.array([self.removed[row] for row in rows], np.uint8),
-                names=pa.array([value for row in rows for value in self.values[row]]),
+        for event, query in enumerate(self.query):
+            groups.setdefault(columns[query], []).append(event)
+        first = np.cumsum(self.count) - self.count
+        blocks = []
+        for schema, events in groups.items():
+            width, counts = len(schema), [self.count[event] for event in events]
+            rows = sum(counts)
+            places = np.arange(width * rows, dtype=np.int32).reshape(width, rows)
+            block = Block(
+                columns=schema,
+                ids=IdRows(np.ascontiguousarray(places.T, np.int32), (*range(width),)),
+                ends=np.cumsum(counts),
+                query=np.array([self.query[event] for event in events], np.int32),
+                timestamp=np.array([self.timestamp[event] for event in events], np.int64),
+                removed=np.array([self.removed[event] for event in events], np.uint8),
+                names=pa.array([name for place in range(width) for event in events for name in self.values[event][place]]),
                 witness=None,
-                first=None if len(groups) == 1 else np.array(rows, np.int64),
+                first=None if len(groups) == 1 else first[events],
             )
-            for names, rows in groups.items()
-        ]
+            blocks.append(block)
+        return blocks
 
 
-FEW = 64
-"""The number of rows up to which lists are cheaper than columns."""
+FEW = 1024
+"""The number of rows of a single tuple up to which lists are cheaper than columns: for rows, and nearly so for tables."""
 _SIGNS = np.array([0, 0, WHOLE, 1], np.uint8)
 """The value of `removed` in a block by the kind of an event (1, 2, or -1 from the end)."""
-_FEW_NAMES = 6
-"""The number of names from which on a column is cheaper than a lookup of each."""
 
 
 def blocks_of(
@@ -157,35 +168,31 @@ def blocks_of(
 
 
 def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> FewRows:
-    """Merge the rows of deltas (number of the query, delta) in time order.  O(rows log rows)."""
-    rows = FewRows([], [], [], [])
+    """Merge the rows of deltas (number of the query, delta) in time order.  O(rows + events log events)."""
+    rows = FewRows([], [], [], [], [])
     moments: list[tuple[int, int, int, bool]] = []
     first: dict[int, int] = {}  # the place of each query's first delta: several threads may answer for one query
-    names: dict[int, int | str] = {}
     for place, (number, delta) in enumerate(deltas):
-        begin = 0
-        values = delta.as_lists()
-        new = {vertex for ids in values for vertex in ids}.difference(names)
-        if len(new) < _FEW_NAMES:
-            names |= {vertex: vertices.name_of(vertex) for vertex in new}
-        else:
-            names |= zip(new, vertices.names_of(np.fromiter(new, np.int64, len(new))).to_pylist(), strict=True)
-        rows.values.extend([tuple([names[vertex] for vertex in ids]) for ids in values])
+        ids, columns_at = delta.ids
+        names = vertices.names_of_few(ids.ravel().tolist())
+        columns = [names[at :: len(columns_at)] for at in columns_at]
         ends = delta.ends.tolist()
         numbers = [number] * len(ends) if delta.numbers is None else delta.numbers.tolist()
+        begin = 0
         events = zip(numbers, delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), ends, strict=True)
         for query, order, time, kind, end in events:
-            count = end - begin
-            rows.query.extend([query] * count)
-            rows.timestamp.extend([time] * count)
-            rows.removed.extend([kind < 0] * count)
-            moments += [(order, time, first.setdefault(number, place), kind > 0)] * count
+            rows.query.append(query)
+            rows.count.append(end - begin)
+            rows.values.append(columns if len(ends) == 1 else [column[begin:end] for column in columns])
+            rows.timestamp.append(time)
+            rows.removed.append(kind < 0)
+            moments.append((order, time, first.setdefault(number, place), kind > 0))
             begin = end
     if len(deltas) == 1:
         return rows
     sequence = sorted(range(len(moments)), key=moments.__getitem__)
-    columns: list[list[Any]] = [[column[row] for row in sequence] for column in rows]
-    return FewRows(*columns)
+    merged: list[list[Any]] = [[column[event] for event in sequence] for column in rows]
+    return FewRows(*merged)
 
 
 def columns_of_names(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -164,7 +165,7 @@ class Changes:
         self.set_aside: list[SetAside] = []
         self._queries = queries
         self._chunks = chunks
-        self._kind = pa.int64() if kind == "int64" else pa.string()
+        self._kind = kind
         self._times = times
 
     def __len__(self) -> int:
@@ -264,10 +265,12 @@ class Changes:
             return []
         if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # its timestamps are integers
             names, columns = self._queries.names, self._queries.columns
-            return [
-                row_type(columns[query])(names[query], *values, timestamp, "-" if removed else "+")
-                for query, values, timestamp, removed in zip(*rows, strict=True)
-            ]
+            made: list[Any] = []
+            for query, count, values, timestamp, removed in zip(*rows, strict=True):
+                cells = zip(repeat(names[query], count), *values, repeat(timestamp), repeat("-" if removed else "+"))
+                # What `_make` of a named tuple does, without a call of Python for each row.
+                made += map(tuple.__new__, repeat(row_type(columns[query])), cells)
+            return made
         return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
 
     def __iter__(self) -> Iterator[Change]:
@@ -289,11 +292,15 @@ class Changes:
             added=self.added,
             removed=self.removed,
             late_rows=self.late_rows,
-            kind="int64" if self._kind == pa.int64() else "string",
+            kind=self._kind,
             times=self._times,
         )
         counted.set_aside = self.set_aside
         return counted
+
+    @property
+    def _vertex_type(self) -> pa.DataType:
+        return pa.int64() if self._kind == "int64" else pa.string()
 
     @cached_property
     def _schema(self) -> pa.Schema:
@@ -307,7 +314,7 @@ class Changes:
     def _schema_of(self, columns: Schema, *, terms: bool = False) -> pa.Schema:
         text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
         kinds = zip(columns, kinds_of(columns), strict=True)
-        fields = [("query", text), *(field_of(name, kind, self._kind, terms=terms) for name, kind in kinds)]
+        fields = [("query", text), *(field_of(name, kind, self._vertex_type, terms=terms) for name, kind in kinds)]
         fields += [("timestamp", time), ("op", text)]
         return pa.schema(fields)
 
@@ -356,7 +363,7 @@ class Changes:
         if not isinstance(block.columns, TypedColumns):
             return [Names(block.names)] * len(block.columns)
         ready = {
-            kind: Names(block.names if terms and kind == "text" else terms_to_values(block.names, kind, self._kind))
+            kind: Names(block.names if terms and kind == "text" else terms_to_values(block.names, kind, self._vertex_type))
             for kind in dict.fromkeys(block.columns.kinds)
         }
         return [ready[kind] for kind in block.columns.kinds]

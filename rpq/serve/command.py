@@ -20,12 +20,13 @@ EPILOG = """\b
   rpq serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem    (with RPQ_TOKEN set)
 
 \b
-What the server takes and gives is told at /openapi.json; / is a page to look at it.  QUERIES come first, or after --.  With
---checkpoint FILE what is acknowledged is in FILE or FILE.journal, and the server goes on from there when it is started anew.
+/openapi.json describes the requests and responses of the server, and / is a page that shows its queries.  QUERIES are given
+first, or after --.  With --checkpoint FILE, all acknowledged changes are in FILE or FILE.journal, and a restarted server
+continues from there.
 
 \b
-Exit status: 0 at SIGTERM, 1 an error, such as an address that is taken or a damaged checkpoint, 2 an error in the
-options, 130 ended by Ctrl-C.
+Exit status: 0 after SIGTERM, 1 after an error, such as an address in use or a damaged checkpoint, 2 for an error in the
+options, 130 after Ctrl-C.
 """
 
 
@@ -51,70 +52,101 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 
 @click.command("serve", cls=SeveralValuesCommand, epilog=EPILOG, short_help="Serve queries over HTTP, and a page.")
 @click.argument("expressions", nargs=-1, metavar="[QUERIES]...")
-@click.option("--queries", "queries_file", metavar="FILE", help="In place of QUERIES: many, .toml or .jsonl, as of rpq run.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve at.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Its port; 0 for any.")
-@click.option("--token", envvar="RPQ_TOKEN", show_envvar=True, help="What all must say who ask for anything but the page.")
-@click.option("--open", "is_open", is_flag=True, help="Serve without a token at an address that other machines reach.")
-@click.option("--tls-cert", metavar="FILE", help="Serve over TLS: the certificate, and those it depends on, in PEM.")
-@click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, in PEM, without a pass phrase.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the server is called by.")
-@click.option("--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="Pages of it may ask: https://example.org.")
+@click.option(
+    "--queries",
+    "queries_file",
+    metavar="FILE",
+    help="File with queries, .toml or .jsonl (as for rpq run), instead of QUERIES.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port to listen at; 0 chooses a free one."
+)
+@click.option(
+    "--token", envvar="RPQ_TOKEN", show_envvar=True, help="Token that every request except those for the page must contain."
+)
+@click.option(
+    "--open", "is_open", is_flag=True, help="Allow serving without a token at an address that other machines can reach."
+)
+@click.option("--tls-cert", metavar="FILE", help="Certificate chain for TLS, in PEM.")
+@click.option("--tls-key", metavar="FILE", help="Private key of --tls-cert, in PEM, without a passphrase.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Another host name that requests may use.")
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Origin whose pages may send requests: https://example.org.",
+)
 @shared.language
 @click.option(
-    "--input", "inputs", multiple=True, metavar="FILE...", help="Tuples beside those that are posted: files, -, kafka://…"
+    "--input", "inputs", multiple=True, metavar="FILE...", help="Further tuples, besides those posted: files, -, kafka://…"
 )
 @shared.format_option(shared.FORMATS)
 @shared.rdf_options
-@click.option("--columns", metavar="COLUMN=NAME,...", help="Names that the input has for the columns of a tuple.")
-@click.option("--label", metavar="LABEL", help="The label of all edges of the input, where it has no column for it.")
-@click.option("--where", metavar="CONDITION", help="Only tuples of the input for which it holds, as of rpq run.")
+@click.option(
+    "--columns", metavar="COLUMN=NAME,...", help="Input columns of a tuple, if they have other names (as for rpq run)."
+)
+@click.option("--label", metavar="LABEL", help="Label of all edges of the input, if it has no column for it.")
+@click.option("--where", metavar="CONDITION", help="Read only tuples of the input that fulfil a condition (as for rpq run).")
 @click.option(
     "--playback-speed",
     type=Speed(),
     default="full",
     show_default=True,
-    help="Seconds (or units) of the input that are played in a second.",
+    help="Speed of the input, in seconds of stream time (or units of it) per second.",
 )
-@click.option("--static", multiple=True, metavar="FILE...", help="Edges without time, there from the beginning.")
-@click.option("--static-format", default="edges", show_default=True, help="Their format.")
+@click.option("--static", multiple=True, metavar="FILE...", help="Edges that are always present, without time.")
+@click.option("--static-format", default="edges", show_default=True, help="Format of the static edges.")
 @shared.window_and_slide("30d, 10m (minutes), or a number in the stream's unit; count:N; unbounded")
-@shared.time_unit("where windows are durations, or tuples have times")
+@shared.time_unit("if windows are durations or tuples have times")
 @shared.paths
 @shared.simple_budget_options
 @shared.semantics
 @shared.pattern_options
-@click.option("--keep", metavar="WINDOW", help="Keep all edges of this window, for queries that come later: 30d.")
+@click.option(
+    "--keep", metavar="WINDOW", help="Window whose edges are all stored, for queries that are registered later: 30d."
+)
 @shared.max_ahead(
-    "A tuple further ahead of the stream's time than this is refused, and moves nothing: 1d, a number in the stream's unit, "
-    "or 1000x, a thousand times the longest window of the queries that run.",
+    "Maximum distance of a tuple ahead of the stream time; a tuple beyond it is rejected: 1d, a number in the stream's "
+    "unit, or 1000x, a thousand times the longest window of the running queries.",
     default="1000x",
 )
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads for path queries.")
-@click.option("--memory-limit", type=ByteSize(), help="Bytes that the engine may use.  [default: a part of the machine's]")
+@click.option(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Number of threads for path queries."
+)
+@click.option(
+    "--memory-limit", type=ByteSize(), help="Maximum memory of the engine.  [default: 70% of the machine's memory]"
+)
 @click.option(
     "--max-rows",
     type=CountOrNone(),
     default="10000000",
     show_default=True,
-    help="Rows that one tuple or boundary may bring to one query; none for no limit.",
+    help="Maximum number of rows that one tuple or boundary may add to one query; none means no limit.",
 )
 @shared.drop_self_loops
-@shared.on_error("What to do at a bad line of the input.")
-@click.option("--checkpoint", metavar="FILE", help="What was acknowledged is saved here, and in FILE.journal.")
-@click.option(
-    "--checkpoint-every", type=Seconds(), default="30s", show_default=True, help="So often the --checkpoint is written."
-)
+@shared.on_error("What to do with a bad line of the input.")
+@click.option("--checkpoint", metavar="FILE", help="File for all acknowledged changes, together with FILE.journal.")
+@click.option("--checkpoint-every", type=Seconds(), default="30s", show_default=True, help="Time between two checkpoints.")
 @click.option(
     "--damaged-journal",
     type=click.Choice(["refuse", "set-aside"]),
     default="refuse",
     show_default=True,
-    help="FILE.journal damaged, missing or another one: start not, or keep it aside and go on with what can be read.",
+    help="What to do if FILE.journal is damaged, missing or of another checkpoint: refuse to start, or rename it and "
+    "continue with its readable part.",
 )
-@click.option("--most-body", "body_bytes", type=ByteSize(), default="16M", show_default=True, help="Bytes of one request.")
 @click.option(
-    "--most-queries", "queries", type=click.IntRange(min=0), default=1000, show_default=True, help="Queries at a time."
+    "--most-body", "body_bytes", type=ByteSize(), default="16M", show_default=True, help="Maximum size of a request."
+)
+@click.option(
+    "--most-queries",
+    "queries",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    help="Maximum number of queries.",
 )
 @click.option(
     "--most-expression",
@@ -122,7 +154,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     type=ByteSize(),
     default="64K",
     show_default=True,
-    help="Bytes of the text of a posted query.",
+    help="Maximum size of the text of a posted query.",
 )
 @click.option(
     "--check-timeout",
@@ -130,7 +162,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     type=Seconds(),
     default="5s",
     show_default=True,
-    help="So long a query that is posted may take to be compiled and explained.",
+    help="Maximum time for compiling and explaining a posted query.",
 )
 @click.option(
     "--most-connections",
@@ -138,7 +170,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     type=click.IntRange(min=1),
     default=2000,
     show_default=True,
-    help="Connections at a time, followers among them; others are told to come back.",
+    help="Maximum number of connections, including followers; further ones are asked to retry.",
 )
 @click.option(
     "--request-timeout",
@@ -146,7 +178,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     type=Seconds(),
     default="20s",
     show_default=True,
-    help="So long the head of a request, or the next part of its body, may take to come.",
+    help="Maximum time until the head of a request, or the next part of its body, arrives.",
 )
 @click.option(
     "--idle-timeout",
@@ -154,10 +186,15 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     type=Seconds(),
     default="75s",
     show_default=True,
-    help="So long a connection may be without a request, or its client read nothing; followers may wait.",
+    help="Maximum time of a connection without a request, or of a client that reads nothing; not for waiting followers.",
 )
 @click.option(
-    "--most-followers", "followers", type=click.IntRange(min=0), default=1000, show_default=True, help="Followers at a time."
+    "--most-followers",
+    "followers",
+    type=click.IntRange(min=0),
+    default=1000,
+    show_default=True,
+    help="Maximum number of followers.",
 )
 @click.option(
     "--most-lag",
@@ -165,7 +202,7 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     type=click.IntRange(min=0),
     default=100_000,
     show_default=True,
-    help="Rows that may wait for a follower; one for which more do is dropped.",
+    help="Maximum number of rows that wait for a follower; a slower follower is disconnected.",
 )
 @click.option(
     "--kept-changes",
@@ -173,18 +210,22 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
     type=click.IntRange(min=0),
     default=100_000,
     show_default=True,
-    help="Rows of changes that are kept, for followers that come back.",
+    help="Number of rows of changes that are stored for followers that reconnect.",
 )
-@click.option("--kafka-config", metavar="FILE", help="Of topics: name=value lines in librdkafka's names.")
+@click.option("--kafka-config", metavar="FILE", help="For topics: file with librdkafka settings as NAME=VALUE.")
 @click.option(
-    "--max-delay", type=Seconds(), default="1s", show_default=True, help="Of topics: how long a tuple waits for other ones."
+    "--max-delay",
+    type=Seconds(),
+    default="1s",
+    show_default=True,
+    help="For topics: maximum time that a tuple waits for partitions without messages.",
 )
 @shared.quiet
 def serve(**options: Any) -> None:
-    """Serve QUERIES, and those that are registered later, over HTTP.
+    """Serve QUERIES, and queries that are registered later, over HTTP.
 
-    Tuples are posted to /tuples, queries to /queries; /queries/NAME/answers has the answers that hold now and /changes
-    tells, as server-sent events, when one begins (+) and ceases (-) to hold.
+    Clients post tuples to /tuples and queries to /queries.  /queries/NAME/answers returns the current answers, and /changes
+    sends an event when an answer begins (+) or ceases (-) to hold, as server-sent events.
     """
     try:
         from rpq.serve.serving import serve_with

@@ -67,15 +67,15 @@ class Playback:
 
     def change(self, fields: Any) -> None:
         """Change state and speed as a request asks.  Raises `FieldsError`."""
-        asked = to_model(fields, models.ChangedPlayback)
+        update = to_model(fields, models.ChangedPlayback)
         if not fields:
             raise FieldsError('expected "state" or "speed", or both')
         with self._changed:
             self._time, self._since = self._now(), time.monotonic()
-            if asked.state is not UNSET and self.state != "ended":
-                self.state = asked.state
-            if asked.speed is not UNSET:
-                self.speed = asked.speed
+            if update.state is not UNSET and self.state != "ended":
+                self.state = update.state
+            if update.speed is not UNSET:
+                self.speed = update.speed
             self._changed.notify_all()
 
     def _now(self) -> float | None:

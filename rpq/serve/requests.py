@@ -375,22 +375,22 @@ def parse_query(fields: Any, defaults: QueryDefaults) -> Query:
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
         del entry["name"]
-    asked = query_entry({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
-    query = query_of(asked, defaults.time_unit)
+    parsed = query_entry({**entry, "query": expression}, defaults=defaults.fields, place=PLACE)
+    query = query_of(parsed, defaults.time_unit)
     if query.name in UNREACHABLE:
         message = f"name: a query named {query.name!r} has no address: clients leave it out of paths; give it another"
         raise FieldsError(message, field="name")
     return query
 
 
-def query_of(asked: QueryEntry, time_unit: str | None) -> Query:
+def query_of(entry: QueryEntry, time_unit: str | None) -> Query:
     """Return the query of an entry, with a default slide if it needs one and has none."""
-    window = asked.window
-    if window is not None and asked.slide is None and kind_of_text(window) == "time":
-        asked = replace(asked, slide=_usual_slide(window, time_unit))
-    if window is not None and asked.slide is not None and _is_number(window) != _is_number(asked.slide):
-        return asked.query(unit=time_unit)  # one in the stream's unit, one in its own
-    return asked.query(unit=None, durations=True)
+    window = entry.window
+    if window is not None and entry.slide is None and kind_of_text(window) == "time":
+        entry = replace(entry, slide=_usual_slide(window, time_unit))
+    if window is not None and entry.slide is not None and _is_number(window) != _is_number(entry.slide):
+        return entry.query(unit=time_unit)  # one in the stream's unit, one in its own
+    return entry.query(unit=None, durations=True)
 
 
 def _is_number(length: int | str) -> bool:

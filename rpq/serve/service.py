@@ -511,11 +511,11 @@ class Service(EngineThread):
         changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
         if message := single_thread_warning([query], self.engine.threads):
             LOG.warning("%s", message)
-        asked = {**fields, "name": query.name}
-        asked.pop("start", None)
+        registered = {**fields, "name": query.name}
+        registered.pop("start", None)
         with self._or_fail():
             self.position += 1
-            self.storage.note_done(self.position, {"registered": self._complete(asked), "start": start})
+            self.storage.note_done(self.position, {"registered": self._complete(registered), "start": start})
             self._publish(changes)
             return int(self.engine.statistics(query.name).answers_live)
 
@@ -528,9 +528,9 @@ class Service(EngineThread):
             self._fail(f"what the engine did cannot be written down: {error!r}; {self.failure_hint}", error)
             raise
 
-    def _complete(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def _complete(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields completed with the current defaults of the server, which may differ after a restart."""
-        return {**self.defaults.fields, **{name: value for name, value in asked.items() if value is not None}}
+        return {**self.defaults.fields, **{name: value for name, value in fields.items() if value is not None}}
 
     def drop(self, name: str) -> None:
         """Drop a query.  Must be called in the engine's thread.  Raises `NoSuchQuery`."""

@@ -77,11 +77,11 @@ def serve_with(
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
-    asked = _query_fields(expressions, settings, defaults)
+    query_fields = _query_fields(expressions, settings, defaults)
     listener = _listening(host, port)
     with listener:
         _log_to_stderr(settings.quiet)
-        queries = [parse_query(fields, defaults) for fields in asked]
+        queries = [parse_query(fields, defaults) for fields in query_fields]
         compile_kernels(
             queries or [rpq.Query("a", window=rpq.Window(size=1, slide=1))],
             integers=False,
@@ -90,7 +90,7 @@ def serve_with(
             quiet=settings.quiet,
         )
         service = _service(settings, defaults, limits, checkpoint_every, damaged_journal)
-        _register(service, asked, queries)
+        _register(service, query_fields, queries)
         playback, feeds = _feeds(service, settings, playback_speed)
         names = [*hosts, *([] if host in ("", "0.0.0.0", "::") else [host])]
         admission = Admission(hosts=names, origins=tuple(origins), token=token)
@@ -257,11 +257,11 @@ def _keep_window(settings: RunSettings) -> rpq.Window | None:
     return window
 
 
-def _register(service: Service, asked: Sequence[dict[str, Any]], queries: Sequence[rpq.Query]) -> None:
+def _register(service: Service, query_fields: Sequence[dict[str, Any]], queries: Sequence[rpq.Query]) -> None:
     """Register the queries of the command line, except those that the restored engine has already."""
     running = {query.name: query for query in service.engine.queries}
     try:
-        for fields, query in zip(asked, queries, strict=True):
+        for fields, query in zip(query_fields, queries, strict=True):
             before = running.get(query.name)
             if before is None:
                 service.register(fields, query)

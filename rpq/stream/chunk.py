@@ -12,7 +12,7 @@ from rpq.compiled.views import view
 class Chunk(NamedTuple):
     """Tuples with their names resolved by the snapshot graph."""
 
-    source: np.ndarray  # int32 vertex id, -1 where the label is irrelevant to every query
+    source: np.ndarray  # int32 vertex id, -1 where no query reads the label, or none that does accepts the edge
     target: np.ndarray  # int32
     label: np.ndarray  # int32 label id
     timestamp: np.ndarray  # int64

@@ -25,9 +25,11 @@ from rpq.stream.outcomes import (
     LATE,
     NEVER,
     NOT_HELD,
+    PASSED_BY,
     REFRESHED,
     leaving_slide,
     outcome_of,
+    outcome_without_edge,
     stronger,
 )
 from rpq.stream.window import CountWindow
@@ -79,6 +81,7 @@ class Horizons(NamedTuple):
     horizon: np.ndarray  # int64 a group: edges with a timestamp up to here have left every window of time
     group: np.ndarray  # int32 a label
     lost: np.ndarray  # int64 a label: largest timestamp of a lost insert, the smallest int64 for none
+    passed_by: np.ndarray  # int64 a label of the merged stream: the same of inserts that were passed by, in any stream
 
 
 BY_COUNT, UNBOUNDED = 0, -1
@@ -452,6 +455,10 @@ def _resolve_tuple(edges, horizons, counted, chunk, i):
         result = np.int64(IRRELEVANT)
         if not chunk.delete[i]:
             horizons.lost[label] = max(horizons.lost[label], time)
+    elif chunk.source[i] < 0:
+        result = outcome_without_edge(chunk.delete[i] != 0, time <= horizon)
+        if result == LATE:
+            horizons.lost[label] = max(horizons.lost[label], time)
     elif chunk.delete[i]:
         u, v = np.int64(chunk.source[i]), np.int64(chunk.target[i])
         place = probe(edges, key_hash(u, label, v), u, label, v)
@@ -486,8 +493,17 @@ def resolve(edges, horizons, counted, chunk, count, outcome, outcomes):
             prefetch_edge_of(edges, source, np.int64(chunk.label[later]), target)
         advance(edges, horizons, chunk.timestamp[i])
         result = _resolve_tuple(edges, horizons, counted, chunk, i)
-        outcome[i] = result
-        outcomes[result] += 1
+        _note_outcome(horizons, chunk, i, result, outcome, outcomes)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _note_outcome(horizons, chunk, i, result, outcome, outcomes):
+    """Note the outcome of a tuple of the merged stream."""
+    outcome[i] = result
+    outcomes[result] += 1
+    if result == PASSED_BY:
+        label = np.int64(chunk.label[i])
+        horizons.passed_by[label] = max(horizons.passed_by[label], chunk.timestamp[i])
 
 
 @njit(cache=True, nogil=True)
@@ -514,5 +530,4 @@ def resolve_with_streams(edges, horizons, counted, chunk, named, is_named, count
                 label = np.int64(chunk.label[i]) if merged == LATE else np.int64(named.label[i])
                 if _holds(edges, horizons, np.int64(chunk.source[i]), label, np.int64(chunk.target[i])):
                     result = np.int64(REFRESHED)
-        outcome[i] = result
-        outcomes[result] += 1
+        _note_outcome(horizons, chunk, i, result, outcome, outcomes)

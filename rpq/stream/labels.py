@@ -95,6 +95,9 @@ class LabelDictionary:
             return []
         used = np.fromiter(self.ids.values(), np.int64, len(self.ids))
         idle = used[edges[used] == 0]
+        if self._has_streams:  # what is known of a label is known by its id in the merged stream
+            borne = {text_of(self.names[number]) for number in used[edges[used] > 0].tolist()}
+            idle = np.array([number for number in idle.tolist() if self.names[number] not in borne], np.int64)
         gone = idle[np.argsort(-lost[idle], kind="stable")[self._remembered :]].tolist()
         for number in gone:
             name = self.names[number]

@@ -2,8 +2,9 @@
 
 A tuple whose label a window reads is judged against the edge as the window has it. An insert comes too *late* if the edge
 would have left already, *refreshes* an edge that is held, and is *inserted* otherwise; a delete finds its edge or not. A
-tuple with a label that nothing reads is *irrelevant*. `outcome_of` takes this decision for the snapshot graph, the Δ index
-of paths and `WindowMembership`; `stronger` combines the outcomes of one tuple in several windows or streams.
+tuple with a label that nothing reads is *irrelevant*. An insert that no reader of its label accepts (`edge_filter.py`) is
+*passed by*, unless it is late. `outcome_of` takes these decisions for the snapshot graph, the Δ index of paths and
+`WindowMembership`; `stronger` combines the outcomes of one tuple in several windows or streams.
 
 `WindowMembership` has for each edge of the snapshot graph and each of its windows the slide, of time or of inserts, at which
 the edge leaves. An edge whose slide has come counts as absent; nothing is searched for or evicted. Edges of named streams
@@ -36,7 +37,9 @@ class Outcome(IntEnum):
     ABSENT = 3
     """A delete whose edge is not held."""
     LATE = 4
-    IRRELEVANT = 5
+    PASSED_BY = 5
+    """An insert of an edge that no query which reads its label accepts."""
+    IRRELEVANT = 6
 
 
 OUTCOMES = tuple(Outcome.__members__)
@@ -44,7 +47,7 @@ OUTCOMES = tuple(Outcome.__members__)
 OUTCOME_COUNT = len(OUTCOMES)
 
 # The same as plain integers, which kernels take as constants.
-INSERTED, REFRESHED, DELETED, ABSENT, LATE, IRRELEVANT = (int(outcome) for outcome in Outcome)
+INSERTED, REFRESHED, DELETED, ABSENT, LATE, PASSED_BY, IRRELEVANT = (int(outcome) for outcome in Outcome)
 
 NOT_HELD = int(np.iinfo(np.int64).min)
 """In place of the slide at which an edge leaves: the window does not hold it."""
@@ -63,12 +66,21 @@ def outcome_of(is_delete, is_held, is_late):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def stronger(first, second):
-    """Return the stronger of two outcomes of one tuple: refreshed, inserted, late, irrelevant; deleted, absent, irrelevant.
+def outcome_without_edge(is_delete, is_late):
+    """Return the outcome of a tuple whose label a window reads, and whose edge no reader accepts."""
+    if is_delete:
+        return np.int64(ABSENT)
+    return np.int64(LATE if is_late else PASSED_BY)
 
+
+@njit(cache=True, nogil=True, forceinline=True)
+def stronger(first, second):
+    """Return the stronger of two outcomes of one tuple.
+
+    The order is refreshed, inserted, passed by, late, irrelevant for inserts, and deleted, absent, irrelevant for deletes.
     So a tuple is late for a query if every window that reads it refuses it.
     """
-    is_weak = first in (IRRELEVANT, LATE, ABSENT)
+    is_weak = first in (IRRELEVANT, LATE, ABSENT) or (first == PASSED_BY and second == INSERTED)
     return np.int64(second if second == REFRESHED or (is_weak and second != IRRELEVANT) else first)
 
 
@@ -120,7 +132,7 @@ class WindowMembership:
     >>> membership = WindowMembership([Window(size=10, slide=1)])
     >>> membership.take("the labels a and b")
     >>> membership.counts("the labels a and b").tolist()
-    [0, 0, 0, 0, 0, 0]
+    [0, 0, 0, 0, 0, 0, 0]
     """
 
     def __init__(self, windows: Sequence[AnyWindow], *, named: Sequence[bool] | None = None) -> None:
@@ -249,6 +261,12 @@ class WindowMembership:
             self._view = view(self._arrays)
         judge_tuples(self._view, tuples, named, count)
 
+    def drop(self, tuples: Any, count: int) -> None:
+        """Apply deletes without counting them."""
+        counts = self._arrays.counts.copy()
+        self.apply(tuples, tuples, count)
+        self._arrays.counts[:] = counts
+
     def advance(self, time: int) -> None:
         """Move the stream time without a tuple."""
         state = self._arrays.state
@@ -361,7 +379,9 @@ def judge_tuples(judged, tuples, named, count):
                 if judged.is_read[(label * readers + reader) * windows + window] != 0:
                     if readers == 1 or outcome[window] < 0:
                         edge = np.int64(named.edge[i]) if is_named else np.int64(tuples.edge[i])
-                        outcome[window] = _judge(judged, window, edge, time, tuples.delete[i] != 0)
+                        source = named.source[i] if is_named else tuples.source[i]
+                        is_delete = tuples.delete[i] != 0
+                        outcome[window] = _judge(judged, window, edge, time, is_delete, source < 0)
                     strongest = stronger(strongest, outcome[window])
             judged.counts[reader * OUTCOME_COUNT + strongest] += 1
 
@@ -383,13 +403,15 @@ def _cross(fields, windows, time, has_time):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _judge(judged, window, edge, time, is_delete):
+def _judge(judged, window, edge, time, is_delete, is_passed_by):
     """Apply a tuple to a window that reads its label; return its outcome."""
     fields, leaves, base = judged.window, judged.leaves, window * _FIELDS
     kind, size, slide = fields[base + _KIND], fields[base + _SIZE], fields[base + _SLIDE]
     place = edge * judged.state[_WINDOWS] + window
     is_held = edge >= 0 and leaves[place] > fields[base + _NOW]
     expires = leaving_slide(time, size, slide) if kind == _TIME else np.int64(NEVER)
+    if is_passed_by:
+        return outcome_without_edge(is_delete, expires <= fields[base + _NOW])
     outcome = outcome_of(is_delete, is_held, edge < 0 or expires <= fields[base + _NOW])
     if outcome == DELETED:
         leaves[place] = NOT_HELD

@@ -5,8 +5,9 @@ deleted keeps its place until `collect`, which builds the table anew: amortised 
 what has expired. Its id is given out again only after `collect`, before which the engine sweeps every index.
 
 The graph keeps an edge while any window holds it over which a query reads its label, and static edges always. To tell
-whether a query can be registered later, one number a label is remembered: the largest timestamp of an insert that was
-lost, because it was irrelevant, late, or evicted. A new label is an entry in a few arrays and finds its group by a hash.
+whether a query can be registered later, two numbers a label are remembered: the largest timestamps of an insert that was
+lost, because it was irrelevant, late, or evicted, and of one that was passed by, because no query accepts it
+(`edge_filter.py`). A new label is an entry in a few arrays and finds its group by a hash.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,6 +19,7 @@ from rpq.compiled.arrays.hashing import id_at, ids_in, new_table, table_size
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_filter import EdgeFilter
 from rpq.stream.edge_store import (
     BY_COUNT,
     COUNT,
@@ -80,7 +82,10 @@ class SnapshotGraph:
             horizon=np.zeros(0, np.int64),
             group=np.zeros(0, np.int32),
             lost=np.zeros(0, np.int64),
+            passed_by=np.zeros(0, np.int64),
         )
+        self.filter = EdgeFilter()
+        """The edges that queries accept; what none accepts is passed by."""
         self.counted = CountedWindows()
         self.counted.make_room(capacity)
         self.statics = 0
@@ -134,7 +139,7 @@ class SnapshotGraph:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return sum(array.nbytes for array in self.edges) + self.counted.nbytes
+        return sum(array.nbytes for array in self.edges) + self.counted.nbytes + self.filter.nbytes
 
     def is_read(self, label: np.ndarray) -> np.ndarray:
         """Return whether any query reads labels (uint8 a label id given)."""
@@ -188,6 +193,7 @@ class SnapshotGraph:
                 is_read=np.concatenate([self.horizons.is_read, np.zeros(more, np.uint8)]),
                 group=np.concatenate([self.horizons.group, np.zeros(more, np.int32)]),
                 lost=np.concatenate([self.horizons.lost, np.full(more, LONG_AGO, np.int64)]),
+                passed_by=np.concatenate([self.horizons.passed_by, np.full(more, LONG_AGO, np.int64)]),
             )
         self.horizons.is_read[labels] = read.any(axis=1)
         for label, row in zip(labels.tolist(), np.ascontiguousarray(read, np.uint8), strict=True):
@@ -201,6 +207,8 @@ class SnapshotGraph:
     def forget_labels(self, labels: list[int]) -> None:
         """Release label ids, which no edge bears, for other labels."""
         self.horizons.lost[labels] = LONG_AGO
+        self.horizons.passed_by[labels] = LONG_AGO
+        self.filter.forget(labels)
 
     def _group(self, member: np.ndarray) -> int:
         """Return the number of the group of labels that are read over these windows (uint8 a window)."""
@@ -257,7 +265,7 @@ class SnapshotGraph:
         """Make room for `count` more tuples, with vertex ids below `vertices`."""
         edges = self.edges
         if vertices > len(edges.degree):
-            more = max(vertices - len(edges.degree), len(edges.degree) // 2)
+            more = max(vertices - len(edges.degree), len(edges.degree) // 4)
             edges = edges._replace(degree=np.concatenate([edges.degree, np.zeros(more, np.int32)]))
         needed = self.edge_count + tuples
         if needed > len(edges.source):
@@ -292,7 +300,7 @@ class SnapshotGraph:
 
         `named` is the view of a chunk of the same tuples with the labels of their streams; its `edge` is written as well,
         where a tuple is not named as that of the merged stream. What became of a tuple is the strongest of what became of
-        its two edges: refreshed, inserted, late, irrelevant; deleted, absent, irrelevant.
+        its two edges (`stronger`).
         """
         outcome = np.empty(count, np.uint8)
         graph = self._edges_view, self._horizons_view, self.counted.view

@@ -521,3 +521,14 @@ def _of_both_kinds(
             problems.append(InputError(f"row {place}: {message}", row=place, column="timestamp"))
             end = min(end, place)
     return numbers, times
+
+
+def report_times(times: np.ndarray, step: int) -> np.ndarray:
+    """Return the times of the reports that cover what happens at some times: the next multiples of `step`, or the times.
+
+    Beyond the last multiple that fits into 64 bits, which no stream time exceeds, reports have the largest time.
+    """
+    into = times % step
+    floor = times - into
+    late = floor > INT64_MAX - step
+    return np.where(into == 0, times, np.where(late, INT64_MAX, floor + np.where(late, 0, step)))

@@ -51,19 +51,38 @@ _WORD = 8
 """Bytes."""
 _TOGETHER = 16
 """Names whose hashes are found together."""
+_FEW_NAMES = 6
+"""The number of names from which on a column is cheaper than a lookup of each."""
+_MOST_REMEMBERED = 1 << 15
+"""The limit of names that are held as Python objects too."""
 
 
 class Names(NamedTuple):
     """The arrays of a dictionary; `number` for integer names, `start`, `length` and `arena` for text."""
 
     hash: np.ndarray  # uint64 an id: that of the table
-    number: np.ndarray  # int64 an id
-    start: np.ndarray  # int64 an id
+    number: np.ndarray  # int64 an id; it does not grow in a dictionary of text
+    start: np.ndarray  # int64 an id; it grows only in a dictionary of text
     length: np.ndarray  # int32 an id; -1 for an id that is free
     arena: np.ndarray  # uint8
     table: np.ndarray  # int32: from hashes to ids, see `rpq/compiled/arrays/hashing.py`
-    free: np.ndarray  # int32, stack
+    free: np.ndarray  # int32, stack; it grows when names are released
     fields: np.ndarray  # int64[_FIELDS]
+
+
+_MOST_DIGITS = 20
+"""The length of the longest text of an integer of 64 bits."""
+
+
+def as_vertex(name: str, kind: str | None) -> int | str:
+    """Return a name as a vertex of a stream: where vertices are of kind "int64", the integer with that text, if it has one.
+
+    >>> as_vertex("7", "int64"), as_vertex("07", "int64"), as_vertex("7", "string")
+    (7, '07', '7')
+    """
+    if kind != "int64" or len(name) > _MOST_DIGITS or not name.removeprefix("-").isdecimal() or str(int(name)) != name:
+        return name
+    return int(name) if -(1 << 63) <= int(name) < 1 << 63 else name
 
 
 class VertexDictionary:
@@ -75,6 +94,7 @@ class VertexDictionary:
     def __init__(self, *, capacity: int = 1024) -> None:
         self.kind: str | None = None
         self._intern_one: Any = None
+        self._remembered: dict[int, int | str] = {}  # names of ids in use, those read or given lately
         self.names = Names(
             hash=np.zeros(capacity, np.uint64),
             number=np.zeros(capacity, np.int64),
@@ -156,7 +176,23 @@ class VertexDictionary:
             self._intern_one = bound(_intern_one_text if isinstance(name, str) else _intern_one_number, self._view, key)
         while (code := self._intern_one(self._view, key)) < 0:
             self._grow(text=len(key) if isinstance(key, bytes) else 0)
-        return code >> 1, bool(code & 1)
+        vertex = code >> 1
+        if is_new := code & 1:
+            self._remember({vertex: name})
+        return vertex, bool(is_new)
+
+    def find(self, column: pa.Array, wanted: np.ndarray) -> np.ndarray:
+        """Return the ids (int32) of the names of a column, -1 for names without one and for rows that are not `wanted`.
+
+        `column` is an array of the dictionary's kind without nulls. O(total length).
+        """
+        ids = np.empty(len(column), np.int32)
+        if self.kind == "int64":
+            numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            _find_numbers(self._view, numbers, wanted, ids)
+        else:
+            _find_texts(self._view, *_text_buffers(column), wanted, ids)
+        return ids
 
     def name_of(self, vertex: int) -> int | str:
         """Return the name of an id."""
@@ -164,6 +200,28 @@ class VertexDictionary:
             return int(self.names.number[vertex])
         start = int(self.names.start[vertex])
         return self.names.arena[start : start + int(self.names.length[vertex])].tobytes().decode()
+
+    def names_of_few(self, ids: list[int]) -> list[int | str]:
+        """Return the names of ids, which are in use, as Python objects. O(ids, and the length of names not read lately)."""
+        try:
+            return [*map(self._remembered.__getitem__, ids)]
+        except KeyError:
+            missing = {*ids}.difference(self._remembered)
+            if len(missing) < _FEW_NAMES:
+                found = {vertex: self.name_of(vertex) for vertex in missing}
+            else:
+                names = self.names_of(np.fromiter(missing, np.int64, len(missing)))
+                found = dict(zip(missing, names.to_pylist(), strict=True))
+            # Others may be forgotten for these.
+            known = self._remembered
+            self._remember(found)
+            return [known[vertex] if vertex in known else found[vertex] for vertex in ids]
+
+    def _remember(self, names: dict[int, int | str]) -> None:
+        """Remember the Python objects of names by id, which rows of single tuples need."""
+        if len(self._remembered) + len(names) > _MOST_REMEMBERED:
+            self._remembered = {}
+        self._remembered.update(names)
 
     def names_of(self, ids: np.ndarray) -> pa.Array:
         """Return the names of ids, as an array of the type that they came in; any name for an id that is free.
@@ -208,6 +266,10 @@ class VertexDictionary:
         """Take ids out, with their names. O(names in the dictionary)."""
         if len(unused) == 0:
             return
+        self._remembered = {}
+        names = self.names
+        if (more := int(names.fields[_FREE]) + len(unused) - len(names.free)) > 0:
+            self.names = names._replace(free=np.concatenate([names.free, np.zeros(more, np.int32)]))
         _release(self._view, unused.astype(np.int32))
         fields = self.names.fields
         if fields[_GARBAGE] * 2 > fields[_ARENA]:
@@ -218,21 +280,20 @@ class VertexDictionary:
     def _grow(self, *, text: int = 0) -> None:
         """Make room for more names, at least one of `text` bytes."""
         names = self.names
-        capacity = len(names.hash)
+        capacity, is_text = len(names.hash), self.kind == "string"
         if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
-            more = max(capacity // 2, 8)
+            more = max(capacity // 4, 8)
             names = names._replace(
                 hash=np.concatenate([names.hash, np.zeros(more, np.uint64)]),
-                number=np.concatenate([names.number, np.zeros(more, np.int64)]),
-                start=np.concatenate([names.start, np.zeros(more, np.int64)]),
+                number=names.number if is_text else np.concatenate([names.number, np.zeros(more, np.int64)]),
+                start=np.concatenate([names.start, np.zeros(more, np.int64)]) if is_text else names.start,
                 length=np.concatenate([names.length, np.full(more, -1, np.int32)]),
-                free=np.concatenate([names.free, np.zeros(more, np.int32)]),
             )
             if table_size(capacity + more) > len(names.table):
                 self.names = names = names._replace(table=new_table(capacity + more))
                 _fill_table(self._view)
         if names.fields[_ARENA] + text > len(names.arena):
-            more = max(len(names.arena) // 2, 2 * text)
+            more = max(len(names.arena) // 4, 2 * text)
             names = names._replace(arena=np.concatenate([names.arena, np.zeros(more, np.uint8)]))
         self.names = names
 
@@ -350,6 +411,19 @@ def _find_text(names, data, start, length):
 def _find_number(names, number):
     place = _probe_number(names, _hash_number(number), number)
     return id_at(names.table, place) if place >= 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _find_numbers(names, numbers, wanted, ids):
+    for row in range(len(ids)):
+        ids[row] = _find_number(names, numbers[row]) if wanted[row] else -1
+
+
+@njit(cache=True, nogil=True)
+def _find_texts(names, offsets, data, wanted, ids):
+    for row in range(len(ids)):
+        first = np.int64(offsets[row])
+        ids[row] = _find_text(names, data, first, np.int64(offsets[row + 1]) - first) if wanted[row] else -1
 
 
 @njit(cache=True, nogil=True)

@@ -150,9 +150,19 @@ def small_steps(monkeypatch):
 @pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "options"),
-    [(name, ()) for name in KINDS]
-    + [(name, ("--deletes", "30", "--seed", "5")) for name in ("rows.csv", "rows.parquet")]
-    + [(name, ("--witness",)) for name in ("rows.csv.gz", "rows.jsonl", "rows.parquet")],
+    [
+        ("rows.csv", ()),
+        ("rows.csv.gz", ("--witness",)),
+        ("rows.csv.zst", ("--deletes", "30", "--seed", "5")),
+        ("rows.jsonl", ("--witness",)),
+        ("rows.jsonl.zst", ()),
+        ("rows.parquet", ()),
+        ("rows.parquet", ("--deletes", "30", "--seed", "5")),
+        ("rows.jsonl.gz", ()),
+        *(pytest.param(name, (), marks=pytest.mark.long) for name in ("rows.csv.gz", "rows.csv.zst", "rows.jsonl")),
+        pytest.param("rows.csv", ("--deletes", "30", "--seed", "5"), marks=pytest.mark.long),
+        pytest.param("rows.parquet", ("--witness",), marks=pytest.mark.long),
+    ],
 )
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, name, options):
     for folder in ("whole", "killed"):
@@ -300,7 +310,10 @@ def test_an_output_that_was_changed_is_refused(tmp_path, capfd):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.jsonl.zst", "rows.parquet"])
+@pytest.mark.parametrize(
+    "name",
+    ["rows.csv.gz", "rows.parquet", *(pytest.param(one, marks=pytest.mark.long) for one in ("rows.csv", "rows.jsonl.zst"))],
+)
 def test_a_real_kill_in_the_middle_of_a_slow_stream(tmp_path, capfd, name):
     """One process, fed through a pipe and killed by the system; the next gets the stream from its beginning."""
     import subprocess

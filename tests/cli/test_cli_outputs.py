@@ -215,7 +215,7 @@ def test_the_file_before_stays_until_the_run_is_done(here):
 @pytest.mark.parametrize(
     ("name", "number"),
     [
-        ("rows.csv", signal.SIGINT),
+        pytest.param("rows.csv", signal.SIGINT, marks=pytest.mark.long),
         ("rows.jsonl.zst", signal.SIGINT),
         ("rows.parquet", signal.SIGTERM),
         ("rows.csv", signal.SIGKILL),
@@ -361,8 +361,21 @@ def tiny(tmp_path):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl.zst", "rows.parquet"])
-@pytest.mark.parametrize("how", ["file", "stdin", "checkpoint"])
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        ("file", "rows.csv"),
+        ("file", "rows.parquet"),
+        ("stdin", "rows.csv"),
+        ("stdin", "rows.jsonl.zst"),
+        ("checkpoint", "rows.jsonl.zst"),
+        ("checkpoint", "rows.parquet"),
+        *(
+            pytest.param(how, name, marks=pytest.mark.long)
+            for how, name in (("file", "rows.jsonl.zst"), ("stdin", "rows.parquet"), ("checkpoint", "rows.csv"))
+        ),
+    ],
+)
 def test_a_full_disk_leaves_what_was_there_or_whole_rows(here, tiny, name, how):
     import random
 

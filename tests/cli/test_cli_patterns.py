@@ -530,8 +530,9 @@ def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
 
 
 def test_threads_that_divide_nothing_are_told_of(rpq, edges):
-    told = "warning: 2 threads divide path queries alone: '?x a ?y' is evaluated by one thread"
+    told = "warning: 2 threads do not divide every query: '?x a+ ?y' is evaluated by one thread"
     asked = ("--input", edges, *WINDOW, "--threads", 2)
-    assert rpq("run", "?x a ?y", *asked)[2].count(told) == 1
-    assert "threads divide" not in rpq("run", "a/b", *asked)[2]
-    assert "threads divide" not in rpq("run", "?x a ?y", "--input", edges, *WINDOW)[2]
+    assert rpq("run", "?x a+ ?y", *asked)[2].count(told) == 1
+    for divided in ("a/b", "?x a ?y . ?x b ?z"):
+        assert "by one thread" not in rpq("run", divided, *asked)[2]
+    assert "by one thread" not in rpq("run", "?x a+ ?y", "--input", edges, *WINDOW)[2]

@@ -322,12 +322,12 @@ def as_rows(path: Path) -> list:
     ("ending", "name"),
     [
         ("nq", "rows.nq"),
-        ("trig", "rows.nq.gz"),
         ("trig", "rows.tsv"),
-        ("nq", "rows.srj"),
         ("trig", "rows.srj"),
         ("nq", "rows.srjl.zst"),
         ("trig", "rows.parquet"),
+        pytest.param("trig", "rows.nq.gz", marks=pytest.mark.long),
+        pytest.param("nq", "rows.srj", marks=pytest.mark.long),
     ],
 )
 def test_rows_are_neither_lost_nor_doubled_wherever_a_run_is_killed(tmp_path, capfd, small_steps, ending, name):

@@ -217,26 +217,26 @@ def test_a_cache_of_another_numba_is_named(python):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("left", [0, 10, 400, -1])
-def test_a_damaged_file_counts_as_none(python, left):
+def test_a_damaged_file_counts_as_none(python):
     ask(python)
-    for path in (site_packages(python) / "__pycache__" / "rpq").glob("*.nbc"):
-        path.write_bytes(path.read_bytes()[:left])
-    assert ask(python)[0] == 10
-    assert ask(python) == (10, None, None)
+    for left in (0, 10, 400, -1):
+        for path in (site_packages(python) / "__pycache__" / "rpq").glob("*.nbc"):
+            path.write_bytes(path.read_bytes()[:left])
+        assert ask(python)[0] == 10, left
+        assert ask(python) == (10, None, None), left
 
 
 @pytest.mark.ci
 def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
-    # Two variants each, none of which may be taken for the other.
-    asked = [(3, 4), (1.5, 4), (3, 4.5), (1.5, 4.5)] * 2
+    # Two variants of each kernel, neither of which may be taken for the other.
+    asked = [(3, 4), (1.5, 4.5)] * 2
     running = [
         subprocess.Popen([python, "-c", ASK, json.dumps(arguments)], stdout=subprocess.PIPE, text=True, cwd="/")
         for arguments in asked
     ]
     for (x, y), process in zip(asked, running, strict=True):
         assert json.loads(process.communicate()[0])[0] == 2 * x + y
-    for x, y in asked[:4]:
+    for x, y in asked[:2]:
         assert ask(python, (x, y)) == (2 * x + y, None, None)
     assert not list(site_packages(python).rglob("*.tmp.*"))
 

@@ -620,9 +620,9 @@ def test_names_of_the_package() -> None:
 
 def test_threads_that_divide_nothing_are_told_of_once_with_the_queries(tmp_path: Path) -> None:
     window = rpq.Window(size=10, slide=1)
-    path, pattern = rpq.Query("a", window=window), rpq.Query("?x a ?y", window=window, name="p")
+    path, pattern = rpq.Query("a", window=window), rpq.Query("?x a+ ?y", window=window, name="p")
     sparql = rpq.Query("ASK { ?x <a> ?y }", window=window, name="s")
-    with pytest.warns(ThreadsWarning, match=r"2 threads divide path queries alone: 'p', 's' are each eval") as told:
+    with pytest.warns(ThreadsWarning, match=r"2 threads do not divide every query: 'p', 's' are each eval") as told:
         engine = rpq.Engine(path, pattern, sparql, threads=2)
     assert len(told) == 1
     engine.save(tmp_path / "state")
@@ -632,5 +632,7 @@ def test_threads_that_divide_nothing_are_told_of_once_with_the_queries(tmp_path:
         engine.register(replace(pattern, name="late"))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ThreadsWarning)
-        rpq.Engine(path, threads=2)
+        star = rpq.Query("?x a ?y . ?x b ?z", window=window, name="star")
+        groups = rpq.Query("SELECT ?x (COUNT(*) AS ?n) { ?x <a> ?y } GROUP BY ?x", window=window, name="groups")
+        rpq.Engine(path, star, groups, threads=2)
         rpq.Engine(path, pattern, sparql)

@@ -245,7 +245,7 @@ def test_neither_sharing_nor_order_nor_others_are_seen(
 def test_many_patterns_share_conditions_and_few_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_tables, "MANY", 4)
     queries = [asked(f"?x a ?y . ?y b {number}", f"q{number}") for number in range(6)]
-    engine, apart = rpq.Engine(*queries[:3]), rpq.Engine(*queries, _sharing="never")
+    engine, apart = rpq.Engine(*queries[:3], keep=queries[0].window), rpq.Engine(*queries, _sharing="never")
     rows = [(place % 5, place * 3 % 7, "ab"[place % 2], place // 4) for place in range(60)]
     (host,) = engine._evaluation.running.hosts
     engine.push_rows(rows[:20])

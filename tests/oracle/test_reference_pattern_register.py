@@ -48,10 +48,16 @@ def test_refused_while_a_window_reaches_back_to_what_was_not_kept():
     assert push(engine, "x y a 20", "y z b 20") == ["p + x y @20", "+ x y z @20"]
 
 
-def test_edges_that_cannot_match_the_constants_are_kept_for_others():
+def test_edges_that_cannot_match_the_constants_are_lost_for_others():
+    #   1 passed by        W = β = 10: it leaves at 20
     engine = PatternReference(question("?x a k", name="p"))
-    push(engine, "x y a 1")
-    assert shown(engine.register(question("?x a ?y"))) == ["+ x y @1"]
+    push(engine, "x y a 1", "x k a 1")
+    with pytest.raises(RegistrationRefused) as refused:
+        engine.register(question("?x a ?y"))
+    assert refused.value.available_from == 20
+    assert shown(engine.register(question("k a ?y . ?x a k", name="more"), start="empty")) == []
+    engine.advance(20)
+    assert shown(engine.register(question("?x a ?y"))) == []
 
 
 def test_streams_are_kept_apart():

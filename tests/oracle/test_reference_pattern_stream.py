@@ -4,7 +4,7 @@ import pytest
 
 from tests.drawn_patterns import counted, edges, explicit, push, question, shown
 from tests.reference import INT64_MAX, Rejected
-from tests.reference_pattern_stream import PatternReference, TooManyRows
+from tests.reference_pattern_stream import PatternReference, RegistrationRefused, TooManyRows
 
 CHAIN = "?x a ?y . ?y b ?z"
 
@@ -109,10 +109,29 @@ def test_late_out_of_order_duplicates_and_deletes():
     assert engine.answer() == {("y", "z"): 1}
 
 
-def test_a_label_that_a_query_reads_is_relevant_whatever_its_constants():
+def test_an_edge_that_no_atom_accepts_is_passed_by_and_late_before_that():
     engine = PatternReference(question("?x a k"))
-    assert push(engine, "x y a 1", "x k a 2") == ["+ x @2"]
-    assert counted(engine)["inserted"] == 2
+    assert push(engine, "x y a 11", "x k a 12", "x y a 13 -", "x y b 13", "x y a 0", "x y a 14") == ["+ x @12"]
+    assert counted(engine, "q") == {
+        "tuples": 6, "inserted": 1, "absent_deletes": 1, "late": 1, "passed_by": 2, "irrelevant": 1, "rows_added": 1,
+        "answers_live": 1, "edges_live": 1,
+    }  # fmt: skip
+
+
+def test_an_edge_that_was_passed_by_is_lost_for_those_that_need_it_and_for_no_others():
+    engine = PatternReference(question("?x a k", "unbounded"))
+    push(engine, "x k a 1", "x l a 2")
+    engine.register(question("?x a k . ?x a k", "unbounded", name="same"))
+    engine.register(question("x a k . ?x a k", "unbounded", name="narrower"))
+    for text in ("?x a l", "x a ?y", "?x a ?y", "?x a+ ?y"):
+        with pytest.raises(RegistrationRefused):
+            engine.register(question(text, "unbounded", name="other"))
+    engine.register(question("?x a l", "unbounded", name="late"), start="empty")
+    assert push(engine, "y l a 3") == ["late + y @3"]
+    engine.unregister("late")  # what it alone accepted goes with it
+    assert push(engine, "z l a 4") == [] and counted(engine)["passed_by"] == 2 and counted(engine)["edges_live"] == 1
+    with pytest.raises(RegistrationRefused):
+        engine.register(question("?x a l", "unbounded", name="later"))
 
 
 def test_late_is_late_for_every_window_that_could_read_it():

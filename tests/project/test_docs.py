@@ -9,6 +9,7 @@ import os
 import random
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -282,6 +283,36 @@ def test_the_format_of_contributing_can_be_read(tmp_path: Path) -> None:
         (5, "bob", "get", "/y"),
     ]
     assert reader.time_unit == "s"
+
+
+def test_the_counter_of_contributing_is_a_figure(tmp_path: Path) -> None:
+    """The field and the way up, in a copy of the package."""
+    section = read(ROOT / "CONTRIBUTING.md").split("\n## A counter\n")[1].split("\n## ")[0]
+    (field,) = re.findall(r"Add `(block_steps: int = 0)` to `Statistics` in `([\w/.]+)`", section)
+    (way_up,) = re.findall(r"in `([\w/.]+)`, names it in `further`:\n   `\{…\} (\| \{.*?\})`, with\n   `(.*?)`", section)
+    shutil.copytree(ROOT / "rpq", tmp_path / "rpq", ignore=shutil.ignore_patterns("__pycache__", "spark", "workloads"))
+    statistics, query = tmp_path / field[1], tmp_path / way_up[0]
+    last = "    rows_waiting: int = 0\n"
+    assert read(statistics).count(last) == 1
+    statistics.write_text(read(statistics).replace(last, f"{last}    {field[0]}\n"), encoding="utf-8")
+    further = "further={name: self._figure(name) for name in _OF_DOUBT}"
+    assert read(query).count(further) == 1
+    changed = read(query).replace(further, f"{further} {way_up[1]}")
+    query.write_text(changed.replace("\nfrom rpq.", f"\n{way_up[2]}\nfrom rpq.", 1), encoding="utf-8")
+    script = """
+import rpq
+engine = rpq.Engine(*(rpq.Query(text, window=rpq.Window(size=9, slide=1)) for text in ("a/b", "c")), threads=2)
+engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2), ("u", "y", "a", 2)])
+print(rpq.__file__, *(engine.statistics(name).block_steps for name in ("a/b", "c", None)))
+"""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert not run.returncode, run.stderr
+    file, *counts = run.stdout.split()
+    assert file.startswith(str(tmp_path))
+    assert int(counts[0]) == int(counts[2]) > 0 == int(counts[1])
 
 
 def test_the_operator_of_contributing_has_the_rows_that_its_docstring_says() -> None:

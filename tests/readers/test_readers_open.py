@@ -120,7 +120,7 @@ def test_a_function_that_opens_a_reader_is_a_format(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("command", "shares_files"), [("run", False), ("spark prepare", True)])
 def test_the_help_names_the_formats_that_there_are(installed, command, shares_files):
     shown = CliRunner().invoke(main, [*command.split(), "--help"], terminal_width=200).output
-    named = re.search(r"Their format: ([\w, ]+)\.", shown)[1].split(", ")
+    named = re.search(r"Format of the input: ([\w, ]+)\.", shown)[1].split(", ")
     readable = [name for name in formats() if not shares_files or format_registry.format_by_name(name).text is not None]
     assert sorted(named) == readable
 

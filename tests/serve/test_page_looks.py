@@ -252,9 +252,9 @@ def test_the_graph_takes_pointers_too(windows: Windows, server: ScriptedServer):
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")
     box = page.locator("#graph").bounding_box()
     assert box is not None
-    # Vertices change the pointer's shape: look for one on a grid.
+    # Vertices change the pointer's shape: look for one on a grid, from the middle, where they are.
     places = [(x, y) for x in range(20, int(box["width"]), 8) for y in range(20, int(box["height"]), 8)]
-    for x, y in places:
+    for x, y in sorted(places, key=lambda place: math.dist(place, (box["width"] / 2, box["height"] / 2))):
         page.mouse.move(box["x"] + x, box["y"] + y)
         if page.locator("#graph.over").count():
             break

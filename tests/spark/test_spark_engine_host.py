@@ -441,17 +441,21 @@ def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
         pass
 
 
-@pytest.mark.ci
-def test_on_spark_workers_come_and_go(tmp_path):
-    """Every micro-batch finds its engines, a stream that is started again too; if they are lost they are built again."""
-    import rpq.spark as pipeline
+@pytest.fixture
+def java() -> None:
+    """Skip the test where Spark cannot start."""
     from rpq.spark.jvm.session import check_java
 
     try:
         check_java()
     except PipelineError as missing:
         pytest.skip(str(missing))
-    session = pipeline.open_session(master="local[2]", partitions=2)
+
+
+def test_on_spark_workers_come_and_go(java, session, tmp_path):
+    """Every micro-batch finds its engines, a stream that is started again too; if they are lost they are built again."""
+    import rpq.spark as pipeline
+
     engine, wanted, found = rpq.Engine(QUERY), Counter(), []
 
     def go_on(*batches: int) -> None:
@@ -471,20 +475,17 @@ def test_on_spark_workers_come_and_go(tmp_path):
         found.extend((one["hits"], one["rebuilds"]) for one in told)
 
     incoming = tmp_path / "in"
-    try:
-        java = session.sparkContext._gateway.proc.pid
-        go_on(0, 1, 2, 3)
-        go_on(4)
-        mine = [host for daemon in children(java) for host in hosts(daemon)]
-        assert len(mine) == 2
-        for host in mine:
-            os.kill(host, signal.SIGKILL)
-        go_on(5, 6)
-        assert found == [(0, 0), (2, 0), (2, 0), (2, 0), (2, 0), (0, 2), (2, 0)]
-        rows = session.read.parquet(str(tmp_path / "rows")).collect()
-        assert Counter(map(tuple, rows)) == wanted
-    finally:
-        session.stop()
+    started_by = session.sparkContext._gateway.proc.pid
+    go_on(0, 1, 2, 3)
+    go_on(4)
+    mine = [host for daemon in children(started_by) for host in hosts(daemon)]
+    assert len(mine) >= 2  # one a share; those of other tests' streams, too
+    for host in mine:
+        os.kill(host, signal.SIGKILL)
+    go_on(5, 6)
+    assert found == [(0, 0), (2, 0), (2, 0), (2, 0), (2, 0), (0, 2), (2, 0)]
+    rows = session.read.parquet(str(tmp_path / "rows")).collect()
+    assert Counter(map(tuple, rows)) == wanted
 
 
 def children(parent: int) -> list[int]:

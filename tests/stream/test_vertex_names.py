@@ -74,3 +74,19 @@ def test_the_hash_of_a_number_is_that_too():
     held = VertexDictionary()
     ids, _ = held.intern(pa.array(numbers), np.ones(len(numbers), np.uint8))
     assert held.hashes(ids).tolist() == [mixed((number + 0x9E3779B97F4A7C15) % 2**64) for number in numbers]
+
+
+@examples(100)
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 20), max_size=60), max_size=6), st.data())
+def test_numbers_are_a_dict_too(batches, data):
+    held, twin = VertexDictionary(capacity=2), {}
+    for batch in batches:
+        ids, _ = held.intern(pa.array(batch, pa.int64()), np.ones(len(batch), np.uint8))
+        for number, identity in zip(batch, ids.tolist(), strict=True):
+            assert twin.setdefault(number, identity) == identity
+        assert len({*twin.values()}) == len(twin)
+        assert held.names_of(np.array([*twin.values()], np.int32)).to_pylist() == [*twin]
+        held._check()
+        gone = [number for number in twin if data.draw(st.booleans())]
+        held.release(np.array([twin.pop(number) for number in gone], np.int32))
+        held._check()

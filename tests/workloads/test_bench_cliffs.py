@@ -30,3 +30,11 @@ def test_every_line_has_a_figure_and_a_bound(tmp_path):
 
 def test_lines_are_selected_by_name(tmp_path):
     assert [*_records(tmp_path, "--only", "min-join-1,MIN-40000")] == ["MIN-JOIN-1", "MIN-40000"]
+
+
+def test_big_windows_have_a_speed_and_the_bytes_of_an_edge(tmp_path):
+    names = ["WINDOW-Q2-5", "WINDOW-Q2-BYTES", "WINDOW-Q2-BYTES-READ"]
+    speed, of_window, of_read = _records(tmp_path, "--only", ",".join(names)).values()
+    assert speed["sense"] == "at least" and of_window["sense"] == of_read["sense"] == "at most"
+    # Of the facts, a ninth has one of the labels that Q2 reads.
+    assert 5 < of_read["measured"] / of_window["measured"] < 20

@@ -7,9 +7,7 @@ Short generators are defined here, longer generators in separate modules:
   v, of drivers with d, of places with z; timestamps are seconds.
 * `like_biogrid`: interactions between proteins, with one label and few vertices, so every tuple concerns every query. Few
   proteins have most interactions. Timestamps are positions.
-* `like_yago`: facts like those of YAGO 2s, sparse, with a hundred labels between types; timestamps are positions. Few labels
-  have most of the facts, subjects have three on average, and the distribution of objects has a heavy tail. The labels
-  include those of the paper's queries (happenedIn, hasCapital, participatedIn) and other labels of YAGO.
+* `like_yago`: facts like those of YAGO 2s, with a hundred labels between types; timestamps are positions. See `facts.py`.
 * `like_gmark`: graphs of a gMark schema, with independent edges; timestamps are positions. gMark generates a whole graph
   relation by relation; here the relations are mixed as in a shuffled graph, edge by edge, in bounded memory. The ends of
   the k-th edge of a relation follow its distributions: a side that is not zipfian cycles through its vertices in a fixed
@@ -24,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
+from rpq.workloads.generate.facts import like_yago
 from rpq.workloads.generate.interactions import like_stackoverflow
 from rpq.workloads.generate.ldbc_updates import like_ldbc
 from rpq.workloads.generate.rdf.rdf_streams import rdf_stream
@@ -76,52 +75,6 @@ def like_biogrid(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
                 "target": vertex_names("g", np.where(ends[0] == ends[1], (ends[1] + 1) % proteins, ends[1])),
                 "label": pa.array([LABEL]).take(pa.array(np.zeros(len(position), np.int64))),
                 "timestamp": pa.array(position),
-            }
-        )
-
-
-TYPES = {"Person": 0.45, "Place": 0.15, "Organization": 0.10, "Event": 0.10, "Work": 0.12, "Concept": 0.08}
-"""The part of the entities of each type."""
-
-_NAMED = """
-Person wasBornIn Place; Person isAffiliatedTo Organization; Event happenedIn Place; Person participatedIn Event;
-Place hasCapital Place; Place isLocatedIn Place; Person diedIn Place; Person playsFor Organization;
-Person created Work; Person actedIn Work; Person isMarriedTo Person; Person hasChild Person; Person worksAt Organization;
-Organization participatedIn Event; Place participatedIn Event; Person graduatedFrom Organization; Person livesIn Place;
-Person isCitizenOf Place; Person hasWonPrize Concept; Person isKnownFor Concept; Organization owns Organization;
-Person influences Person; Person directed Work; Person wroteMusicFor Work; Person edited Work; Person isLeaderOf Place;
-Place isConnectedTo Place; Place dealsWith Place; Place hasNeighbor Place; Person isPoliticianOf Place;
-Person hasAcademicAdvisor Person; Person isInterestedIn Concept; Place hasOfficialLanguage Concept;
-Place hasCurrency Concept; Place exports Concept; Place imports Concept; Organization created Work;
-Person owns Organization; Event happenedAfter Event; Concept isSubclassOf Concept
-"""
-_KINDS = list(TYPES)
-_SIGNATURES = [tuple(fact.split()) for fact in _NAMED.replace("\n", " ").split(";")]
-_SIGNATURES += [
-    (_KINDS[n % 6], f"property{n:02d}", _KINDS[n * 5 % 6]) for n in range(100 - len({s[1] for s in _SIGNATURES}))
-]
-_FACTS_A_SUBJECT = 3
-_SIGNATURE, _SUBJECT, _OBJECT = range(3)
-
-
-def like_yago(*, edges: int, seed: int) -> Iterator[pa.RecordBatch]:
-    """Generate `edges` facts; the name of a vertex is its type and a number."""
-    sizes = np.array([max(2, round(part * edges / _FACTS_A_SUBJECT)) for part in TYPES.values()], np.float64)
-    weights = 1 / (np.arange(len(_SIGNATURES)) + 3.0)
-    shares = np.cumsum(weights / weights.sum())[:-1]
-    subjects, objects = (np.array([_KINDS.index(s[end]) for s in _SIGNATURES]) for end in (0, 2))
-    labels, kinds = pa.array([s[1] for s in _SIGNATURES]), pa.array([f"{kind}_" for kind in _KINDS])
-    for number in blocks(edges, BLOCK):
-        signature = np.searchsorted(shares, uniform(seed, _SIGNATURE, number), side="right")
-        subject, object_ = subjects[signature], objects[signature]
-        first = (uniform(seed, _SUBJECT, number) ** 1.5 * sizes[subject]).astype(np.int64)
-        second = power_law(uniform(seed, _OBJECT, number), sizes[object_], head=100, exponent=1.4)
-        yield pa.RecordBatch.from_pydict(
-            {
-                "source": vertex_names(kinds.take(pa.array(subject)), first),
-                "target": vertex_names(kinds.take(pa.array(object_)), second),
-                "label": labels.take(pa.array(signature)),
-                "timestamp": number,
             }
         )
 

@@ -7,10 +7,11 @@ What kind a query is of plays no part here: `rpq.language.protocol` says what on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import chain
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflo
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import LimitError, MemoryLimitError
+from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.language.query import Vertex
 from rpq.rows.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
@@ -29,18 +31,22 @@ from rpq.rows.delta import Delta, split_by_query, without_boundaries
 from rpq.rows.weighted_rows import net_delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
+from rpq.stream.edge_ends import Ends
 from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE
 from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName
+from rpq.stream.stream_labels import LabelName, text_of
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
+_LARGEST_CHUNK_OF_SEVERAL = 16384
+"""With several threads a push becomes several chunks, so that names get ids while the chunk before is applied."""
 _SMALLEST_CHUNK = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NONE = np.zeros(0, np.int64)
 _FIRST = np.zeros(1, np.int64)
+_T = TypeVar("_T")
 
 ChunkRows = list[Block] | FewRows
 """The rows of one chunk."""
@@ -83,10 +89,12 @@ class Evaluation:
         self.witness = witness
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
-        self.intake = Intake(capacity=capacity, make_room=self._make_room, admit_labels=self._admit_labels)
+        self.graph = SnapshotGraph(capacity=capacity)
+        self.intake = Intake(
+            capacity=capacity, edges=self.graph.filter, make_room=self._make_room, admit_labels=self._admit_labels
+        )
         self.vertices = self.intake.vertices
         self.labels = self.intake.labels
-        self.graph = SnapshotGraph(capacity=capacity)
         self.running = RunningQueries()
         self.overruns: list[SetAside] = []
         self.awaits_first = False  # whether rows precede the first tuple, which has not come
@@ -95,6 +103,7 @@ class Evaluation:
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
         self.row_guard = RowGuard(max_rows)
         self._crew = Crew(threads)
+        self._upcoming: _Upcoming | None = None
         self._single = SingleTuple()
         self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
         self._look_every = min(64, capacity)
@@ -117,7 +126,8 @@ class Evaluation:
             return 1
         if self.events == "alone":
             return _LARGEST_CHUNK
-        return int(min(_LARGEST_CHUNK, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
+        largest = _LARGEST_CHUNK if not self._crew.has_others else _LARGEST_CHUNK_OF_SEVERAL
+        return int(min(largest, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
         """Apply the tuples of a push in chunks, up to a failure.  Return also the rows that precede the first tuple."""
@@ -132,26 +142,55 @@ class Evaluation:
                 return Pushed(rows, counts, _NONE, error)
             rows.append(begun.rows)
             counts += begun.counts
-        first = 0
-        while first < len(tuples) and failure is None:
-            count = min(len(tuples) - first, self.chunk_size)
-            if tuples.first is not None:
-                count = end_of_event(tuples.first, first + count - 1) - first
-            applied = self.apply(tuples, first, count, collect=collect)
-            rows.append(applied.rows)
-            counts += applied.counts
-            late.append(applied.late_rows)
-            failure = applied.failure
-            first += count
+        first, count = 0, self._length_of_chunk(tuples, 0)
+        try:
+            while first < len(tuples) and failure is None:
+                applied = self.apply(tuples, first, count, collect=collect)
+                rows.append(applied.rows)
+                counts += applied.counts
+                late.append(applied.late_rows)
+                failure = applied.failure
+                first += count
+                count = self._length_of_chunk(tuples, first) if self._upcoming is None else self._upcoming.tuples
+        finally:
+            if self._upcoming is not None:
+                self._upcoming.drop(self.intake)
+                self._upcoming = None
         failed = None if failure is None else failure.row
         if failed is not None and (failed if tuples.first is None else tuples.first[failed]) == 0:
             rows, counts = [], np.zeros(2, np.int64)  # nor what came before the first tuple, but with it
         return Pushed(rows, counts, np.concatenate(late), failure)
 
+    def _length_of_chunk(self, tuples: Columns, first: int) -> int:
+        """Return the number of tuples of the chunk that begins at `first`."""
+        count = min(len(tuples) - first, self.chunk_size)
+        return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
+
+    def _name_next(self, tuples: Columns, first: int) -> _Upcoming | None:
+        """Let another thread give ids to the names of the chunk that begins at `first`, while its predecessor is applied.
+
+        None where there is no such thread or chunk, and where the dictionary is to be collected first: no id may be given up
+        that a chunk has already.
+        """
+        if not self._crew.has_others or first >= len(tuples) or self.collector.is_due:
+            return None
+        count = self._length_of_chunk(tuples, first)
+        begun = self.intake.begin(tuples, first, count, self.graph.is_read)
+        naming = self._crew.begin(lambda: self.intake.name_ends(begun))
+        return _Upcoming(count, naming)
+
+    def _take_in(self, tuples: Columns, first: int, count: int) -> IntakeChunk:
+        """Return the ids of a chunk, which may be known already."""
+        upcoming, self._upcoming = self._upcoming, None
+        if upcoming is None:
+            return self.intake.chunk(tuples, first, count, self.graph.is_read)
+        return self.intake.finish(upcoming.naming.result())
+
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self.guard.row = self.row_guard.row = first
-        taken = self.intake.chunk(tuples, first, count, self.graph.is_read)
+        taken = self._take_in(tuples, first, count)
+        self._upcoming = self._name_next(tuples, first + count)
         chunk = taken.chunk
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
@@ -161,10 +200,15 @@ class Evaluation:
         is_netted = details.first is not None or tuples.reported_time is not None
         details = details._replace(counts_only=not (collect or is_netted))
         failure = self._crew.apply(running.schedule, chunk, view_of_chunk, self.graph.edges, details)
+        if self._upcoming is not None:
+            self._upcoming.wait()  # from here on names are read
         before = None if failure is None or failure.row is None else failure.row - first
         if before is not None and details.first is not None:
             before = int(details.first[before])  # nor anything else of its event
         deltas = self._deltas(before)
+        if failure is None:
+            for host in running.hosts:
+                host.review()
         if is_netted:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
             deltas = self._net_deltas(deltas, details.first, times)
@@ -181,7 +225,8 @@ class Evaluation:
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
         if failure is None:
-            self.collector.collect_if_due()
+            if self._upcoming is None:
+                self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
 
@@ -221,7 +266,10 @@ class Evaluation:
         if number < 0:
             number = intake.add_label(label)
         u = v = -1
-        if self.graph.horizons.is_read[number]:
+        edges = self.graph.filter
+        if self.graph.horizons.is_read[number] and (
+            not edges.filtered_labels or edges.accepts(number, source, target)
+        ):
             u, v = intake.ends(source, target, self._needs_room)
         single = self._single
         single.fill(u, v, number, timestamp, delete)
@@ -250,8 +298,7 @@ class Evaluation:
         if deltas and failure is None:
             if collect and not self.witness and total <= FEW and not self.running.texts:
                 rows = few_rows_of(deltas, self.vertices)
-                removed = sum(rows.removed)
-                counts = np.array([len(rows.removed) - removed, removed])
+                counts = np.array(rows.counts())
             else:
                 counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
                 rows = self.rows_of(deltas) if collect else []
@@ -268,11 +315,8 @@ class Evaluation:
     def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""
         numbers = self.running.numbers
-        deltas: list[tuple[int, Delta]] = []
-        for worker in self.running.workers:
-            if before is not None or worker.has_rows:
-                deltas += worker.deltas(numbers, before=before)
-        return deltas
+        workers = [worker for worker in self.running.workers if before is not None or worker.has_rows]
+        return [*chain.from_iterable(self._crew.each(workers, lambda worker: worker.deltas(numbers, before=before)))]
 
     # --- static edges ----------------------------------------------------------------------------------------
 
@@ -280,7 +324,8 @@ class Evaluation:
         """Add static edges; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
-        chunk = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8)).chunk
+        every = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
+        chunk = every.chunk
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
         self.note_first()
 
@@ -385,15 +430,34 @@ class Evaluation:
 
     def _admit_labels(self, labels: np.ndarray) -> None:
         """Register label ids in queries and graph."""
-        self.running.admit_labels(labels, [self.labels.names[number] for number in labels.tolist()], self.graph)
+        self.running.admit_labels(labels, self.labels, self.graph)
 
     def restore_labels(
-        self, names: Sequence[LabelName], lost: list[int], *, forgotten: int, forgotten_of_streams: int
+        self,
+        names: Sequence[LabelName],
+        lost: list[int],
+        *,
+        passed_by: list[int],
+        accepted: Sequence[Mapping[Ends, int]],
+        forgotten: int,
+        forgotten_of_streams: int,
     ) -> None:
-        """Restore labels, the largest timestamp of a lost insert of each, and that of those that were forgotten."""
+        """Restore labels, with what is accepted of each, and the largest timestamps of inserts that were lost and passed by.
+
+        `forgotten` is such a timestamp for those labels that were forgotten. Raises `Damage` where a query needs more of a
+        label than is accepted.
+        """
         labels = np.array([self.labels.add(name) for name in names], np.int64)
         self._admit_labels(labels)
         self.graph.horizons.lost[labels] = lost
+        self.graph.horizons.passed_by[labels] = passed_by
+        for label, name, of_label in zip(labels.tolist(), names, accepted, strict=True):
+            needed = self.graph.filter.accepted(label)
+            if not needed:
+                continue
+            if any(of_label.keys().isdisjoint(one.wider) for one in needed):
+                raise Damage(f"a query needs edges with the label {text_of(name)!r} that were not accepted")
+            self.graph.filter.restore(label, of_label)
         self.labels.forgotten, self.labels.forgotten_of_streams = forgotten, forgotten_of_streams
 
     # --- queries ---------------------------------------------------------------------------------------------
@@ -474,11 +538,34 @@ class Evaluation:
         reports = map(self.running.reports_of, queries)
         gone: list[Any] = [one for one in reports if one is not None]
         workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
+        questions = [running.question for running in queries]
         is_less_read = self.running.remove(names, self.labels, self.graph)
+        self._drop_edges(self.running.narrow(questions, self.labels, self.graph))
         gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
         self.guard.drop(gone)
         if is_less_read:
             self.collector.collect()
+
+    def _drop_edges(self, texts: Sequence[str]) -> None:
+        """Drop the edges with labels that no query accepts any more; they are passed by now. O(edges)."""
+        if not texts:
+            return
+        graph, names = self.graph, self.vertices.names_of
+        merged = np.array([self.labels.ids[text_of(name)] if text_of(name) in texts else -1 for name in self.labels.names])
+        live = graph.live_edges()
+        live = live[merged[graph.edges.label[live]] >= 0]
+        label, source, target = (ends[live] for ends in (graph.edges.label, graph.edges.source, graph.edges.target))
+        passed_by = graph.filter.passed_by(merged[label], names(source), names(target)) if len(live) else None
+        if passed_by is None or not passed_by.any():
+            return
+        chunk = graph.chunk_of(live[passed_by != 0])
+        np.maximum.at(graph.horizons.passed_by, merged[chunk.label], chunk.timestamp)
+        deletes = chunk._replace(delete=np.ones(len(chunk.edge), np.uint8))
+        view_of_deletes, outcomes = view(deletes), graph.outcomes.copy()
+        graph.resolve(view_of_deletes, len(deletes.edge))
+        graph.outcomes[:] = outcomes
+        for host in self.running.hosts:
+            host.drop_edges(deletes, view_of_deletes, graph.edges)
 
     def keep(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
@@ -540,12 +627,60 @@ def _witnesses_of(running: RunningQuery, delta: Delta, *names: Any) -> pa.Array:
     return running.witnesses(delta, *names) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
 
 
+class _Upcoming(NamedTuple):
+    """The next chunk of a push, to whose names another thread gives ids."""
+
+    tuples: int
+    naming: Future[Any]
+
+    def wait(self) -> None:
+        """Wait until its names have ids, or cannot have any: that is raised when its turn comes."""
+        wait([self.naming])
+
+    def drop(self, intake: Intake) -> None:
+        """Release its new names, since it will not be applied."""
+        self.wait()
+        if self.naming.exception() is None:
+            intake.forget(self.naming.result())
+
+
 class Crew:
-    """The threads of an engine, which apply chunks in workers, several at a time. Kernels release the GIL."""
+    """The threads of an engine, which work for several workers at a time. Kernels release the GIL."""
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there are threads besides the calling one."""
+        return self._pool is not None
+
+    def begin(self, task: Callable[[], _T]) -> Future[_T]:
+        """Begin a task in another thread."""
+        assert self._pool is not None
+        return self._pool.submit(task)
+
+    def each(self, workers: Sequence[Worker], work: Callable[[Worker], _T]) -> list[_T]:
+        """Return what `work` returns for each worker, in their order."""
+        if self._pool is None or len(workers) < 2:
+            return [work(worker) for worker in workers]
+        found: dict[int, _T] = {}
+        waiting = iter(enumerate(workers))
+
+        def work_on() -> None:
+            for place, worker in waiting:
+                found[place] = work(worker)
+
+        # The calling thread works as well: waking another takes longer than many a chunk.
+        others = [self._pool.submit(work_on) for _ in range(min(self._threads, len(workers)) - 1)]
+        try:
+            work_on()
+        finally:
+            for other in others:
+                if not other.cancel():
+                    other.result()
+        return [found[place] for place in range(len(workers))]
 
     def apply(
         self,
@@ -556,23 +691,15 @@ class Crew:
         details: ChunkDetails,
     ) -> LimitError | None:
         """Apply a chunk in all workers; return the first failure."""
-        met: list[LimitError] = []
-        waiting = iter(workers)
 
-        def work() -> None:
-            for worker in waiting:
-                try:
-                    worker.apply(chunk, tuples, edges, details)
-                except LimitError as failure:
-                    met.append(failure)
+        def apply(worker: Worker) -> LimitError | None:
+            try:
+                worker.apply(chunk, tuples, edges, details)
+            except LimitError as failure:
+                return failure
+            return None
 
-        # The calling thread works as well: waking another takes longer than many a chunk.
-        others = [self._pool.submit(work) for _ in range(self._threads - 1)] if self._pool is not None else []
-        try:
-            work()
-        finally:
-            for other in others:
-                other.result()
+        met = [failure for failure in self.each(workers, apply) if failure is not None]
         return min(met, key=lambda failure: failure.row or 0, default=None)
 
 
@@ -585,10 +712,15 @@ class Collector:
         self._running = running
         self._collected_at: int | None = None
 
+    @property
+    def is_due(self) -> bool:
+        """Whether enough tuples have come since the last time to pay for a collection."""
+        edges, labels = self._graph.edge_count, self._intake.labels
+        return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
+
     def collect_if_due(self) -> None:
         """Collect where enough tuples have come since the last time to pay for it."""
-        edges, labels = self._graph.edge_count, self._intake.labels
-        if self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget():
+        if self.is_due:
             self.collect()
 
     def collect(self) -> None:
@@ -602,7 +734,8 @@ class Collector:
         if len(retained):
             unused = np.setdiff1d(unused, retained)
         intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
-        graph.forget_labels(intake.labels.forget(graph.edges.bearing, graph.horizons.lost))
+        lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
+        graph.forget_labels(intake.labels.forget(graph.edges.bearing, lost))
         self._collected_at = graph.time
         intake.interned = 0
 

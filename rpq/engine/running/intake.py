@@ -16,6 +16,7 @@ import pyarrow as pa
 from rpq.errors import QueryError
 from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
+from rpq.stream.edge_filter import EdgeFilter
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.stream_labels import StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
@@ -130,6 +131,28 @@ AdmitLabels = Callable[[np.ndarray], None]
 """Registers new label ids in queries and graph."""
 
 
+class _NamelessChunk(NamedTuple):
+    """Tuples of a push from `first` on, with ids for their labels."""
+
+    tuples: Columns
+    first: int
+    label: np.ndarray
+    has_reader: np.ndarray
+    of_streams: np.ndarray | None
+    is_named: np.ndarray
+    unread: np.ndarray
+    edges: int
+
+
+class _NamedChunk(NamedTuple):
+    """The same tuples, with ids for the names of their ends, of which these are `fresh`."""
+
+    begun: _NamelessChunk
+    source: np.ndarray
+    target: np.ndarray
+    fresh: np.ndarray
+
+
 class IntakeChunk(NamedTuple):
     """A chunk, and the same tuples as readers of named streams see them, if there are such readers of any of them."""
 
@@ -140,21 +163,45 @@ class IntakeChunk(NamedTuple):
 
 
 class Intake:
-    """The dictionaries that map names to ids. The ends of a tuple whose label no query reads get no id, but -1."""
+    """The dictionaries that map names to ids.
 
-    def __init__(self, *, capacity: int, make_room: MakeRoom, admit_labels: AdmitLabels) -> None:
+    The ends of a tuple get no id, but -1, where no query reads its label or accepts its edge (the filter `edges`).
+    """
+
+    def __init__(self, *, capacity: int, edges: EdgeFilter, make_room: MakeRoom, admit_labels: AdmitLabels) -> None:
         self.vertices = VertexDictionary(capacity=capacity)
         self.labels = LabelDictionary(remembered=16 * capacity)
         self.interned = 0  # names that came since the last collection
         self._capacity = capacity
+        self._filter = edges
         self._make_room = make_room
         self._admit_labels = admit_labels
 
-    def chunk(self, tuples: Columns, first: int, count: int, is_read: Callable[[np.ndarray], np.ndarray]) -> IntakeChunk:
+    def chunk(
+        self,
+        tuples: Columns,
+        first: int,
+        count: int,
+        is_read: Callable[[np.ndarray], np.ndarray],
+        *,
+        keeps_all: bool = False,
+    ) -> IntakeChunk:
         """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
 
-        `is_read` returns of label ids whether any query reads them.
+        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part.
         """
+        return self.finish(self.name_ends(self.begin(tuples, first, count, is_read, keeps_all=keeps_all)))
+
+    def begin(
+        self,
+        tuples: Columns,
+        first: int,
+        count: int,
+        is_read: Callable[[np.ndarray], np.ndarray],
+        *,
+        keeps_all: bool = False,
+    ) -> _NamelessChunk:
+        """Return tuples of a push with ids for their labels: the first of the three steps of `chunk`."""
         label = self._label_ids(tuples.label[first : first + count])
         of_streams = self._of_streams(tuples, first, label)
         has_reader = is_read(label)
@@ -165,11 +212,37 @@ class Intake:
             unread = np.where(is_named != 0, np.int32(-1), of_streams)
             has_reader = has_reader | is_named
             edges += int(is_named.sum())
+        sources, targets = (ends[first : first + count] for ends in (tuples.source, tuples.target))
+        passed_by = None if keeps_all else self._filter.passed_by(label, sources, targets)
+        if passed_by is not None:
+            has_reader = has_reader & (passed_by == 0)
+        return _NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges)
+
+    def name_ends(self, chunk: _NamelessChunk) -> _NamedChunk:
+        """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
+
+        While no other thread uses that, this one may take it while others apply the chunk before.
+        """
+        tuples, first, end = chunk.tuples, chunk.first, chunk.first + len(chunk.label)
         fresh = np.zeros(0, np.int32)
         try:
-            source, fresh = self.vertices.intern(tuples.source[first : first + count], has_reader)
-            target, more = self.vertices.intern(tuples.target[first : first + count], has_reader)
-            fresh = np.concatenate([fresh, more])
+            source, fresh = self.vertices.intern(tuples.source[first:end], chunk.has_reader)
+            target, more = self.vertices.intern(tuples.target[first:end], chunk.has_reader)
+        except BaseException:
+            self.vertices.release(fresh)
+            raise
+        return _NamedChunk(chunk, source, target, np.concatenate([fresh, more]))
+
+    def forget(self, chunk: _NamedChunk) -> None:
+        """Release the new names of a chunk that will not be applied."""
+        self.vertices.release(chunk.fresh)
+
+    def finish(self, named_chunk: _NamedChunk) -> IntakeChunk:
+        """Make room for the tuples, and return them: the last step."""
+        begun, source, target, fresh = named_chunk
+        tuples, first, label, _, of_streams, is_named, unread, edges = begun
+        count = len(label)
+        try:
             self._make_room(edges, fresh)
         except BaseException:
             # Workers may not know them: they are new again the next time.

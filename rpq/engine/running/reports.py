@@ -19,8 +19,8 @@ from rpq.rows.blocks import WHOLE
 from rpq.rows.delta import Delta, ids_of_columns
 from rpq.rows.typed_columns import Texts
 from rpq.rows.weighted_rows import WeightedRows, concatenate
+from rpq.stream.stream_time import report_times
 from rpq.stream.vertices import VertexDictionary
-from rpq.stream.window import INT64_MAX
 
 _FEW = 1024
 """The number of waiting rows up to which they are never netted before their report."""
@@ -58,10 +58,7 @@ class Reports:
 
     def due(self, times: np.ndarray) -> np.ndarray:
         """Return the times of the reports that cover what happens at some times."""
-        into = times % self._step
-        floor = times - into
-        late = floor > INT64_MAX - self._step  # no stream time exceeds what is beyond 64 bits
-        return np.where(into == 0, times, np.where(late, INT64_MAX, floor + np.where(late, 0, self._step)))
+        return report_times(times, self._step)
 
     def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
         """Queue what a chunk brought; return what is reported in it, if anything.

@@ -14,11 +14,11 @@ import numpy as np
 
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
-from rpq.language.readings import Reading, readings_of
+from rpq.language.readings import Reading, edges_accepted_by, readings_of
 from rpq.stream.chunk import Chunk
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import name_in
+from rpq.stream.stream_labels import name_in, text_of
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -72,7 +72,9 @@ def refuse_if_lost(
     """
     if graph.time is None:
         return
-    found = [_refusal(reading, labels, graph, graph.time, to_timestamp) for reading in readings_of(question)]
+    readings = readings_of(question)
+    lost = [_latest_lost_insert(question, reading, labels, graph) for reading in readings]
+    found = [_refusal(*one, graph, graph.time, to_timestamp) for one in zip(readings, lost, strict=True)]
     refused = [one for one in found if one is not None]
     for why, available, _ in refused:
         if available is None:
@@ -89,7 +91,7 @@ def refuse_if_lost(
 
 
 def _refusal(
-    reading: Reading, labels: LabelDictionary, graph: SnapshotGraph, time: int, to_timestamp: Callable[[int], Any]
+    reading: Reading, latest: int, graph: SnapshotGraph, time: int, to_timestamp: Callable[[int], Any]
 ) -> _Refusal | None:
     window = reading.window
     if isinstance(window, CountWindow):
@@ -101,7 +103,6 @@ def _refusal(
             'registered with start="empty", which numbers inserts from now on',
             None,
         )
-    latest = _latest_lost_insert(reading, labels, graph)
     if isinstance(window, UnboundedWindow):
         if latest < EARLIEST:
             return None
@@ -116,9 +117,15 @@ def _refusal(
     return _Refusal("its window would hold edges that were not kept", available, complete)
 
 
-def _latest_lost_insert(reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
-    """Return the largest timestamp of an insert that the reading would have read and that was, or may have been, lost."""
-    lost = [int(graph.horizons.lost[number]) for name, number in labels.ids.items() if reading.reads(name)]
+def _latest_lost_insert(question: Question, reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
+    """Return the largest timestamp of an insert that a question needs for a reading and that was, or may have been, lost."""
+    horizons, edges = graph.horizons, graph.filter
+    read = [(text_of(name), number) for name, number in labels.ids.items() if reading.reads(name)]
+    lost = [int(horizons.lost[number]) for _, number in read]
+    for text in {text for text, _ in read if text in labels.ids}:
+        merged = labels.ids[text]
+        passed_by = int(horizons.passed_by[merged])
+        lost += [edges.passed_before(merged, one, passed_by=passed_by) for one in edges_accepted_by(question, text)]
     if reading.labels.others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
         # One that nothing is known of may be among those that were forgotten.
         lost.append(labels.forgotten if reading.stream is None else labels.forgotten_of_streams)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
 from rpq.language.kinds import kind_of
 from rpq.language.protocol import Figures, Guard, Part, Question, Resources, RunningQuery, Worker
-from rpq.language.readings import readings_of
+from rpq.language.readings import edges_accepted_by, readings_of
 from rpq.rows.blocks import Schema
 from rpq.rows.changes import QueryNames
 from rpq.rows.typed_columns import Texts
+from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, name_in, text_of
@@ -59,6 +60,7 @@ class RunningQueries:
         self._late_queries: set[str] = set()  # queries that started empty in mid-stream
         self._queries_of_label: dict[str, dict[str, None]] = {}  # the queries that name a label
         self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
+        self._users_of_edges: dict[str, Counter[Ends]] = {}  # a label that queries name: the edges that they accept
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
         self._keep_window: Window | None = None  # its edges are kept whether a query reads them or not
         self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # windows of queries, and their numbers
@@ -263,13 +265,51 @@ class RunningQueries:
                 names_of_some.discard(name)
         self._numbers = self._schemas = None
         self._by_number = self._reports = self._texts_by_number = None
+        gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
         if any(not count for count in self._readers.values()):
             self._drop_unread_windows(graph)
             return True
-        gone = ids[(before & (self._reading[ids] == 0)).any(axis=1)]
         if len(gone):
             graph.set_labels(gone, self._reading[gone] > 0)
         return bool(len(gone))
+
+    def _needed(self, text: str) -> set[Ends]:
+        """Return which edges of a label, in any stream, queries or a kept window have a use for. O(those)."""
+        if self._keep_window is not None:
+            return {ALL}
+        others = (self._by_name[name].question for name in self._queries_of_other_labels)
+        return {*self._users_of_edges.get(text, ())}.union(*(edges_accepted_by(question, text) for question in others))
+
+    def _accept(self, text: str, ends: Collection[Ends], labels: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Accept edges of a label; the filter knows labels by their ids in the merged stream."""
+        label = labels.ids[text]
+        graph.filter.accept(label, ends, passed_by=int(graph.horizons.passed_by[label]))
+
+    def narrow(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> list[str]:
+        """Accept no longer what removed questions alone needed; return the labels of which less is accepted now.
+
+        While all edges of a label are accepted nothing changes. O(edges accepted) where that ends.
+        """
+        narrowed: set[str] = set()
+        if self._keep_window is not None:
+            return []
+        for question in removed:
+            for text in _merged(labels, question):
+                label, mine = labels.ids[text], edges_accepted_by(question, text)
+                accepted = graph.filter.accepted(label)
+                if ALL in accepted and (ALL not in mine or ALL in self._needed(text)):
+                    continue
+                users = self._users_of_edges.get(text, Counter())
+                gone = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
+                if gone:
+                    graph.filter.retract(label, gone)
+                    narrowed.add(text)
+        return sorted(narrowed)
+
+    def _queries_naming(self, text: str) -> Iterator[RunningQuery]:
+        """Yield the queries that name a label, and those that read labels which they do not name."""
+        names = self._queries_of_other_labels | self._queries_of_label.get(text, {})
+        yield from map(self._by_name.__getitem__, names)
 
     def keep(self, window: Window, labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Keep all edges of a window in the graph, whether a query reads them or not. Comes before the first tuple."""
@@ -339,6 +379,8 @@ class RunningQueries:
             self._windows[self._keep_window, None] = 0
             self.latest -= self._keep_window.reach
             self._reading = np.ones((labels.room, 1), np.int32)
+            for text in filter(_is_merged, labels.ids):
+                self._accept(text, {ALL}, labels, graph)
         self._count_readings(list(self._by_name.values()), labels)
         self._set_windows(graph)
 
@@ -369,6 +411,9 @@ class RunningQueries:
             self._texts_by_number |= {numbers[name]: self._texts[name] for name in columns if name in self._texts}
         self._schemas = schemas.with_queries([*columns], [*columns.values()])
         changed = self._count_readings(added, labels)
+        for running in added:
+            for text in _merged(labels, running.question):
+                self._accept(text, edges_accepted_by(running.question, text), labels, graph)
         if len(self._windows) > windows:
             self._set_windows(graph)
         elif len(changed):
@@ -407,20 +452,27 @@ class RunningQueries:
     def _index_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
         """Register which labels a query names, so that `reads` is called for these alone when they come; or forget it."""
         name = running.question.name
+        named: set[str] = set()
         for reading in readings_of(running.question):
-            if reading.labels.others:
-                if forget:
-                    self._queries_of_other_labels.pop(name, None)
-                else:
-                    self._queries_of_other_labels[name] = None
+            if not reading.labels.others:
+                named |= reading.labels.named
+            elif forget:
+                self._queries_of_other_labels.pop(name, None)
+            else:
+                self._queries_of_other_labels[name] = None
+        for label in named:
+            queries, users = self._queries_of_label.setdefault(label, {}), self._users_of_edges.setdefault(label, Counter())
+            if not forget:
+                queries[name] = None
+                users.update(edges_accepted_by(running.question, label))
                 continue
-            for label in reading.labels.named:
-                if not forget:
-                    self._queries_of_label.setdefault(label, {})[name] = None
-                elif label in self._queries_of_label:
-                    self._queries_of_label[label].pop(name, None)
-                    if not self._queries_of_label[label]:
-                        del self._queries_of_label[label]
+            queries.pop(name, None)
+            for ends in edges_accepted_by(running.question, label):
+                users[ends] -= 1
+                if not users[ends]:
+                    del users[ends]
+            if not queries:
+                del self._queries_of_label[label], self._users_of_edges[label]
 
     def is_late(self, running: RunningQuery) -> bool:
         """Return whether a query started empty in mid-stream, and holds less than one that did not would."""
@@ -434,8 +486,9 @@ class RunningQueries:
         readings = readings_of(running.question)
         return [count_key(reading, origin) if reading.window.kind == "count" else None for reading in readings]
 
-    def admit_labels(self, labels: np.ndarray, names: Sequence[LabelName], graph: SnapshotGraph) -> None:
-        """Register label ids with their names in all parts and the graph. O(parts · labels given), and their readers."""
+    def admit_labels(self, labels: np.ndarray, dictionary: LabelDictionary, graph: SnapshotGraph) -> None:
+        """Register label ids of a dictionary in all parts and the graph. O(parts · labels given), and their readers."""
+        names = [dictionary.names[number] for number in labels.tolist()]
         if len(labels) and (needed := int(labels.max()) + 1) > len(self._reading):
             more = max(needed, 2 * len(self._reading)) - len(self._reading)
             self._reading = np.concatenate([self._reading, np.zeros((more, len(self._windows)), np.int32)])
@@ -444,13 +497,13 @@ class RunningQueries:
             self._reading[labels, self._windows[self._keep_window, None]] = 1
         for part in self._parts:
             part.set_labels(labels, names)
-        asking: dict[str, None] = dict(self._queries_of_other_labels)
-        for name in names:
-            asking |= self._queries_of_label.get(text_of(name), {})
-        for running in map(self._by_name.__getitem__, asking):
+        asking = {running: None for name in names for running in self._queries_naming(text_of(name))}
+        for running in asking:
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
         graph.set_labels(labels, self._reading[labels] > 0)
+        for text in filter(_is_merged, names):
+            self._accept(text, self._needed(text), dictionary, graph)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
@@ -503,3 +556,16 @@ class RunningQueries:
                 running.retain(waiting.get(numbers[name], np.zeros(0, np.int32)))
         retained = [*(running.retained_vertices() for running in self._vertex_holders.values()), *waiting.values()]
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])
+
+
+def _is_merged(name: LabelName) -> TypeGuard[str]:
+    """Return whether this is a label in the merged stream."""
+    return isinstance(name, str)
+
+
+def _merged(labels: LabelDictionary, question: Question) -> list[str]:
+    """Return the labels with ids that a question names, or all if it reads others, without those of named streams."""
+    sets = [reading.labels for reading in readings_of(question)]
+    if any(one.others for one in sets):
+        return list(filter(_is_merged, labels.ids))
+    return [label for label in frozenset().union(*(one.named for one in sets)) if label in labels.ids]

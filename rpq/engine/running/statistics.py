@@ -19,8 +19,8 @@ from rpq.rows.answers import html_table
 class Statistics:
     """Counts and measures of an engine or of one query: what has happened so far, and what is held now.
 
-    tuples = inserted + refreshed + deleted + absent_deletes + late + irrelevant. Rows, answers and index are summed
-    over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
+    tuples = inserted + refreshed + deleted + absent_deletes + late + passed_by + irrelevant. Rows, answers and index are
+    summed over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
     relevant tuples, timed inside the kernels (0 where there are none yet), accurate to a sixteenth of an octave.
     From `conflicts` to `roots_set_aside` they are of simple paths: how often a root met its first conflict, how many roots
     have met one now, pairs that conflicts put in doubt now (for each of these a path is kept, or that there is none),
@@ -44,6 +44,7 @@ class Statistics:
     deleted: int
     absent_deletes: int
     late: int
+    passed_by: int
     irrelevant: int
     rows_added: int
     rows_removed: int
@@ -91,7 +92,7 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
     before = rows_before.tolist() if name is None else (0, 0)
     latency = sum((figures.latency for figures in chosen), np.zeros(LATENCY_BUCKETS, np.int64))
     rate = ticks_per_second() or 1.0
-    inserted, refreshed, deleted, absent, late, irrelevant = counts
+    inserted, refreshed, deleted, absent, late, passed_by, irrelevant = counts
     return Statistics(
         tuples=sum(counts),
         inserted=inserted,
@@ -99,6 +100,7 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
         deleted=deleted,
         absent_deletes=absent,
         late=late,
+        passed_by=passed_by,
         irrelevant=irrelevant,
         rows_added=sum(figures.added for figures in chosen) + before[0],
         rows_removed=sum(figures.removed for figures in chosen) + before[1],
@@ -168,8 +170,8 @@ class LatencyCounts:
 # --- Prometheus: prometheus-client is imported where it is used ---------------------------------------------
 
 _COUNTERS = (
-    "tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "irrelevant", "rows_added", "rows_removed",
-    "conflicts", "searches",
+    "tuples", "inserted", "refreshed", "deleted", "absent_deletes", "late", "passed_by", "irrelevant",
+    "rows_added", "rows_removed", "conflicts", "searches",
 )  # fmt: skip
 _GAUGES = (
     "answers_live", "edges_live", "vertices_live", "index_cells", "index_bytes", "conflicted_roots", "pairs_in_doubt",

@@ -33,7 +33,7 @@ from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import damaged
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import readings_of
-from rpq.stream.outcomes import NOT_HELD
+from rpq.stream.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
@@ -53,7 +53,7 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         kind=evaluation.vertices.kind,
         share=evaluation.share,
         labels=_labels_of(evaluation),
-        outcomes=graph.outcomes.tolist(),
+        outcomes=dict(zip(OUTCOMES, graph.outcomes.tolist(), strict=True)),
         queries=[_state_of(running, evaluation) for running in evaluation.running],
         **about,
     )
@@ -103,10 +103,12 @@ def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
 
 def _labels_of(evaluation: Evaluation) -> Labels:
     labels = evaluation.labels
-    lost = evaluation.graph.horizons.lost[list(labels.ids.values())].tolist()
+    graph, ids = evaluation.graph, list(labels.ids.values())
     return Labels(
         names=list(labels.ids),
-        lost=lost,
+        lost=graph.horizons.lost[ids].tolist(),
+        passed_by=graph.horizons.passed_by[ids].tolist(),
+        accepted=[graph.filter.accepted(label) for label in ids],
         forgotten=labels.forgotten,
         forgotten_of_streams=labels.forgotten_of_streams,
     )
@@ -165,10 +167,12 @@ class Saved:
             evaluation.restore_labels(
                 labels.names,
                 labels.lost,
+                passed_by=labels.passed_by,
+                accepted=labels.accepted,
                 forgotten=labels.forgotten,
                 forgotten_of_streams=labels.forgotten_of_streams,
             )
-            evaluation.graph.outcomes[:] = self.content.outcomes
+            evaluation.graph.outcomes[:] = [self.content.outcomes[name] for name in OUTCOMES]
             if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
                 raise Damage(
                     f"it has expiry slides for {len(self.edges.slides)} windows, which are not the windows of the queries"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
 from rpq.stream.durations import TIME_UNITS
+from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.labels import NEVER_LOST
+from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.stream_labels import LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import INT64_MAX, Window
 
-OUTCOMES = 6
+_ALWAYS_SAVED = [name for name in OUTCOMES if name != "PASSED_BY"]
+"""The outcomes that have a count in every state; older releases knew no other."""
 _LONGEST = INT64_MAX * 10**9  # nanoseconds in the most seconds that fit into 64 bits
 _LARGEST_COUNT = 2**56
 """The bound of counts, low enough that sums of counts fit 64 bits."""
@@ -23,11 +27,15 @@ _LARGEST_COUNT = 2**56
 class Labels:
     """The labels by number, each with the largest timestamp of a lost insert, or `NEVER_LOST`.
 
-    `forgotten` is that timestamp for all other labels, `forgotten_of_streams` for all other labels of named streams.
+    `passed_by` has the same timestamps of inserts that were passed by, `accepted` the edges that queries accept, each
+    with the timestamp of the last insert that was passed by before (`rpq.stream.edge_filter`). `forgotten` is the
+    timestamp of a lost insert for all other labels, `forgotten_of_streams` for all other labels of named streams.
     """
 
     names: list[LabelName]
     lost: list[int]
+    passed_by: list[int]
+    accepted: list[Mapping[Ends, int]]
     forgotten: int
     forgotten_of_streams: int = NEVER_LOST
 
@@ -39,6 +47,9 @@ class Labels:
         streams = [[place, name.stream] for place, name in enumerate(self.names) if isinstance(name, StreamLabel)]
         if streams or self.forgotten_of_streams != NEVER_LOST:
             content |= {"label_streams": streams, "forgotten_of_streams": self.forgotten_of_streams}
+        if any(of_label.keys() - {ALL} for of_label in self.accepted) or set(self.passed_by) - {NEVER_LOST}:
+            accepted = [[[*ends, before] for ends, before in of_label.items()] for of_label in self.accepted]
+            content |= {"passed_by": self.passed_by, "accepted": accepted}
         return content
 
     @classmethod
@@ -55,7 +66,29 @@ class Labels:
             raise Damage("a label occurs twice")
         lost = [timestamp.whole() for timestamp in content["lost"].tuple_of(len(names))]
         forgotten = content["forgotten"].whole() if "forgotten" in content else NEVER_LOST  # not in the first files
-        return cls(names=names, lost=lost, forgotten=forgotten, forgotten_of_streams=of_streams)
+        passed_by = [NEVER_LOST] * len(names)
+        accepted: list[Mapping[Ends, int]] = [{ALL: NEVER_LOST}] * len(names)
+        if "accepted" in content:  # a state in which nothing is passed by lacks the key, as older ones do
+            passed_by = [timestamp.whole() for timestamp in content["passed_by"].tuple_of(len(names))]
+            accepted = [
+                dict(_accepted(one) for one in of_label) for of_label in content["accepted"].tuple_of(len(names))
+            ]
+        return cls(
+            names=names,
+            lost=lost,
+            passed_by=passed_by,
+            accepted=accepted,
+            forgotten=forgotten,
+            forgotten_of_streams=of_streams,
+        )
+
+
+def _accepted(content: JsonValue) -> tuple[Ends, int]:
+    *ends, is_loop, before = content.tuple_of(4)
+    source, target = (None if end.is_none else end.unicode() for end in ends)
+    if is_loop.flag() and (source, target) != (None, None):
+        raise Damage("a loop is accepted by its ends")
+    return Ends(source, target, is_loop=is_loop.flag()), before.whole()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +167,7 @@ class Content:
     kind: str | None
     share: tuple[int, int]
     labels: Labels
-    outcomes: list[int]
+    outcomes: dict[str, int]
     queries: list[QueryState]
     time_unit: str
     times: dict[str, Any] | None
@@ -151,7 +184,8 @@ class Content:
             "kind": self.kind,
             "share": self.share,
             **self.labels.described(),
-            "outcomes": self.outcomes,
+            "outcomes": [self.outcomes[name] for name in _ALWAYS_SAVED],
+            **({"passed_by_tuples": self.outcomes["PASSED_BY"]} if self.outcomes["PASSED_BY"] else {}),
             "queries": [query.described() for query in self.queries],
             "time_unit": self.time_unit,
             **({} if self.times is None else {"times": self.times}),
@@ -178,7 +212,7 @@ class Content:
             kind=None if kind.is_none else kind.one_of("int64", "string"),
             share=(share.whole(0, shares.whole(1) - 1), shares.whole()),
             labels=Labels.read(content),
-            outcomes=[_count(count) for count in content["outcomes"].tuple_of(OUTCOMES)],
+            outcomes=_outcomes(content),
             queries=queries,
             time_unit=content["time_unit"].one_of(*TIME_UNITS),
             times=_times(content["times"]) if "times" in content else None,
@@ -188,6 +222,12 @@ class Content:
             events=EventsState.read(content["events"]) if "events" in content else None,
             keep=keep,
         )
+
+
+def _outcomes(content: JsonValue) -> dict[str, int]:
+    counts = map(_count, content["outcomes"].tuple_of(len(_ALWAYS_SAVED)))
+    passed_by = _count(content["passed_by_tuples"]) if "passed_by_tuples" in content else 0
+    return {**dict(zip(_ALWAYS_SAVED, counts, strict=True)), "PASSED_BY": passed_by}
 
 
 def _times(content: JsonValue) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from rpq import automata
 from rpq.errors import QueryError
 from rpq.language.notation import unsuitable_option
-from rpq.language.pattern import Centre, Variable, centre_at, never_simple, stands_in_all
+from rpq.language.pattern import Centre, Variable, centre_at, edges_accepted, never_simple, stands_in_all
 from rpq.language.query import Query, compiled
 from rpq.language.readings import LabelSet, Reading
 from rpq.language.sparql.algebra import (
@@ -44,6 +44,7 @@ from rpq.language.sparql.algebra import (
 )
 from rpq.language.sparql.syntax.reading import read
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
+from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _TRIPLE = ("source", "label", "target")
@@ -219,6 +220,29 @@ class SparqlQuery(Query):
     def reads(self, label: str) -> bool:
         """Return whether an atom can match edges with a label."""
         return self.label_set.has(label)
+
+    def accepts(self, label: str) -> frozenset[Ends]:
+        """Return which edges of a label some atom accepts, by their ends; none where no atom reads the label.
+
+        Where a window of the query is a count window, it accepts all edges of its labels.
+
+        >>> query = Query("SELECT ?x { ?x <a> <h7> OPTIONAL { ?x <b>* ?y } }", window=Window(size=1, slide=1))
+        >>> [[str(ends) for ends in query.accepts(label)] for label in "abc"]
+        [['any vertex to h7'], ['any vertex to any vertex'], []]
+        """
+        is_counted = any(window.kind == "count" for window in self.windows.values())
+        accepted = self._edges_accepted.get(label, frozenset())
+        is_on_path = any(path.is_relevant(label) for path in self._path_automata)
+        return frozenset({ALL}) if is_on_path or (is_counted and accepted) else accepted
+
+    @cached_property
+    def _path_automata(self) -> list[automata.DFA]:
+        paths = (one.atom for one in atoms_of(self.parsed.body) if one.atom.edge is None)
+        return [compiled(path) for path in dict.fromkeys(str(atom.expression) for atom in paths)]
+
+    @cached_property
+    def _edges_accepted(self) -> dict[str, frozenset[Ends]]:
+        return edges_accepted([one.atom for one in atoms_of(self.parsed.body)])
 
     def over(self, window: AnyWindow) -> Self:
         """Return the same query with another default window."""

@@ -262,7 +262,10 @@ class PathQuery(RunningQuery):
         }
 
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[Vertex], int]) -> None:
-        counters = {name: saved["counters"][name].whole(0, _LARGEST_COUNT) for name in (*_ROWS, *OUTCOMES)}
+        counters = dict.fromkeys(OUTCOMES, 0)  # older states have no count of what was passed by
+        for name in (*_ROWS, *OUTCOMES):
+            if name in saved["counters"] or name != "PASSED_BY":
+                counters[name] = saved["counters"][name].whole(0, _LARGEST_COUNT)
         latency = np.zeros(LATENCY_BUCKETS, np.int64)
         for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
             latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)

@@ -296,7 +296,7 @@ class PathTrees:
     def _grow_arrays(self, vertices: int) -> None:
         held = len(self._is_end)
         if vertices > held:
-            more = np.ones(max(vertices - held, held // 2), np.uint8)
+            more = np.ones(max(vertices - held, held // 4), np.uint8)
             self._is_end = np.concatenate([self._is_end, more])
             self._is_root = [np.concatenate([flags, more if self._whole else 0 * more]) for flags in self._is_root]
             self.vertex_room = len(self._is_end)

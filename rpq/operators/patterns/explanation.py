@@ -13,13 +13,14 @@ from typing import Any
 
 from rpq.errors import QueryError
 from rpq.language.pattern import Blank, Constant, Pattern, Term, Variable
-from rpq.language.query import PatternQuery, Query
+from rpq.language.query import PatternQuery, Query, compiled
 from rpq.operators.patterns.joins.plan import Part, describe_seed, format_atom, plan_pattern, spanning_tree
 from rpq.operators.patterns.joins.supports import can_have_supports
 from rpq.operators.patterns.meanings import Meaning, NamedVertex, direct_atoms, meanings_of, name_of_read, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import PathContent
 from rpq.operators.patterns.relations.shared_relations import Content
+from rpq.stream.edge_ends import ALL, ends_texts
 
 NODE_DISTANCE = 1.32
 """The distance of nodes in a drawing, along their circle."""
@@ -52,6 +53,10 @@ class ExplainedRelation:
     trees: int | None = None
     cells: int | None = None
     shared_with: tuple[str, ...] = ()
+    accepts: tuple[str, ...] = ()
+    """The edges that are stored, as "any vertex to h7", others being passed by; empty where all are.
+
+    For a running pattern, what other queries accept of the label counts too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +112,7 @@ class Explanation:
     <BLANKLINE>
     relations
       a: read by atom 1
-      b: read by atom 2
+      b: read by atom 2; only edges from any vertex to ann are stored
     <BLANKLINE>
     order of binding
       ?x a ?y changes (if ?y b ann)
@@ -125,13 +130,15 @@ class Explanation:
     relations: tuple[ExplainedRelation, ...]
     meanings: tuple[ExplainedMeaning, ...]
     warnings: tuple[str, ...] = ()
+    threads: str = ""
+    """How the threads of an engine divide it, in words; empty before it runs, and where there is one thread."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values.
 
         >>> from rpq import Query, Window
         >>> explain(Query("?x a ?y", window=Window(size=10, slide=1))).to_dict()["relations"]
-        [{'name': 'a', 'atoms': [1], 'edges': None, 'trees': None, 'cells': None, 'shared_with': []}]
+        [{'name': 'a', 'atoms': [1], 'edges': None, 'trees': None, 'cells': None, 'shared_with': [], 'accepts': []}]
         """
         plain: dict[str, Any] = _plain(asdict(self))
         return plain
@@ -174,6 +181,7 @@ class Explanation:
             "language     a graph pattern: it has variables, and is no path expression",
             f"columns      {', '.join(self.columns)}" + (", each row once" if self.distinct else ""),
             f"matching     {self.matching}",
+            *([f"threads      {self.threads}"] if self.threads else []),
             *(f"warning      {warning}" for warning in self.warnings),
             "",
             "atoms",
@@ -193,7 +201,7 @@ class Explanation:
 
 
 _SHOWN = 10
-"""The number of queries that are named among those that read a relation."""
+"""The number of queries that are named among those that read a relation, and of kinds of edges that it stores."""
 _READS = {"edge": "edges labelled", "path": "paths along"}
 _WHERE_WORTH_IT = "where the query looks at many values in vain; decided while it runs"
 
@@ -222,7 +230,7 @@ def explain_pattern(
     for meaning in meanings_of(direct_atoms(pattern.atoms), isomorphism=isomorphism):
         labels = list(dict.fromkeys(name_of_read(reads) for _, reads, _ in meaning.edges))
         names = sorted(meaning.names)
-        atoms = meaning.atoms(lambda reads, labels=labels: labels.index(name_of_read(reads)), names.index)  # type: ignore[misc]
+        atoms = meaning.atoms(lambda edge, labels=labels: labels.index(name_of_read(edge[1])), names.index)  # type: ignore[misc]
         shown = _constant_texts(names)
         plan = plan_pattern(atoms, select=[variable(name) for name in pattern.columns], isomorphism=isomorphism)
         meanings.append(
@@ -235,7 +243,15 @@ def explain_pattern(
                 supports=[why_no_supports(part) or _WHERE_WORTH_IT for part in plan.parts],
             )
         )
-    return build_explanation(pattern, text, distinct=distinct, matching=matching, meanings=meanings)
+
+    def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
+        is_on_path = any(compiled(path).is_relevant(name) for path in pattern.path_expressions)
+        accepted = {ALL} if is_on_path else pattern.edges_accepted.get(name, {ALL})
+        return ExplainedRelation(name=name, atoms=atoms, accepts=ends_texts(accepted))
+
+    return build_explanation(
+        pattern, text, distinct=distinct, matching=matching, meanings=meanings, relation=relation
+    )
 
 
 def build_explanation(
@@ -245,7 +261,7 @@ def build_explanation(
     distinct: bool,
     matching: str,
     meanings: Sequence[ExplainedMeaning],
-    relation: Callable[[str, tuple[int, ...]], ExplainedRelation] | None = None,
+    relation: Callable[[str, tuple[int, ...]], ExplainedRelation],
     more_relations: Sequence[ExplainedRelation] = (),
     warnings: tuple[str, ...] = (),
 ) -> Explanation:
@@ -257,14 +273,13 @@ def build_explanation(
     reading: dict[str, list[int]] = {}
     for number, atom in enumerate(atoms, 1):
         reading.setdefault(atom.reads, []).append(number)
-    relation_of = relation or (lambda name, numbers: ExplainedRelation(name=name, atoms=numbers))
     return Explanation(
         pattern=text,
         columns=pattern.columns,
         matching=matching,
         distinct=distinct,
         atoms=atoms,
-        relations=(*(relation_of(name, tuple(numbers)) for name, numbers in reading.items()), *more_relations),
+        relations=(*(relation(name, tuple(numbers)) for name, numbers in reading.items()), *more_relations),
         meanings=tuple(meanings),
         warnings=warnings,
     )
@@ -352,11 +367,15 @@ def _relation_line(relation: ExplainedRelation) -> str:
     held = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
     if relation.trees is not None and relation.cells is not None:
         held += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
-    others = relation.shared_with
-    more = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
-    shared = f", shared with {', '.join(others[:_SHOWN])}{more}" if others else ""
+    shared = f", shared with {_listed(relation.shared_with)}" if relation.shared_with else ""
     read = f"read by atom{'s' * (len(relation.atoms) > 1)} {atoms}" if atoms else "a chain of atoms, read as one path"
-    return f"{relation.name}: {read}{held}{shared}"
+    stored = f"; only edges from {_listed(relation.accepts)} are stored" if relation.accepts else ""
+    return f"{relation.name}: {read}{held}{shared}{stored}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _SHOWN:,} more" if len(texts) > _SHOWN else ""
+    return ", ".join(texts[:_SHOWN]) + more
 
 
 def _counted(number: int, what: str) -> str:
@@ -431,7 +450,7 @@ def explain_running(
         )
         if isinstance(content, PathContent):
             return replace(found, trees=host.paths[content].trees, cells=host.paths[content].index.live()[0])
-        return found
+        return replace(found, accepts=ends_texts(host.edges_accepted(content.label) or question.accepts(content.label)))
 
     return build_explanation(
         question.pattern,

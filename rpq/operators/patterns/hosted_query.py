@@ -35,6 +35,9 @@ class HostedQuery(RunningQuery, Member):
     _names: Sequence[str]
     """The names of the vertices that the query names."""
 
+    divided_by: str | None = None
+    """What threads divide the query by: a variable, as plans have it, or a pair; None where one thread has everything."""
+
     question: Any  # a query of the subclass's kind, which says when it reports, and how paths are meant
 
     def __init__(self, question: Any, resources: Resources) -> None:
@@ -144,18 +147,24 @@ class HostedQuery(RunningQuery, Member):
             "set_aside": [[(name_of(root), size) for root, size in one.index.aside.items()] for one in relations],
         }
 
-    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        counts = [saved["counters"][name].whole(0, _LARGEST_COUNT) for name in OUTCOMES]
-        rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
-        latency = np.zeros(LATENCY_BUCKETS, np.int64)
-        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
-            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
+    def restore_origin(self, saved: JsonValue) -> None:
+        """Read the relations with the edges since the origin of a saved query, before these are loaded."""
         origin = saved["origin"].whole(0, _LARGEST_COUNT)
         if origin != self._origin:
             self._withdraw()
             self._host.know_origin(origin)
             self._origin = origin
             self._enter()
+
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+        counters = saved["counters"]
+        # Older states have no count of what was passed by.
+        counts = [counters[name].whole(0, _LARGEST_COUNT) if name in counters else 0 for name in OUTCOMES]
+        rows = [count.whole(0, _LARGEST_COUNT) for count in saved["rows"].tuple_of(2)]
+        latency = np.zeros(LATENCY_BUCKETS, np.int64)
+        for bucket, count in (entry.tuple_of(2) for entry in saved["latency"]):
+            latency[bucket.whole(0, LATENCY_BUCKETS - 1)] = count.whole(0, _LARGEST_COUNT // LATENCY_BUCKETS)
+        self.restore_origin(saved)
         relations = self._relations.path_relations
         aside: list[dict[int, int]] = [{} for _ in relations]
         if "set_aside" in saved:

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label, SizeError
 from rpq.automata.symbols import Symbol
 from rpq.errors import ExpressionError, QueryError
-from rpq.language.pattern import Atom, Constant, Term, lexical_form
+from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
 from rpq.language.query import compiled
 from rpq.operators.patterns.joins.plan import Atom as PlanAtom
@@ -63,11 +63,22 @@ class DirectedAtom(NamedTuple):
     reads: str | PathRead
     target: Term
 
+    @property
+    def variables(self) -> tuple[str | None, str | None]:
+        """The names of the variables at its source and at its target, as plans have them; None for a constant."""
+        source, target = (None if isinstance(term, Constant) else _name_of(term) for term in (self.source, self.target))
+        return source, target
 
-def vertices_of(constant: Constant) -> list[str]:
-    """Return the names of the vertices that a constant means; those of a literal include its lexical form."""
-    name = constant.name
-    return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
+
+End = Literal["source", "target"] | None
+"""An end of an edge; None: neither."""
+
+
+def divided_end(ends: tuple[object, object], variable: str | None) -> End:
+    """Return the end of an atom at which the variable stands by which threads divide; None if it is at neither."""
+    if variable is None or variable not in ends:
+        return None
+    return "source" if ends[0] == variable else "target"
 
 
 def direct_atoms(atoms: Sequence[Atom]) -> list[DirectedAtom]:
@@ -162,13 +173,17 @@ class NamedVertex(NamedTuple):
     name: str
 
 
+MeaningEdge = tuple[str | NamedVertex, str | PathRead, str | NamedVertex]
+"""A term, what is read, and the term that it leads to."""
+
+
 class Meaning(NamedTuple):
     """The relations and paths that are read between terms.
 
     Variables are written as `plan` has them (a blank node is a variable that is not selected), constants as names.
     """
 
-    edges: tuple[tuple[str | NamedVertex, str | PathRead, str | NamedVertex], ...]
+    edges: tuple[MeaningEdge, ...]
 
     @property
     def names(self) -> set[str]:
@@ -180,13 +195,13 @@ class Meaning(NamedTuple):
         ends = {term for source, _, target in self.edges for term in (source, target) if isinstance(term, str)}
         return ends <= {variable(name) for name in columns}
 
-    def atoms(self, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> list[PlanAtom]:
+    def atoms(self, relation_of: Callable[[MeaningEdge], int], id_of: Callable[[str], int]) -> list[PlanAtom]:
         """Return the atoms, with relations and vertices as numbers."""
 
         def known(term: str | NamedVertex) -> str | int:
             return id_of(term.name) if isinstance(term, NamedVertex) else term
 
-        return [PlanAtom(known(source), relation_of(reads), known(target)) for source, reads, target in self.edges]
+        return [PlanAtom(known(edge[0]), relation_of(edge), known(edge[2])) for edge in self.edges]
 
 
 def name_of_read(reads: str | PathRead) -> str:
@@ -230,4 +245,8 @@ def meanings_of(atoms: Sequence[DirectedAtom], *, isomorphism: bool) -> list[Mea
 def _term(term: AskedTerm, waiting: Iterator[str]) -> str | NamedVertex:
     if isinstance(term, Constant):
         return NamedVertex(next(waiting))
+    return _name_of(term)
+
+
+def _name_of(term: AskedTerm) -> str:
     return variable(str(term) if str(term).startswith("_:") else term.name)

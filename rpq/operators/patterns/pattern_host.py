@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -26,11 +26,17 @@ from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.patterns.tables import Changes
 from rpq.rows.delta import Delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edge_ends import Ends
 from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 
+MOST_DIVIDED = 64
+"""The number of queries from which others are not divided: each thread would repeat the plans of all of them."""
+WORTH_DIVIDING = 100.0
+"""The rows of a pattern that a change of an edge writes, from which threads divide it though each of them then keeps all
+edges: to enter and to remove an edge takes as long as to write some tens of rows."""
 _PIECES = 4
 """The number of pieces of rows for which the guard is asked at once."""
 
@@ -66,36 +72,39 @@ class _EnoughError(Exception):
 class PatternHost:
     """The relations and plans of all pattern queries of an engine.
 
-    It is its own worker, and not thread-safe.
+    It is its own worker, and not thread-safe. Of several threads each has a host of its own, in `lanes`, that of the calling
+    thread first: a query that they divide is in all of them, another one in the first alone.
     """
 
     needs_room = True
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, lead: PatternHost | None = None, thread: int = 0) -> None:
         capacity = resources.capacity
-        self.store = RelationStore(capacity=capacity)
+        self.thread = thread
+        self.store = RelationStore(capacity=capacity, thread=thread, threads=resources.threads)
         self.tables = PlanTables(self.store, sharing=resources.sharing)
         self.relations = SharedRelations(self.store)
         self.constants = Constants()
         self.members: dict[str, Member] = {}
+        self._undivided: dict[int, Callable[[], None]] = {}  # parts that threads may divide, and what divides them
         self.tuples = 0
         """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
         """Which tuples of the last chunk are deletes."""
         self.first: np.ndarray | None = None
         """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
-        self.vertex_room = 0
+        self.vertex_room = self._own_room = 0
         self._counts_only = False  # whether rows are not kept
-        self.workers = (self,)
-        self.division = Division(1, resources.share)  # threads do not divide it
+        self.division = Division(1, resources.share)  # threads divide by the values of variables, not by rows
         self.is_own = np.ones(0, bool)
         """Which vertices belong to this share; the first column of a row, or that of its centre, decides."""
         self._guard = resources.guard
         self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
         # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
         # several windows, by their readings and origin.
-        self._memberships: dict[Hashable, WindowMembership] = {}
+        self._memberships: dict[Hashable, WindowMembership] = {} if lead is None else lead._memberships
         self._graph: SnapshotGraph | None = None
+        self._vertices: VertexDictionary | None = None
         self._delivered = DeliveredRows()
         self._sink = self._delivered
         self._live = LivePatterns(
@@ -122,6 +131,10 @@ class PatternHost:
         self._latency_copy: tuple[int, np.ndarray] | None = None
         self._numbers = 0
         self._origins = 0
+        others = range(1, resources.threads if lead is None else 1)
+        self.lanes: tuple[PatternHost, ...] = (self, *(PatternHost(resources, self, number) for number in others))
+        """The hosts of all threads; in one that is not the first, itself."""
+        self.workers = self.lanes
 
     @property
     def latency(self) -> np.ndarray:
@@ -138,6 +151,11 @@ class PatternHost:
         return self._latency_copy[1]
 
     # --- queries ---------------------------------------------------------------------------------------------
+
+    @property
+    def divides_more(self) -> bool:
+        """Whether the threads divide the next query: there are several, and few queries whose plans each repeats."""
+        return len(self.lanes) > 1 and len(self.members) < MOST_DIVIDED
 
     def new_origin(self) -> int:
         """Return a number for a query that starts with an empty window in mid-stream: its relations hold fewer edges."""
@@ -198,17 +216,18 @@ class PatternHost:
         is_reported: bool,
         share_column: int = 0,
         constants: tuple[int, ...] | None = None,
+        is_divided: bool = False,
     ) -> int:
         """Add a part of a query's pattern; return its number, which equal parts share.
 
         Its changes are enumerated once `join_part` is called. With `is_reported` its rows are rows of the query's result:
         the guard on rows counts them as they are found, and where no rows are kept they are only counted; the value at
         `share_column` tells whose they are. `constants` are the numbers of the part's constants, or their vertices, where
-        these are ranks.
+        these are ranks. `is_divided` is that of `PlanTables.add`.
         """
         self._bytes_of_members = None
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
-        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, share_column)
+        key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, share_column, is_divided)
         number = self._equal_parts.get(key) if self.shares_parts else None
         if number is not None:
             self._holders[number] += 1
@@ -216,11 +235,43 @@ class PatternHost:
         number = self._numbers = self._numbers + 1
         (self._result_parts if is_reported else self._other_parts).add(number)
         self._share_columns[number] = share_column
-        self.tables.add(number, part, explicit=explicit, constants=constants, is_linked=False)
+        self.tables.add(
+            number, part, explicit=explicit, constants=constants, is_linked=False, is_divided=is_divided
+        )
         self._parts[number] = []
         self._holders[number] = 1
         self._equal_parts[key], self._keys[number] = number, key
         return number
+
+    # --- division over threads -------------------------------------------------------------------------------
+
+    def divide_if_worth_it(self, part: int, divide: Callable[[], None]) -> None:
+        """Call `divide` between chunks once a part has proved to be so much work that threads should divide it."""
+        self._undivided[part] = divide
+
+    def review(self) -> None:
+        """Divide parts that are much work; to be called between chunks. O(parts that may be divided)."""
+        for part in [part for part in self._undivided if self._live.choice.rows_a_change(part) >= WORTH_DIVIDING]:
+            divide = self._undivided.pop(part)
+            if self._holders[part] == 1:
+                divide()
+
+    def divide(self, part: int) -> None:
+        """Find only the solutions of a part that are this thread's, by a pair of values. No query shares it from now on."""
+        self.tables.divide(part)
+        self._equal_parts.pop(self._keys[part], None)
+
+    @property
+    def vertices(self) -> VertexDictionary:
+        """The dictionary of vertices."""
+        assert self._vertices is not None
+        return self._vertices
+
+    @property
+    def graph(self) -> SnapshotGraph:
+        """The snapshot graph."""
+        assert self._graph is not None
+        return self._graph
 
     @property
     def shares_parts(self) -> bool:
@@ -239,6 +290,11 @@ class PatternHost:
     def number_of(self, content: Content | PathContent) -> int:
         """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
+
+    def edges_accepted(self, label: str) -> Collection[Ends]:
+        """Return which edges of a label the queries of the engine accept, by their ends; nothing before it is known."""
+        number = self.relations.label_id(label)
+        return () if self._graph is None or number < 0 else self._graph.filter.accepted(number).keys()
 
     def join_part(self, number: int, name: str, place: Place) -> None:
         """Enumerate changes of a part, whose constants are bound, for a query that has it at this place."""
@@ -261,6 +317,7 @@ class PatternHost:
         if self._holders[number]:
             return
         self.tables.remove(number)
+        self._undivided.pop(number, None)
         del self._parts[number], self._holders[number], self._share_columns[number]
         key = self._keys.pop(number)
         if self._equal_parts.get(key) == number:
@@ -358,20 +415,28 @@ class PatternHost:
     # --- jobs of the crew ------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
-        """Register label ids with their names."""
-        self.relations.set_labels(labels, names)
-        self.paths.set_labels(labels, names)
+        """Register label ids with their names, in all lanes."""
         for membership in self._memberships.values():
             membership.set_labels(labels, names)
+        for lane in self.lanes:
+            lane.relations.set_labels(labels, names)
+            lane.paths.set_labels(labels, names)
 
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
-        """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
-        self._graph = graph
-        if vertices.count > self.vertex_room:
+        """Make room for the ids of the dictionary and the graph, in all lanes; `fresh` ids are those of new names."""
+        for lane in self.lanes:
+            lane._make_own_room(vertices, fresh, graph)
+        self.vertex_room = min([lane._own_room for lane in self.lanes])
+        for membership in self._memberships.values():
+            membership.make_room(graph.capacity)
+
+    def _make_own_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        self._graph, self._vertices = graph, vertices
+        if vertices.count > self._own_room:
             self.store.make_room_for_vertices(vertices.count)
-            self.vertex_room = self.store.relations.state.vertices
+            self._own_room = self.store.relations.state.vertices
         if not self.division.is_whole and len(fresh):
-            more = self.vertex_room - len(self.is_own)
+            more = self._own_room - len(self.is_own)
             self.is_own = np.concatenate([self.is_own, np.ones(more, bool)]) if more else self.is_own
             (self.is_own[fresh],) = self.division.owned(vertices.hashes(fresh))
         changed, without_edges, bound = self.constants.update(vertices, fresh)
@@ -380,11 +445,10 @@ class PatternHost:
         for name in changed:
             self.members[name].leave_changed()
         for name in sorted(changed):
-            with self._weighed(self.members[name]):
-                self.members[name].resolve(fresh=without_edges)
-        self.paths.make_room(self.vertex_room, graph, changed=changed)
-        for membership in self._memberships.values():
-            membership.make_room(graph.capacity)
+            before = self.members[name].nbytes
+            self.members[name].resolve(fresh=without_edges)
+            self._count_bytes(self.members[name], before)
+        self.paths.make_room(self._own_room, graph, changed=changed)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk (and of its view); `deltas` returns the rows. Raises `LimitError`."""
@@ -392,6 +456,8 @@ class PatternHost:
         self._most_rows = self._granted = 0
         self._is_by_tuple, self._counts_only = details.first is None, details.counts_only
         count = len(chunk.timestamp)
+        if self.thread and not self.members:
+            return  # it moves on when a query comes
         # The relations of a label, which know edges by their ends, read it in the merged stream and in that of the tuple.
         both = tuples if details.named is None else details.named_view
         if self.paths:
@@ -401,10 +467,28 @@ class PatternHost:
                 raise failure
         else:
             self._live.apply_view(both, count)
-        for membership in self._memberships.values():
+        for membership in self._own_memberships:
             membership.apply(tuples, both, count)
         self.tuples += count
         self.is_delete, self.first = chunk.delete, details.first
+
+    def drop_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
+        """Apply deletes of edges that no query accepts, so that no row changes, without counting them."""
+        counts = (self.store.relations.relation["outcomes"], self.latency)
+        before, outcomes = [array.copy() for array in counts], list(self.tables.plans.state.outcomes)
+        place, changes = len(chunk.edge), tables.NO_CHANGES
+        if self.paths:
+            changes, failure, place = self.paths.apply(chunk, tuples, edges, NO_DETAILS)
+            if failure is not None:
+                raise failure
+            changes = changes._replace(spent=self.paths.spent[:place])
+        self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
+        for membership in self._memberships.values():
+            membership.drop(tuples, place)
+        for array, copied in zip(counts, before, strict=True):
+            array[:] = copied
+        for outcome, count in enumerate(outcomes):
+            self.tables.plans.state.outcomes[outcome] = count
 
     @property
     def has_rows(self) -> bool:
@@ -441,8 +525,9 @@ class PatternHost:
         deltas = []
         for name, parts in parts_of.items():
             member = self.members[name]
-            with self._weighed(member):
-                deltas.append((name, member.delta(parts)))
+            before = member.nbytes
+            deltas.append((name, member.delta(parts)))
+            self._count_bytes(member, before)
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> None:
@@ -451,8 +536,13 @@ class PatternHost:
         self._most_rows = self._granted = 0
         self._is_by_tuple, self._counts_only, self.first = True, False, None
         self._live.advance(time, self.paths.advance(time))
-        for membership in self._memberships.values():
+        for membership in self._own_memberships:
             membership.advance(time)
+
+    @property
+    def _own_memberships(self) -> Collection[WindowMembership]:
+        """The memberships in windows that this thread keeps: the first one keeps those of all."""
+        return self._memberships.values() if self.thread == 0 else ()
 
     def sweep(self) -> None:
         """Collect what has left the windows of paths; relations, which share their time, do so by themselves."""
@@ -462,16 +552,13 @@ class PatternHost:
     def nbytes(self) -> int:
         """Bytes held."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
-        of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._memberships.values())
+        of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
         if self._bytes_of_members is None:
             self._bytes_of_members = sum(member.nbytes for member in self.members.values())
         return shared + of_paths + self._bytes_of_members
 
-    @contextmanager
-    def _weighed(self, member: Member) -> Iterator[None]:
-        """Keep the total size of members up to date while one of them changes; asking all of thousands would be slow."""
-        before = member.nbytes
-        yield
+    def _count_bytes(self, member: Member, before: int) -> None:
+        """Keep the total size of members up to date after one of them changed; asking all of thousands would be slow."""
         if self._bytes_of_members is not None:
             self._bytes_of_members += member.nbytes - before
 

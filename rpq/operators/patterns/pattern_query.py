@@ -7,15 +7,18 @@ variables, literals or DISTINCT, `Solutions` forms its rows from theirs.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from rpq.errors import LimitError
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.protocol import Figures, Resources
 from rpq.language.query import PatternQuery
 from rpq.operators.patterns.chains import chains_to_evaluate, single_atom_chains
+from rpq.operators.patterns.divided_query import PAIR, DividedQuery, divide, start_lanes
 from rpq.operators.patterns.explanation import Explanation, explain_running
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
@@ -51,8 +54,9 @@ class RunningPattern(HostedQuery):
     needs_room = False
     witnesses_are_of_now = True
 
-    def __init__(self, question: PatternQuery, resources: Resources) -> None:
+    def __init__(self, question: PatternQuery, resources: Resources, *, divided_by: str | None = None) -> None:
         super().__init__(question, resources)
+        self.divided_by = divided_by
         self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
         # A join of edges alone needs no index, and holds no more than the edges.
         has_paths = bool(question.pattern.path_expressions)
@@ -78,7 +82,7 @@ class RunningPattern(HostedQuery):
         self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
         self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
         self._most_rows = resources.rows.limit if question.report == "change" else None
-        self._relations = ReadRelations(question, atoms, self._host, origin=self._origin)
+        self._relations = ReadRelations(question, atoms, self._host, origin=self._origin, divided_by=divided_by)
         self._start()
 
     @property
@@ -99,15 +103,15 @@ class RunningPattern(HostedQuery):
         if self.question.distinct and not self._meanings[0].is_covered_by(self.question.columns):
             return False
         numbers: dict[str | PathRead, int] = {}
-        atoms = self._meanings[0].atoms(lambda reads: numbers.setdefault(reads, len(numbers)), self._names.index)
+        atoms = self._meanings[0].atoms(lambda edge: numbers.setdefault(edge[1], len(numbers)), self._names.index)
         if not is_one_part(atoms):
             return False
         named = {term for atom in atoms for term in (atom.source, atom.target) if isinstance(term, str)}
         self._repeats = len(named) > len(self.question.columns)
         return True
 
-    def _plan(self, meaning: Meaning, relation_of: Callable[[str | PathRead], int], id_of: Callable[[str], int]) -> Plan:
-        atoms = meaning.atoms(relation_of, id_of)
+    def _plan(self, meaning: Meaning, id_of: Callable[[str], int]) -> Plan:
+        atoms = meaning.atoms(self._relations.relation_of, id_of)
         select = [variable(name) for name in self.question.columns]
         plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
         if self._is_isomorphism and len(plan.parts) > 1:
@@ -161,10 +165,25 @@ class RunningPattern(HostedQuery):
                 if None not in ids.values():
                     self._put_in(number, most, fresh)
 
+    def divide(self) -> None:
+        """Find the solutions of this thread alone from now on, by the values of a pair of variables."""
+        self.divided_by = PAIR
+        for part in self._parts[0]:
+            self._host.divide(part.number)
+
+    def copy_edges(self, other: RunningPattern) -> None:
+        """Fill the relations with the edges that another thread has for the same pattern."""
+        host = other._host
+        static, chunk, slides = other._relations.edges()
+        self.make_room(host.vertices, np.zeros(1, np.int32), host.graph)
+        if len(static.edge):
+            self.load_static(static)
+        self.load(int(host.store.relations.state.stream_time), chunk, slides, quiet=True)
+
     def _prepare(self, number: int) -> None:
         """Add the parts of a meaning to the host; under isomorphism its constants must have ids."""
         ids = self._id_of(number) if self._is_isomorphism else self._names.index
-        atoms = self._meanings[number].atoms(self._relations.numbers().__getitem__, ids)
+        atoms = self._meanings[number].atoms(self._relations.relation_of, ids)
         select = [variable(name) for name in self.question.columns]
         # Rows that expire silently must be known where they are counted, or may come back in the same event.
         explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
@@ -179,6 +198,7 @@ class RunningPattern(HostedQuery):
                 is_reported=is_reported,
                 share_column=self._share_column if is_reported else 0,
                 constants=constants,
+                is_divided=self.divided_by == PAIR,
             )
             parts.append(MeaningPart(known, columns, frozenset(self._names[rank] for rank in ranks or ())))
 
@@ -196,7 +216,7 @@ class RunningPattern(HostedQuery):
 
     def _parts_as_written(self, number: int) -> list[tuple[int, Part]]:
         """Return the parts of a meaning with the pattern's own names of variables, and the ids of its constants."""
-        plan = self._plan(self._meanings[number], self._relations.numbers().__getitem__, self._id_of(number))
+        plan = self._plan(self._meanings[number], self._id_of(number))
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
         return [(linked.number, part) for linked, part in zip(self._parts[number], parts, strict=True)]
 
@@ -369,7 +389,7 @@ class RunningPattern(HostedQuery):
             question=self.question,
             chains=self._chains,
             host=self._host,
-            relation_of=relations.numbers().__getitem__,
+            relation_of=relations.relation_of,
             index_of=lambda read: paths[read].index,
             graph=WindowGraph(edges, vertices, labels, lambda edge: relations.time_of(edge, edges)),
         )
@@ -401,11 +421,72 @@ class RunningPattern(HostedQuery):
             self._solutions.check({meaning: self._columns_of_parts(meaning) for meaning in rows}, rows)
 
 
+def division_of(question: PatternQuery) -> str | None:
+    """Return what threads divide a pattern by: the values of a variable, of a `PAIR`, or None where one evaluates it.
+
+    Several threads divide a pattern of edges that is one part and has one meaning.
+    """
+    if question.pattern.path_expressions:
+        return None
+    atoms = direct_atoms([chain.atom for chain in single_atom_chains(question.pattern.atoms)])
+    meanings = meanings_of(atoms, isomorphism=question.matching == "isomorphism")
+    if len(meanings) != 1:
+        return None
+    things: dict[object, int] = {}
+
+    def number_of(thing: object) -> int:
+        return things.setdefault(thing, len(things))
+
+    if not is_one_part(meanings[0].atoms(lambda edge: number_of(edge[1]), number_of)):
+        return None
+    return divide(meanings[0].edges, [variable(name) for name in question.columns])
+
+
+class HeavyPattern(DividedQuery):
+    """A pattern that one thread evaluates until it has proved to be so much work that threads should divide it."""
+
+    def __init__(self, question: PatternQuery, resources: Resources) -> None:
+        self._resources = resources
+        first = self._one = RunningPattern(question, resources)
+        super().__init__([first])
+        self._await_work()
+
+    def _await_work(self) -> None:
+        for part in self._one._parts.get(0, ()):
+            self._one._host.divide_if_worth_it(part.number, self._divide)
+
+    def _divide(self) -> None:
+        first, others = self._one, []
+        try:
+            for host in first._host.lanes[1:]:
+                lane = RunningPattern(first.question, replace(self._resources, host=host), divided_by=PAIR)
+                others.append(lane)
+                lane.copy_edges(first)
+        except LimitError:  # there is no room for the edges again
+            for lane in others:
+                lane.leave()
+            return
+        first.divide()
+        self.lanes = (first, *others)
+
+
+def start_pattern(question: PatternQuery, resources: Resources) -> RunningPattern | DividedQuery:
+    """Start a pattern in the hosts of all threads where they divide it, else in the first."""
+    host: PatternHost = resources.host
+    divided_by = division_of(question) if host.divides_more else None
+    if divided_by is None:
+        return RunningPattern(question, resources)
+    if divided_by == PAIR:
+        return HeavyPattern(question, resources)
+    return DividedQuery(start_lanes(resources, lambda lane: RunningPattern(question, lane, divided_by=divided_by)))
+
+
 KIND = Kind(
     name="pattern",
     question=PatternQuery,
-    start=RunningPattern,
+    start=start_pattern,
     described=pattern_query_json,
     read=read_pattern_query,
     host=PatternHost,
+    divides=lambda question: division_of(question) is not None,
 )

@@ -15,7 +15,7 @@ from rpq.errors import QueryError
 from rpq.files.json_values import Damage
 from rpq.language.query import PatternQuery
 from rpq.language.readings import LabelSet, Reading
-from rpq.operators.patterns.meanings import DirectedAtom, Neighbours, PathRead, Roots
+from rpq.operators.patterns.meanings import DirectedAtom, End, MeaningEdge, Neighbours, PathRead, Roots, divided_end
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need, PathContent, PathRelation, content_of
 from rpq.operators.patterns.relations.shared_relations import Content
@@ -43,6 +43,7 @@ def fill(
     mine = mine & (chunk.label == host.relations.label_id(content.name))
     if content.loopless:
         mine &= chunk.source != chunk.target
+    mine &= store.are_own(number, chunk.source, chunk.target)
     source, target, expires = chunk.source[mine], chunk.target[mine], slides[mine]
     if is_empty:
         host.ask_for(BYTES_AN_EDGE * len(source))
@@ -63,13 +64,25 @@ class ReadRelations:
     """The relations that the atoms of one pattern read.
 
     `RunningPattern` says what is joined and reported; this class takes the relations from the host, fills them and counts
-    tuples. `origin` is the host's number for queries that count edges from the same moment.
+    tuples. `origin` is the host's number for queries that count edges from the same moment. `divided_by` is the variable by
+    which threads divide the pattern.
     """
 
-    def __init__(self, question: PatternQuery, atoms: Sequence[DirectedAtom], host: PatternHost, *, origin: int) -> None:
+    def __init__(
+        self,
+        question: PatternQuery,
+        atoms: Sequence[DirectedAtom],
+        host: PatternHost,
+        *,
+        origin: int,
+        divided_by: str | None = None,
+    ) -> None:
         self._question = question
         self._host = host
-        self._labels = sorted({atom.reads for atom in atoms if isinstance(atom.reads, str)})
+        self._divided_by = divided_by
+        ends = {(atom.reads, divided_end(atom.variables, divided_by)) for atom in atoms if isinstance(atom.reads, str)}
+        self._edge_reads = sorted(ends, key=lambda read: (read[0], read[1] or ""))
+        self._labels = sorted({label for label, _ in ends})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
         self._is_counted = question.window.kind == "count"
         self._derived_paths: list[DerivedPath] = []
@@ -81,14 +94,15 @@ class ReadRelations:
         """Choose the relations with the edges that are counted since an origin; to be called before anything is taken."""
         self.origin = origin
         is_loopless = self._question.paths == "simple"
-        self._atom_contents = [self._content(label, loopless=is_loopless) for label in self._labels]
-        """For each label the content of the relation that atoms read."""
-        self._counting_contents = [] if self._paths else [self._content(label, loopless=False) for label in self._labels]
+        self._atom_contents = [self._content(label, loopless=is_loopless, end=end) for label, end in self._edge_reads]
+        """The contents of the relations that atoms read."""
+        counting = {} if self._paths else {label: self._content(label, end=end) for label, end in self._edge_reads}
+        self._counting_contents = [*counting.values()]
         """For each label the content of the relation that counts tuples, with all edges in the window; none with paths."""
         self._of_edges = {*self._counting_contents, *self._atom_contents}
 
-    def _content(self, label: str, *, loopless: bool) -> Content:
-        return Content(label, self._question.window, self._numbered, self.origin, loopless)
+    def _content(self, label: str, *, loopless: bool = False, end: End = None) -> Content:
+        return Content(label, self._question.window, self._numbered, self.origin, loopless, divided_by=end)
 
     @property
     def _numbered(self) -> LabelSet | None:
@@ -121,11 +135,13 @@ class ReadRelations:
         """The relation of each path that is read."""
         return {derived.read: self._host.paths[derived.content] for derived in self._derived_paths}
 
-    def numbers(self) -> dict[str | PathRead, int]:
-        """Return the number of the relation in the host for each label or path that an atom reads."""
-        relations = self._host.relations
-        numbers: dict[str | PathRead, int] = {content.label: relations[content] for content in self._atom_contents}
-        return numbers | {read: relation.number for read, relation in self.relations_by_path.items()}
+    def relation_of(self, edge: MeaningEdge) -> int:
+        """Return the number of the relation in the host that an atom reads, which is given as an edge of a meaning."""
+        source, read, target = edge
+        if isinstance(read, PathRead):
+            return self.relations_by_path[read].number
+        is_loopless, end = self._question.paths == "simple", divided_end((source, target), self._divided_by)
+        return self._host.relations[self._content(read, loopless=is_loopless, end=end)]
 
     def _need(self, roots: Roots) -> Need | None:
         if isinstance(roots, Neighbours):
@@ -233,6 +249,33 @@ class ReadRelations:
         if self._paths:
             self._membership.load(self._reader, chunk, [slides], is_checked=is_checked)
 
+    def edges(self) -> tuple[Chunk, Chunk, np.ndarray]:
+        """Return the static edges, the edges in the window, and the slides at which these leave it; without paths.
+
+        O(edges of all relations).
+        """
+        relations, store = self._host.relations, self._host.store
+        edge = store.relations.edge[1 : store.relations.state.edges]
+        labels = {relations[content]: relations.label_id(content.name) for content in self._counting_contents}
+        label = np.full(len(store.relations.relation) + 1, -1, np.int32)  # the last one is that of free edges
+        label[[*labels]] = [*labels.values()]
+        edge, label = edge[label[edge["relation"]] >= 0], label[edge["relation"]]
+        label = label[label >= 0]
+
+        def chunk(mine: np.ndarray) -> Chunk:
+            some, count = edge[mine], int(mine.sum())
+            return Chunk(
+                source=np.ascontiguousarray(some["source"]),
+                target=np.ascontiguousarray(some["target"]),
+                label=label[mine],
+                timestamp=np.ascontiguousarray(some["time"]),
+                delete=np.zeros(count, np.uint8),
+                edge=np.full(count, -1, np.int32),
+            )
+
+        is_held = edge["expires"] != NOT_HELD
+        return chunk(edge["is_static"] != 0), chunk(is_held), np.ascontiguousarray(edge["expires"][is_held])
+
     # --- figures ---------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray, graph_edges: Edges) -> np.ndarray:
@@ -265,12 +308,17 @@ class ReadRelations:
             return self._membership.counts(self._reader)
         store, relations = self._host.store, self._host.relations
         none = np.zeros(IRRELEVANT, np.int64)
-        relevant = sum((store.tuple_counts(relations[content]) for content in self._counting_contents), none)
-        return np.append(relevant, self._host.tuples - relevant.sum())
+        relevant = sum((store.tuple_counts(relations[content]) for content in self._counted_here), none)
+        return np.append(relevant, (self._host.tuples if self._host.thread == 0 else 0) - relevant.sum())
+
+    @property
+    def _counted_here(self) -> list[Content]:
+        """Those of the counting contents whose tuples and edges this thread counts, so that all together count each once."""
+        return [one for one in self._counting_contents if one.divided_by is not None or self._host.thread == 0]
 
     def sizes(self, edges: Edges | None) -> tuple[int, int]:
         """Return how many edges in the window some atom reads, and how many cells the indexes have that hold them."""
-        contents = self._counting_contents or self._atom_contents
+        contents = self._atom_contents if self._paths else self._counted_here
         cells = sum(self._host.store.current_edges(self._host.relations[content]) for content in contents)
         if not self._paths:
             return cells, cells
@@ -283,11 +331,12 @@ class ReadRelations:
 class WindowedEdge(NamedTuple):
     """The edges of a label over one of the query's readings, by its number.
 
-    Without a reading: the static edges, which have no window.
+    Without a reading: the static edges, which have no window. With an `end`, the edges whose end there is this thread's.
     """
 
     label: str
     reading: int | None
+    end: End = None
 
 
 class WindowedPath(NamedTuple):
@@ -339,13 +388,15 @@ class WindowedReads:
         loopless = self._question.paths == "simple"
         if read.reading is None:
             if isinstance(read, WindowedEdge):
-                return Content(read.label, UnboundedWindow(), None, self.origin, loopless, STATIC_ALONE)
+                content = Content(read.label, UnboundedWindow(), None, self.origin, loopless, STATIC_ALONE)
+                return content._replace(divided_by=read.end)
             return content_of(read.expression, self._question, self.origin, window=UnboundedWindow(), stream=STATIC_ALONE)
         reading = self.readings[read.reading]
         without_static = read.reading not in self._static
         if isinstance(read, WindowedEdge):
             numbered = reading.labels if reading.window.kind == "count" else None
-            return Content(read.label, reading.window, numbered, self.origin, loopless, reading.stream, without_static)
+            stream = reading.stream
+            return Content(read.label, reading.window, numbered, self.origin, loopless, stream, without_static, read.end)
         return content_of(
             read.expression,
             self._question,
@@ -414,7 +465,8 @@ class WindowedReads:
 
     def count_from(self, numbers: Sequence[int]) -> None:
         """Set the number of inserts that each reading's count window has numbered; to be called before `fill`."""
-        self._membership.count_from(numbers)
+        if self._host.thread == 0:
+            self._membership.count_from(numbers)
         for content, place in self._edge_contents.items():
             if place is not None and content.window.kind == "count":
                 self._host.relations.set_number(content, numbers[place])
@@ -457,7 +509,8 @@ class WindowedReads:
             mine = np.full(len(chunk.edge), NOT_HELD) if read.reading is None else slides[read.reading]
             self._host.paths.load(path, chunk, mine, is_checked=is_checked)
             self._host.settle(path)
-        self._membership.load(self._key, chunk, slides, is_checked=is_checked)
+        if self._host.thread == 0:
+            self._membership.load(self._key, chunk, slides, is_checked=is_checked)
 
     # --- results ---------------------------------------------------------------------------------------------
 
@@ -468,8 +521,9 @@ class WindowedReads:
     @property
     def counts(self) -> list[int]:
         """The counts of tuples since `enter`, in the order of `Outcome`: each tuple is counted once."""
-        counts: list[int] = (self._membership.counts(self._key) - self._counted_before).tolist()
-        return counts
+        counts = self._membership.counts(self._key) - self._counted_before
+        found: list[int] = (counts if self._host.thread == 0 else 0 * counts).tolist()
+        return found
 
     def set_counts(self, counts: Sequence[int]) -> None:
         """Continue counting from the counts of a saved engine."""
@@ -478,10 +532,11 @@ class WindowedReads:
     @property
     def edges_live(self) -> int:
         """The number of edges that any of its windows holds; edges of different streams are different. O(edges)."""
-        return self._membership.edges_live(self._key)
+        return self._membership.edges_live(self._key) if self._host.thread == 0 else 0
 
     @property
     def cells(self) -> int:
         """The number of edges in its relations, and of cells of the indexes of its paths."""
-        edges = sum(self._host.store.current_edges(self._host.relations[content]) for content in self._edge_contents)
+        counted = [one for one in self._edge_contents if one.divided_by is not None or self._host.thread == 0]
+        edges = sum(self._host.store.current_edges(self._host.relations[content]) for content in counted)
         return edges + sum(relation.index.live()[0] for relation in self.path_relations)

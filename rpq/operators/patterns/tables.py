@@ -60,6 +60,8 @@ CLASS = 31
 CLASSES = 28
 OUT, IN = 0, 1
 NONE = -1
+# Values of `Relation.divided_by`.
+UNDIVIDED, BY_SOURCE, BY_TARGET = range(3)
 
 
 class Edge(Record):
@@ -88,10 +90,11 @@ class Relation(Record):
         ("bit", int64 * 2),
         ("first_seed", int64),  # of the plans that read it, chained through `Seed.next`; -1 none
         ("is_loopless", int64),  # 1: an edge from a vertex to itself is not in it
+        ("divided_by", int64),  # `BY_SOURCE`, `BY_TARGET`: it has the edges whose end is this thread's; 0 all edges
         ("edges", int64),  # number of its edges
         ("first_support", int64),  # first atom with support lists that reads it, chained through `Support.next`; -1 none
         ("static_alone", int64),  # number of its edges that are static and outside its window
-        ("outcomes", int64 * 5),  # number of tuples with its label, by `Outcome`
+        ("outcomes", int64 * 6),  # number of tuples with its label, by `Outcome`
     )
 
 
@@ -170,6 +173,8 @@ class RelationState(Record):
         ("support_atom", int64),  # support lists: the atom whose lists are being changed; -1 none
         ("support_stage", int64),  # progress on that atom
         ("support_depth", int64),  # frames of the walk
+        ("thread", int64),  # the number of the thread that these relations belong to, of how many `threads`
+        ("threads", int64),
     )
 
 
@@ -196,6 +201,7 @@ class Seed(Record):
         ("fixed_end", int64),
         ("columns", int64),  # the first slots are the columns of a row
         ("is_explicit", int64),  # 1: expiry is reported
+        ("divided", int64 * 2),  # slots whose values decide which thread has a solution, bound by the edge; -1 not by it
         ("looked", int64),  # values looked at that gave no row by themselves, so far
         ("written", int64),  # rows written so far
         ("alike", int64),  # the next seed that needs the same conditions; -1 none
@@ -221,6 +227,7 @@ class Step(Record):
         ("probes_end", int64),
         ("is_plain", int64),  # 1: every entry of the one list gives a value
         ("condition", int64),  # the node that must hold at a value; 0 holds everywhere
+        ("divided", int64 * 2),  # slots whose values decide which thread has a solution, bound now; -1 not now
     )
 
 
@@ -284,7 +291,7 @@ class PlanState(Record):
         ("order", int64),  # 2 * tuple + 1, or 2 * tuple for a boundary before it
         ("event_time", int64),
         ("sign", int64),
-        ("outcomes", int64 * 5),  # number of tuples, by `Outcome`
+        ("outcomes", int64 * 6),  # number of tuples, by `Outcome`
         ("expired", int64),
         ("stage", int64),  # progress of an insert in a count window
         ("entering", int64),  # what is still to change for an edge that entered, + 1: support lists, + 2: conditions

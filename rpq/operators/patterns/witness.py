@@ -21,7 +21,7 @@ from rpq.operators.paths.index.delta_index import DeltaIndex
 from rpq.operators.patterns.chains import Chain
 from rpq.operators.patterns.joins.binding_search import Binding, find_binding
 from rpq.operators.patterns.joins.plan import Part
-from rpq.operators.patterns.meanings import Meaning, NamedVertex, PathRead, edge_step
+from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, PathRead, edge_step
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary
@@ -205,7 +205,7 @@ def witness_of(
     question: PatternQuery,
     chains: Sequence[Chain],
     host: PatternHost,
-    relation_of: Callable[[str], int],
+    relation_of: Callable[[MeaningEdge], int],
     index_of: Callable[[PathRead], DeltaIndex],
     graph: WindowGraph,
 ) -> Witness | None:
@@ -246,7 +246,7 @@ def _steps(
     edge: tuple[str | NamedVertex, str | PathRead, str | NamedVertex],
     binding: Binding,
     host: PatternHost,
-    relation_of: Callable[[str], int],
+    relation_of: Callable[[MeaningEdge], int],
     index_of: Callable[[PathRead], DeltaIndex],
     graph: WindowGraph,
 ) -> tuple[Step, ...]:
@@ -264,7 +264,7 @@ def _steps(
             source=graph.vertices.name_of(first),
             label=reads,
             target=graph.vertices.name_of(last),
-            timestamp=host.store.time_of(relation_of(reads), first, last),
+            timestamp=host.store.time_of(relation_of(edge), first, last),
             against=step.inverse,
         ),
     )

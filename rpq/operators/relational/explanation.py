@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rpq.language.sparql.algebra_text import algebra_text
 from rpq.language.sparql.query import SparqlQuery
 from rpq.language.sparql.rewriting import rewrite
+from rpq.stream.edge_ends import Ends, ends_texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,10 @@ class SparqlExplanation:
     algebra: str
     operators: str
     warnings: tuple[str, ...]
+    stored: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The labels of which some edges are passed by, with those that are stored, as "any vertex to h7"."""
+    threads: str = ""
+    """How the threads of an engine divide it, in words; empty before it runs, and where one thread evaluates it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values."""
@@ -54,19 +60,27 @@ class SparqlExplanation:
             *columns,
             f"semantics    {self.semantics}",
             *report,
+            *([f"threads      {self.threads}"] if self.threads else []),
             *(["windows", *(f"  {name}: {window}" for name, window in self.windows)] if self.windows else []),
             *(f"warning      {warning}" for warning in self.warnings),
             "",
             "algebra",
             *(f"  {line}" for line in self.algebra.splitlines()),
         ]
+        if self.stored:
+            lines += ["", "edges stored", *(f"  {label}: from {', '.join(ends)}" for label, ends in self.stored)]
         if self.operators:
             lines += ["", "operators and their state", *(f"  {line}" for line in self.operators.splitlines())]
         return "\n".join(lines)
 
 
-def explain_query(query: SparqlQuery, operators: str) -> SparqlExplanation:
-    """Return the explanation of a query; `operators` describes the network of a running query and is empty otherwise."""
+def explain_query(
+    query: SparqlQuery, operators: str, accepted: Callable[[str], Collection[Ends]] = lambda label: ()
+) -> SparqlExplanation:
+    """Return the explanation of a query; `operators` describes the network of a running query and is empty otherwise.
+
+    `accepted` returns which edges of a label all queries of the engine accept, if that is known.
+    """
     streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.parsed.windows if one.stream}
     windows = [
         ("default" if name is None else f"<{name}>", repr(window) + streams.get(name, ""))
@@ -82,4 +96,9 @@ def explain_query(query: SparqlQuery, operators: str) -> SparqlExplanation:
         algebra=algebra_text(rewrite(query.parsed.body)),
         operators=operators,
         warnings=query.warnings,
+        stored=tuple(
+            (label, texts)
+            for label in sorted(query.named_labels)
+            if (texts := ends_texts(accepted(label) or query.accepts(label)))
+        ),
     )

@@ -217,6 +217,11 @@ class MatchNode(Node):
             self._change_event(event, lefts, rights)
         return WeightedRows.of(self._output, self.width)
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The variables on which rows of both sides agree, which are bound in all of them or equal even where unbound."""
+        return self._agreement.key
+
     @abstractmethod
     def _change_event(self, event: int, lefts: Sequence[Change], rights: Sequence[Change]) -> None:
         """Apply the net changes of an event, and add the changes of the result to the output."""

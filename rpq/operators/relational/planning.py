@@ -52,7 +52,7 @@ from rpq.language.sparql.values.typed_values import FALSE, TRUE
 from rpq.operators.patterns.joins.plan import plan_pattern
 from rpq.operators.patterns.meanings import DirectedAtom, Meaning, NamedVertex, PathRead, direct_atoms, meanings_of, variable
 from rpq.operators.relational.groups import GroupNode
-from rpq.operators.relational.joins import ExistsNode, JoinNode, LeftJoinNode
+from rpq.operators.relational.joins import Agreement, ExistsNode, JoinNode, LeftJoinNode
 from rpq.operators.relational.nodes import (
     ConstructNode,
     CopyNode,
@@ -67,6 +67,7 @@ from rpq.operators.relational.nodes import (
     UnionNode,
 )
 from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.value_joins import MIRRORED, Comparison, ValueExistsNode, ValueJoinNode
 
 
 class Read(NamedTuple):
@@ -143,12 +144,7 @@ def _see_that_it_can_be_planned(part: ConjunctionPart) -> None:
     def number_of(thing: object) -> int:
         return numbers.setdefault(thing, len(numbers))
 
-    plan_pattern(part.meaning.atoms(number_of, number_of), select=part.select)
-
-
-def all_reads(parts: Sequence[ConjunctionPart]) -> list[Read]:
-    """Return what some parts read, without duplicates."""
-    return [*dict.fromkeys(read for part in parts for read in part.reads)]
+    plan_pattern(part.meaning.atoms(lambda edge: number_of(edge[1]), number_of), select=part.select)
 
 
 Names = frozenset[str]
@@ -261,8 +257,8 @@ class _Planner:
                 return UnionNode(columns, *(self.node(branch, needed) for branch in branches))
             case LeftJoin():
                 return self._left_join(operator, needed)
-            case Filter(inner, condition):
-                return self.filtered(self.node(inner, needed | variables_of(condition)), condition)
+            case Filter():
+                return self._filter(operator, needed)
             case SemiJoin(left, right, is_negated):
                 return self.exists(self.node(left, needed | mentioned_variables(right)), right, is_negated=is_negated)
             case Minus(left, right):
@@ -305,11 +301,15 @@ class _Planner:
         return leaf
 
     def _join(self, parts: Sequence[Operator], needed: Names) -> Node:
+        return self._joined(self._nodes(parts, needed))
+
+    def _nodes(self, parts: Sequence[Operator], needed: Names) -> list[Node]:
+        """Return the nodes of parts that are joined, with the columns that other parts share."""
         nodes = []
         for place, part in enumerate(parts):
             others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
             nodes.append(self.node(part, needed | others))
-        return self._joined(nodes)
+        return nodes
 
     def _joined(self, nodes: Sequence[Node]) -> Node:
         """Return the join of nodes, one after the other; the next is the one that shares most columns with those before."""
@@ -320,6 +320,100 @@ class _Planner:
             join = JoinNode(join, following)
         return join
 
+    # --- joins by value --------------------------------------------------------------------------------------
+
+    def _filter(self, operator: Filter, needed: Names) -> Node:
+        """Return the node of a filter. A comparison between parts that it joins becomes a join by value."""
+        inner: Operator = operator
+        conditions: list[Formula] = []
+        while isinstance(inner, Filter) and not has_exists(inner.condition):
+            conditions += _conjuncts(inner.condition)
+            inner = inner.inner
+        comparisons = [one for one in map(_comparison, conditions) if one is not None]
+        looked_at = needed.union(*map(variables_of, conditions))
+        nodes: Sequence[Node] = ()
+        if comparisons and isinstance(inner, Join) and _are_linked([*map(possible_variables, inner.parts)], comparisons):
+            nodes = self._nodes(inner.parts, looked_at)
+        elif comparisons and isinstance(inner, Conjunction) and inner.atoms:
+            meanings = parts_of(inner, looked_at)
+            if len(meanings) == 1 and _are_linked([frozenset(part.columns) for part in meanings[0]], comparisons):
+                nodes = [*map(self._leaf, meanings[0])]
+        if not nodes:
+            return self.filtered(self.node(operator.inner, needed | variables_of(operator.condition)), operator.condition)
+        node, rest = self._joined_by_values(nodes, conditions, needed)
+        for condition in reversed(rest):
+            node = self.filtered(node, condition)
+        return node
+
+    def _joined_by_values(
+        self, nodes: Sequence[Node], conditions: Sequence[Formula], needed: Names
+    ) -> tuple[Node, Sequence[Formula]]:
+        """Return the join of nodes under conditions that must all hold, and the conditions that it does not check itself."""
+        join, *rest = nodes
+        conditions = [*conditions]
+        while rest:
+            # The next node shares most columns with those before and, among such nodes, is joined by most comparisons.
+            ranks = []
+            for place, node in enumerate(rest):
+                found = _links(conditions, join, node, [*rest[:place], *rest[place + 1 :]])
+                ranks.append((len({*join.columns} & {*node.columns}), len(found)))
+            following = rest.pop(ranks.index(max(ranks)))
+            found = _links(conditions, join, following, rest)
+            if max(ranks)[0] and not (isinstance(_source(join), GroupNode) or isinstance(_source(following), GroupNode)):
+                found = []  # a compiled join on the shared columns finds few partners
+            if not found or Agreement(join, following).has_optional_columns:
+                join = JoinNode(join, following)
+                continue
+            condition, comparison = min(found, key=lambda one: one[1].sign != "=")
+            conditions.remove(condition)
+            above = needed.union(*map(variables_of, conditions), *(frozenset(one.columns) for one in rest))
+            of_left, of_right = frozenset(join.columns), frozenset(following.columns)
+            if above & (of_right - of_left) and not above & (of_left - of_right):
+                join, following, comparison = following, join, comparison.mirrored()
+                of_left, of_right = of_right, of_left
+            is_right_needed = bool(above & (of_right - of_left))
+            join = ValueJoinNode(join, following, comparison, self._terms, is_right_needed=is_right_needed)
+        return join, conditions
+
+    def _exists_by_value(self, left: Node, body: Operator, *, is_negated: bool) -> Node | None:
+        """Return the rows with or without a partner if one comparison joins the body with them, otherwise None."""
+        conditions: list[Formula] = []
+        inner = body
+        while isinstance(inner, Filter) and not has_exists(inner.condition):
+            conditions += _conjuncts(inner.condition)
+            inner = inner.inner
+        outer, own = frozenset(left.columns), certain_variables(inner)
+        shared = possible_variables(inner) & outer
+        across = [one for one in conditions if not variables_of(one) <= own]
+        comparison = _comparison(across[0]) if len(across) == 1 else None
+        if comparison is None or not is_join(inner, outer) or not shared <= own & left.sure:
+            return None
+        for condition in conditions:
+            if condition not in across:
+                inner = Filter(inner, condition)
+        for one in (comparison, comparison.mirrored()):
+            compared = variables_of(one.right)
+            if variables_of(one.left) <= outer and compared <= own:
+                right = ProjectNode(sorted(shared | compared), self.node(inner, shared | compared))
+                return ValueExistsNode(left, right, one, self._terms, is_negated=is_negated)
+        return None
+
+    def _optional_by_value(self, left: Node, right: Node, condition: Formula) -> Node | None:
+        """Return OPTIONAL if one comparison joins its sides: the rows with partners, and those without. Otherwise None."""
+        conditions = _conjuncts(condition)
+        of_right = [one for one in conditions if variables_of(one) <= right.sure and not has_exists(one)]
+        across = [one for one in conditions if one not in of_right]
+        comparison = _link(across[0], left, right, ()) if len(across) == 1 else None
+        if comparison is None or Agreement(left, right).has_optional_columns:
+            return None
+        for one in of_right:
+            right = self.filtered(right, one)
+        joined = ValueJoinNode(left, right, comparison, self._terms, is_right_needed=True)
+        names = ({*left.columns} & {*right.columns}) | variables_of(comparison.right)
+        partners = ProjectNode(sorted(names), right)
+        alone = ValueExistsNode(left, partners, comparison, self._terms, is_negated=True)
+        return UnionNode(joined.columns, joined, alone)
+
     def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
         looked_at = needed if operator.condition is None else needed | variables_of(operator.condition)
         left = self.node(operator.left, looked_at | possible_variables(operator.right))
@@ -327,6 +421,9 @@ class _Planner:
         return self._optional(left, right, operator.condition, same=())
 
     def _optional(self, left: Node, right: Node, condition: Formula | None, *, same: Sequence[str]) -> Node:
+        by_value = None if condition is None or same else self._optional_by_value(left, right, condition)
+        if by_value is not None:
+            return by_value
         if not has_exists(condition):
             return LeftJoinNode(left, right, condition, self._terms, same=same)
         assert condition is not None
@@ -364,6 +461,9 @@ class _Planner:
 
     def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
         """Return the rows for which a body has a solution, or none; with `mark` all rows, and a column that says which."""
+        by_value = self._exists_by_value(left, body, is_negated=is_negated) if mark is None else None
+        if by_value is not None:
+            return by_value
         marks = None if mark is None else (mark, self._terms.intern(FALSE), self._terms.intern(TRUE))
         looked_at = mentioned_variables(body)
         names = [name for name in left.columns if name in looked_at]
@@ -458,6 +558,70 @@ def _project(columns: Sequence[str], inner: Node) -> Node:
         sources = [known.get(name, name) for name in sources]
         (inner,) = inner.inputs
     return ProjectNode(columns, inner, sources=sources)
+
+
+def _conjuncts(condition: Formula) -> list[Formula]:
+    """Return the conditions that must all be true for a condition to be true."""
+    if isinstance(condition, Call) and condition.function == "&&":
+        return [one for argument in condition.arguments for one in _conjuncts(argument)]
+    return [condition]
+
+
+def _comparison(condition: Formula) -> Comparison | None:
+    """Return a condition as a comparison of two formulas with variables, or None if it is none."""
+    if not isinstance(condition, Call) or condition.function not in MIRRORED:
+        return None
+    left, right = condition.arguments
+    of_left, of_right = variables_of(left), variables_of(right)
+    if has_exists(condition) or not of_left or not of_right or of_left & of_right:
+        return None
+    return Comparison(condition.function, left, right)
+
+
+def _are_linked(sides: Sequence[Names], comparisons: Sequence[Comparison]) -> bool:
+    """Return whether some comparison is between different ones of several sides."""
+    return any(
+        variables_of(one.left) <= side and variables_of(one.right) <= other
+        for one in comparisons
+        for side in sides
+        for other in sides
+        if side is not other
+    )
+
+
+def _link(condition: Formula, left: Node, right: Node, others: Sequence[Node]) -> Comparison | None:
+    """Return a condition as a comparison of values of `left` with values of `right`, None if it is none.
+
+    The values must be those that the condition sees above the join of all nodes: a variable that some row of a side leaves
+    unbound may not occur elsewhere.
+    """
+    comparison = _comparison(condition)
+    if comparison is None:
+        return None
+
+    def is_of(names: Names, side: Node, other: Node) -> bool:
+        elsewhere = frozenset(other.columns).union(*(node.columns for node in others))
+        return names <= frozenset(side.columns) and names & elsewhere <= side.sure
+
+    for one in (comparison, comparison.mirrored()):
+        if is_of(variables_of(one.left), left, right) and is_of(variables_of(one.right), right, left):
+            return one
+    return None
+
+
+def _links(
+    conditions: Sequence[Formula], left: Node, right: Node, others: Sequence[Node]
+) -> list[tuple[Formula, Comparison]]:
+    """Return the conditions that are comparisons of values of `left` with values of `right`, as in `_link`."""
+    found = ((one, _link(one, left, right, others)) for one in conditions)
+    return [(one, link) for one, link in found if link is not None]
+
+
+def _source(node: Node) -> Node:
+    """Return the node whose values a node passes on, below projections, extensions and filters."""
+    while isinstance(node, (ProjectNode, ExtendNode, FilterNode, DistinctNode)):
+        (node,) = node.inputs
+    return node
 
 
 def _with(formula: Formula, exists: Exists, other: Formula) -> Formula:

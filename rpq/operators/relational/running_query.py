@@ -18,25 +18,28 @@ from rpq.language.kinds import Kind, read_window, window_json
 from rpq.language.protocol import Figures, ReportContent, Resources
 from rpq.language.sparql.algebra import Reporting
 from rpq.language.sparql.query import SparqlQuery
+from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.plan import shaped_parts
-from rpq.operators.patterns.meanings import Neighbours, PathRead, Roots
+from rpq.operators.patterns.meanings import MeaningEdge, Neighbours, PathRead, Roots, divided_end, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
 from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
+from rpq.operators.relational.division import divides
 from rpq.operators.relational.evaluation import Network
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
 from rpq.operators.relational.nodes import LeafNode
-from rpq.operators.relational.planning import ConjunctionPart, Read, all_reads, plan_network
-from rpq.operators.relational.term_ids import FIRST, TermIds
+from rpq.operators.relational.planning import ConjunctionPart, Read, plan_network
+from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import WeightedRows, weighted
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName
+from rpq.stream.stream_time import report_times
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
 
@@ -52,17 +55,28 @@ class RunningSparql(HostedQuery):
     nets_events = True
     holds_vertices = True
 
-    def __init__(self, question: SparqlQuery, resources: Resources) -> None:
+    def __init__(
+        self,
+        question: SparqlQuery,
+        resources: Resources,
+        *,
+        divided_by: str | None = None,
+        terms: TermIds | None = None,
+    ) -> None:
         super().__init__(question, resources)
+        self.divided_by = divided_by
         registration = question.parsed.registration
         self.report_content = "changes" if registration is None else _CONTENT[registration.reporting]
         self.is_divided = True  # which vertices terms of its own are
-        self._terms = TermIds()
+        self._terms = TermIds() if terms is None else terms
         plan = plan_network(question.parsed, self._terms)
         self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
         self._network = Network(plan)
         if question.report == "change":
             self._network.isolate_groups()
+        window = question.window
+        self._report_step = None if question.report == "change" else window.slide if question.report == "slide" else 1
+        """The number of time units that one report covers, None if every event is reported."""
         self._is_netted = not self._network.is_plain or any(window.kind == "count" for window in self.windows)
         self._is_netted &= not self._network.is_net
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
@@ -75,7 +89,7 @@ class RunningSparql(HostedQuery):
     # --- relations and plans ---------------------------------------------------------------------------------
 
     def _enter(self) -> None:
-        reads = [self._windowed(read) for read in all_reads([part for _, part in self._leaves])]
+        reads = [self._windowed(edge) for _, part in self._leaves for edge in part.meaning.edges]
         default = [place for name, place in self._places.items() if name is None]
         self._relations = WindowedReads(
             self._host, self.question, self.question.readings, reads, origin=self._origin, static=default
@@ -89,12 +103,14 @@ class RunningSparql(HostedQuery):
             self._take_out(leaf)
         self._relations.leave()
 
-    def _windowed(self, read: Read) -> WindowedEdge | WindowedPath:
-        """Return what an atom reads as a request for relations."""
+    def _windowed(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
+        """Return what an atom reads as a request for relations; the atom is given as an edge of a meaning."""
+        source, read, target = edge
+        assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
         if isinstance(read.of, PathRead):
             return WindowedPath(read.of.expression, place, self._need(read.of.roots, place))
-        return WindowedEdge(read.of, place)
+        return WindowedEdge(read.of, place, divided_end((source, target), self.divided_by))
 
     def _need(self, roots: Roots, place: int | None) -> Need | None:
         if roots is None:
@@ -130,7 +146,7 @@ class RunningSparql(HostedQuery):
                 self._put_in(leaf, part, known)
 
     def _put_in(self, leaf: int, part: ConjunctionPart, ids: Mapping[str, int]) -> None:
-        atoms = part.meaning.atoms(lambda read: self._relations.relation(self._windowed(read)), ids.__getitem__)  # type: ignore[arg-type]
+        atoms = part.meaning.atoms(lambda edge: self._relations.relation(self._windowed(edge)), ids.__getitem__)
         ((shaped, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
         number = self._host.add_part(shaped, explicit=True, is_reported=False, constants=constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
@@ -155,7 +171,8 @@ class RunningSparql(HostedQuery):
             self.resolve()
         self._graph = graph
         self.vertex_room = self._host.vertex_room
-        self._terms.add_vertices(vertices, fresh)
+        if self._host.thread == 0:  # else they know them already
+            self._terms.add_vertices(vertices, fresh)
         self._network.forget(fresh)
 
     def retained_vertices(self) -> np.ndarray:
@@ -163,8 +180,7 @@ class RunningSparql(HostedQuery):
 
     def retain(self, waiting: np.ndarray) -> None:
         """Forget terms that are in no operator, and not among those that wait for a report."""
-        if len(self._terms):
-            self._network.forget(self._terms.keep(np.concatenate([self._network.ids(), waiting])))
+        release_terms([self], waiting)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         self._relations.count_from(numbers)
@@ -210,10 +226,24 @@ class RunningSparql(HostedQuery):
             id(self._leaves[number][0]): self._rows_of_leaf(number, rows)
             for (number, _), rows in zip(parts, changes, strict=True)
         }
+        if self._report_step is not None:
+            leaves, events = self._by_report(leaves, events, self._report_step)
         change = self._network.change(leaves)
         if self._is_netted:
             change = change.net()
         return self._to_delta(change, events[:, 0], events[:, 1])
+
+    def _by_report(
+        self, leaves: dict[int, WeightedRows], events: np.ndarray, step: int
+    ) -> tuple[dict[int, WeightedRows], np.ndarray]:
+        """Return net changes of leaves with one event for all that one report covers: nobody sees what is in between."""
+        due = report_times(events[:, 1], step)
+        is_last = np.append(due[1:] != due[:-1], True) if len(due) else np.zeros(0, bool)
+        number = np.cumsum(is_last) - is_last
+        merged = {
+            leaf: WeightedRows(rows.rows, rows.weights, number[rows.events]).consolidate() for leaf, rows in leaves.items()
+        }
+        return merged, events[is_last]
 
     def _to_delta(self, change: WeightedRows, orders: np.ndarray, times: np.ndarray) -> Delta:
         """Return net changes of the answer as a delta; `orders` and `times` are those of events."""
@@ -253,7 +283,7 @@ class RunningSparql(HostedQuery):
         return np.repeat(answer.rows, answer.weights, axis=0)
 
     def explain(self) -> SparqlExplanation:
-        return explain_query(self.question.original, self._network.describe())
+        return explain_query(self.question.original, self._network.describe(), self._host.edges_accepted)
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return np.array([self._terms.intern(text) for text in texts], np.int32)
@@ -278,6 +308,42 @@ class RunningSparql(HostedQuery):
     def _check(self) -> None:
         """Assert that the network holds what it should. O(answers)."""
         self._network._check()
+
+
+def release_terms(lanes: Sequence[RunningSparql], waiting: np.ndarray) -> None:
+    """Release the terms that are in no operator of queries that share them, and not among those that wait for a report."""
+    terms = lanes[0]._terms
+    if len(terms):
+        gone = terms.keep(np.concatenate([*(lane._network.ids() for lane in lanes), waiting]))
+        for lane in lanes:
+            lane._network.forget(gone)
+
+
+class DividedSparql(DividedQuery):
+    """A query in SPARQL that several threads divide; they share the ids of its terms."""
+
+    def retain(self, waiting: np.ndarray) -> None:
+        release_terms(self.lanes, waiting)  # type: ignore[arg-type]  # all of them are in SPARQL
+
+
+def division_of(question: SparqlQuery) -> str | None:
+    """Return the variable, as plans have it, by whose values threads divide a query; None where one evaluates it."""
+    plan = plan_network(question.parsed, TermIds())
+    edges = [edge for _, part in plan.leaves for edge in part.meaning.edges]
+    if any(not isinstance(read, Read) or isinstance(read.of, PathRead) for _, read, _ in edges):
+        return None
+    return divide(edges, [variable(name) for name in plan.top.columns if divides(plan.top, name)], by_pairs=False)
+
+
+def start_sparql(question: SparqlQuery, resources: Resources) -> RunningSparql | DividedSparql:
+    """Start a query in the hosts of all threads where they divide it, else in the first."""
+    host: PatternHost = resources.host
+    divided_by = division_of(question) if host.divides_more else None
+    if divided_by is None:
+        return RunningSparql(question, resources)
+    terms = SharedTermIds()
+    lanes = start_lanes(resources, lambda lane: RunningSparql(question, lane, divided_by=divided_by, terms=terms))
+    return DividedSparql(lanes)
 
 
 def describe_query(query: SparqlQuery) -> dict[str, Any]:
@@ -315,5 +381,11 @@ def parse_query(content: JsonValue) -> SparqlQuery:
 
 
 KIND = Kind(
-    name="sparql", question=SparqlQuery, start=RunningSparql, described=describe_query, read=parse_query, host=PatternHost
+    name="sparql",
+    question=SparqlQuery,
+    start=start_sparql,
+    described=describe_query,
+    read=parse_query,
+    host=PatternHost,
+    divides=lambda question: division_of(question) is not None,
 )

@@ -10,12 +10,14 @@ Where vertices are integers, the text of one is its decimal notation.
 
 from __future__ import annotations
 
+from threading import RLock
+
 import numpy as np
 import pyarrow as pa
 
 from rpq.operators.relational.quotient_ids import QuotientIds, computed_text, quotient_text
 from rpq.rows.weighted_rows import UNBOUND
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.vertices import VertexDictionary, as_vertex
 
 FIRST = 1 << 30
 """Ids of terms that the query made begin here; those of vertices are below."""
@@ -100,7 +102,7 @@ class TermIds:
         if identity is not None:
             return identity
         if self._vertices is not None and self._vertices.kind is not None:
-            vertex = self._vertices.id_of(_as_vertex(text, self._vertices))
+            vertex = self._vertices.id_of(as_vertex(text, self._vertices.kind))
             if vertex >= 0:
                 self._pinned.add(vertex)
                 return vertex
@@ -203,12 +205,33 @@ class TermIds:
         return np.concatenate([np.array(self._free[before:], np.int64), gone])
 
 
+class SharedTermIds(TermIds):
+    """The terms of one query that several threads evaluate: ids are given by one of them at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = RLock()
+
+    def intern(self, text: str | None) -> int:
+        with self._lock:
+            return super().intern(text)
+
+    def quotients(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        with self._lock:
+            return super().quotients(dividends, divisors)
+
+    def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        with self._lock:
+            return super().quotients_as_terms(dividends, divisors)
+
+    def text(self, identity: int) -> str | None:
+        with self._lock:
+            return super().text(identity)
+
+    def texts(self, ids: np.ndarray) -> list[str | None]:
+        with self._lock:
+            return super().texts(ids)
+
+
 _FEW = 16
 _MOST_CACHED = 1 << 17
-
-
-def _as_vertex(text: str, vertices: VertexDictionary) -> int | str:
-    """Return a text as the name of a vertex; an int if vertices are integers and the text is its decimal notation."""
-    if vertices.kind == "int64" and text.removeprefix("-").isdecimal() and str(int(text)) == text:
-        return int(text)
-    return text

@@ -189,7 +189,7 @@ class PatternTwins:
                 case "leave" if len(self.asked) > 1:
                     self.unregister(draw(st.sampled_from(sorted(self.asked))))
                 case "restore":
-                    self.save_and_restore(draw(st.integers(1, 2)))
+                    self.save_and_restore(draw(st.integers(1, 3)))
                 case "collect":
                     self.collect()
         self.push(waiting)

@@ -44,10 +44,16 @@ def query_of(asked: SparqlQuestion) -> rpq.Query:
 class Twins:
     """Both, over some questions."""
 
-    def __init__(self, *asked: SparqlQuestion, static: Sequence[tuple[str, str, str]] = (), capacity: int = 4) -> None:
+    def __init__(
+        self,
+        *asked: SparqlQuestion,
+        static: Sequence[tuple[str, str, str]] = (),
+        capacity: int = 4,
+        threads: int = 1,
+    ) -> None:
         self.asked = {one.name: one for one in asked}
         try:
-            self.engine = tiny(capacity)(*map(query_of, asked), time_unit="s")
+            self.engine = tiny(capacity)(*map(query_of, asked), time_unit="s", threads=threads)
             if static:
                 self.engine.load_static([(source, target, label) for source, label, target in static])
         except rpq.QueryError as problem:
@@ -101,12 +107,12 @@ class Twins:
         self.asked[asked.name] = asked
         self.compare(found, self.shown(expected))
 
-    def restore(self) -> None:
+    def restore(self, threads: int = 1) -> None:
         """Go on with an engine that is restored from what this one saved."""
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "state")
             self.engine.save(path)
-            self.engine = type(self.engine).restore(path)
+            self.engine = type(self.engine).restore(path, threads=threads)
         self.engine._check()
 
     def compare_counts(self) -> None:

@@ -6,18 +6,24 @@ bound if this depends on the run. To add one, write the function; `rpq bench cli
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
 import rpq
+from rpq.operators.paths.path_query import PathQuery
+from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings
+from rpq.workloads.bench.comparisons.path_speed import stream_of as data_stream_of
+from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
+from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.streams import Stream
+from rpq.workloads.generate.facts import like_yago
 from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
 
 SLIDES = 100
@@ -195,6 +201,218 @@ for _name in ("MIN", "MAX", "SAMPLE"):
     )
 
 
+# --- joins by value --------------------------------------------------------------------------------------------------
+
+_PER_CHANGED_ROW = 1e-6
+"""Seconds that a changed row may take beside the time of a tuple."""
+
+
+def _fares(window: int, labels: int) -> Stream:
+    """Return a stream of values of a hundredth, under one label or two in turn."""
+    number = np.arange(2 * window)
+    value = decimals((number * 7_907) % 99_991)
+    label = choose_terms(["urn:fare", "urn:toll"][:labels], number % labels)
+    return stream_of("fares", window, numbered_iris("urn:ride:", number), label, value)
+
+
+def _sensors(window: int) -> Stream:
+    """Return a stream of readings of 200 sensors: a reading has a sensor and a time."""
+    number = np.arange(2 * window)
+    reading = numbered_iris("urn:reading:", number // 2)
+    sensor = numbered_iris("urn:sensor:", number // 2 * 7_919 % 200)
+    both = pa.chunked_array([sensor, integers(number // 2)]).combine_chunks()
+    target = both.take(pa.array(number + number % 2 * len(number)))
+    return stream_of("sensors", window, reading, choose_terms(["urn:sensor", "urn:time"], number % 2), target)
+
+
+def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Reading:
+    """Return microseconds per tuple, less one for each changed row."""
+    window = window_of(settings, 20_000)
+    stream = _sensors(window) if "urn:sensor" in text else _fares(window, labels)
+    query = rpq.Query(text, window=stream.window, semantics="explicit", name="line")
+    (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
+    best = min(runs, key=lambda run: run.cpu_seconds)
+    of_rows = _PER_CHANGED_ROW * (best.rows_added + best.rows_removed)
+    return Reading(measured=(best.cpu_seconds - of_rows) / len(stream) * 1e6)
+
+
+_MEAN = "{ SELECT (AVG(?g) AS ?mean) { ?q <urn:fare> ?g } } ?ride <urn:fare> ?f FILTER(?f > ?mean * 1.8)"
+_LATEST = "{ SELECT ?s (MAX(?u) AS ?last) { ?q <urn:sensor> ?s ; <urn:time> ?u } GROUP BY ?s }"
+for _name, _what, _text in (
+    ("ABOVE-MEAN", "fares above 1.8 times the mean", f"SELECT ?ride {{ {_MEAN} }}"),
+    (
+        "LATEST",
+        "the latest reading of each sensor",
+        f"SELECT ?r ?s {{ {_LATEST} ?r <urn:sensor> ?s ; <urn:time> ?t FILTER(?t = ?last) }}",
+    ),
+    (
+        "EQUAL-VALUES",
+        "rides with equal values",
+        "SELECT ?a ?b { ?a <urn:fare> ?f . ?b <urn:toll> ?g FILTER(?g = ?f && ?a != ?b) }",
+    ),
+    (
+        "OPTIONAL-VALUE",
+        "rides, optionally with one whose value is greater by one",
+        "SELECT ?a ?b { ?a <urn:fare> ?f OPTIONAL { ?b <urn:toll> ?g FILTER(?g = ?f + 1) } }",
+    ),
+    (
+        "NONE-GREATER",
+        "rides than which none has a greater value",
+        "SELECT ?a { ?a <urn:fare> ?f FILTER NOT EXISTS { ?b <urn:toll> ?g FILTER(?g > ?f) } }",
+    ),
+):
+    line(_name, _what, unit="µs/tuple, rows apart", sense="at most", bound=20)(
+        partial(_by_value, text=_text, labels=1 if _name == "ABOVE-MEAN" else 2)
+    )
+
+
+@line("ABOVE-MEAN-REPORTED", "fares above 1.8 times the mean, reported once a slide", bound=2e5)
+def _above_mean_reported(settings: Settings) -> Reading:
+    stream = _fares(window_of(settings, 20_000), 1)
+    query = rpq.Query(f"SELECT ?ride {{ {_MEAN} }}", window=stream.window, report="slide", name="line")
+    (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
+    return Reading(measured=len(stream) / min(run.cpu_seconds for run in runs))
+
+
+# --- least state -----------------------------------------------------------------------------------------------------
+
+_CONSTANTS = {
+    "OBJECT": "?x a h7 . ?x b h8",
+    "SUBJECT": "h7 a ?x . h8 b ?x",
+    "SPARQL": "SELECT ?x { ?x <a> <h7> . ?x <b> <h8> }",
+}
+"""Queries whose constants accept one edge of a thousand, by the name of their lines."""
+
+
+def _passed_by(settings: Settings, *, constants: str, unit: Literal["edges", "MB"]) -> Reading:
+    """Return the edges, or the megabytes, held after edges to or from 1,000 vertices in turn, one of which is asked for."""
+    engine = rpq.Engine(rpq.Query(_CONSTANTS[constants], name="line", window=rpq.UnboundedWindow()))
+    edges = window_of(settings, 1_000_000)
+    for numbers in np.array_split(np.arange(edges), max(1, edges // 100_000)):
+        ends = numbered_iris("s", numbers), numbered_iris("h", numbers % 1_000)
+        source, target = reversed(ends) if constants == "SUBJECT" else ends
+        label = choose_terms(["a"], np.zeros(len(numbers), int))
+        engine.push({"source": source, "target": target, "label": label, "timestamp": numbers}, collect=False)
+    figures = engine.statistics()
+    if unit == "edges":
+        return Reading(measured=figures.edges_live, bound=edges / 1_000 + 100)
+    graph, vertices = engine._evaluation.graph, engine._evaluation.vertices
+    return Reading(measured=(graph.nbytes + vertices.nbytes + figures.index_bytes) / 1e6)
+
+
+for _name in _CONSTANTS:
+    what = f"held where one edge of a thousand is accepted, constants as {_name.lower()}".replace("as sparql", "in SPARQL")
+    line(f"EDGES-HELD-{_name}", f"edges {what}", unit="edges", sense="at most")(
+        partial(_passed_by, constants=_name, unit="edges")
+    )
+    line(f"MEMORY-HELD-{_name}", f"memory {what}", unit="MB", sense="at most", bound=5)(
+        partial(_passed_by, constants=_name, unit="MB")
+    )
+
+
+# --- big windows -----------------------------------------------------------------------------------------------------
+
+_SLIDES_OF_BIG_WINDOW = 10
+_SLIDES_AFTER_BIG_WINDOW = 2
+"""Slides that are pushed when the window is full."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BigWindow:
+    """Tuples per CPU second over the whole stream, and bytes at its end beyond the cells of the index.
+
+    These are the names, the graph and all of the index but `Table.values`, with the room that they have to spare; per edge
+    of the window, of which a query reads some, and per edge that it reads.
+    """
+
+    speed: float
+    bytes_an_edge: float
+    bytes_an_edge_read: float
+
+
+@cache
+def _big_window(query: str, window: int, seed: int) -> _BigWindow:
+    """Push generated facts of YAGO, which are not all in memory at once, through a query of the paper."""
+    slide = max(1, window // _SLIDES_OF_BIG_WINDOW)
+    edges = window + _SLIDES_AFTER_BIG_WINDOW * slide
+    question = rpq.Query(named_queries.named_query(query, "yago"), window=rpq.Window(size=window, slide=slide))
+    rpq.warm_up(question)
+    engine = rpq.Engine(question)
+    seconds = 0.0
+    for batch in like_yago(edges=edges, seed=seed):
+        started = time.process_time()
+        engine.push(batch, collect=False)
+        seconds += time.process_time() - started
+    evaluation = engine._evaluation
+    indexes = [index for running in evaluation.running if isinstance(running, PathQuery) for index in running.indexes]
+    held = evaluation.vertices.nbytes + evaluation.graph.nbytes
+    held += sum(index.nbytes - index.buffer_bytes - index.index.table.values.nbytes for index in indexes)
+    return _BigWindow(
+        speed=edges / seconds, bytes_an_edge=held / window, bytes_an_edge_read=held / engine.statistics().edges_live
+    )
+
+
+def _of_big_window(settings: Settings, *, query: str, millions: int, figure: str) -> Reading:
+    measured = _big_window(query, window_of(settings, millions * 1_000_000), settings.seed)
+    return Reading(measured=getattr(measured, figure))
+
+
+for _query in ("Q1", "Q2", "Q11"):
+    for _millions in (5, 10, 20):
+        line(f"WINDOW-{_query}-{_millions}", f"{_query} over facts of YAGO, {_millions} million in the window", bound=5e5)(
+            partial(_of_big_window, query=_query, millions=_millions, figure="speed")
+        )
+    for _name, _what, _figure in (
+        ("BYTES", "an edge of the window", "bytes_an_edge"),
+        ("BYTES-READ", "an edge that it reads", "bytes_an_edge_read"),
+    ):
+        line(
+            f"WINDOW-{_query}-{_name}",
+            f"the same at 20 million: memory {_what}, beyond the index's cells",
+            unit="bytes",
+            sense="at most",
+            bound=200,
+        )(partial(_of_big_window, query=_query, millions=20, figure=_figure))
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+_FASTER = 1.4
+"""How many times as fast two threads are at least."""
+
+
+def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> Reading:
+    """Compare the seconds of one thread with those of two, which are of the clock: nothing else may run meanwhile."""
+    one, two = measuring.run_in_turn(query, [(stream, 1), (stream, 2)], repeat=settings.repeat)
+    if (one[0].rows_added, one[0].rows_removed) != (two[0].rows_added, two[0].rows_removed):
+        raise measuring.RowsDifferError(f"{query.name}: rows differ with two threads")
+    return Reading(measured=min(run.engine_seconds for run in one) / min(run.engine_seconds for run in two))
+
+
+def _pattern_with_two_threads(settings: Settings, *, name: str) -> Reading:
+    (known,) = [known for known in figures_of_others("patterns")["queries"] if known["name"] == name]
+    stream = data_stream_of(known["data"], settings, lambda text: None)
+    query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=name)
+    return _with_two_threads(query, stream, settings)
+
+
+def _sparql_with_two_threads(settings: Settings, *, name: str) -> Reading:
+    (question,) = [question for question in QUESTIONS if question.name == name]
+    stream = question.stream(max(1_200, window_of(settings, 100_000)), settings.seed)
+    query = rpq.Query(question.text, window=stream.window, semantics="explicit", name=name)
+    return _with_two_threads(query, stream, settings)
+
+
+for _name in ("P3", "P6", "L5"):
+    line(f"THREADS-{_name}", f"two threads over the pattern {_name}", unit="× one thread", bound=_FASTER)(
+        partial(_pattern_with_two_threads, name=_name)
+    )
+for _name in ("JOIN", "AVG"):
+    line(f"THREADS-{_name}", f"two threads over {_name} of the SPARQL table", unit="× one thread", bound=_FASTER)(
+        partial(_sparql_with_two_threads, name=_name)
+    )
+
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 COLUMNS = (
@@ -224,8 +442,9 @@ EXPERIMENT = Experiment(
     title="Beside the headline: what a user writes next",
     how=(
         "Each line measures one query on one generated stream, twice as long as its window, which moves by a hundredth; one "
-        "thread, CPU seconds of the fastest of several runs in fresh engines with warm kernels, without reading. --edges "
-        "and --scale change the windows of all lines in proportion. A bound is a goal: a line that misses it does not fail."
+        "thread, CPU seconds of the fastest of several runs in fresh engines with warm kernels, without reading. Lines of "
+        "big windows are measured once, with a slide of a tenth and two slides after the window is full. --edges and "
+        "--scale change the windows of all lines in proportion. A bound is a goal: a line that misses it does not fail."
     ),
     columns=COLUMNS,
     measure=measure,

@@ -85,28 +85,28 @@ NEXT_PATH = 19  # WITNESSING: the row of the output that gets its path next
 PATHS = 20  # entries in the path buffer
 ADDED = 21
 REMOVED = 22
-OUTCOMES = 23  # how many tuples had each outcome (`rpq.stream.outcomes`), in six fields
-TIME = 29  # stream time, if HAS_TIME
-HAS_TIME = 30  # 0 before the first tuple
-QUIET = 31  # 1: do not report answers (a rebuild)
-EVENT_OUT = 32  # rows in the output buffer when the current event began
-STEPS = 33  # block steps so far
-VERTICES = 34  # the capacities of the arrays, as Python made them
-EDGES = 35
-ROW_CAPACITY = 36
-BLOCK_CAPACITY = 37
-OUT_CAPACITY = 38
-EVENT_CAPACITY = 39
-PATH_CAPACITY = 40
-PATH_END_CAPACITY = 41
-SUPPORTS = 42  # 1: hop counts and in-edges are kept
-CONFLICTED = 43  # simple paths: roots in `Table.conflicted`
-CONFLICTS = 44  # simple paths: how often a root came to be one of them
-ENTERED = 45  # 1: the current insert brought an edge that was not in the window
-SWEPT_TUPLES = 46  # inserts when the last sweep was
-STATICS = 47  # 1: there are static edges, and `Graph.within`
-TIMED = 48  # tuples of a chunk whose cycles are added up in `spent`
-STATE_FIELDS = 49
+OUTCOMES = 23  # how many tuples had each outcome (`rpq.stream.outcomes`), in seven fields
+TIME = 30  # stream time, if HAS_TIME
+HAS_TIME = 31  # 0 before the first tuple
+QUIET = 32  # 1: do not report answers (a rebuild)
+EVENT_OUT = 33  # rows in the output buffer when the current event began
+STEPS = 34  # block steps so far
+VERTICES = 35  # the capacities of the arrays, as Python made them
+EDGES = 36
+ROW_CAPACITY = 37
+BLOCK_CAPACITY = 38
+OUT_CAPACITY = 39
+EVENT_CAPACITY = 40
+PATH_CAPACITY = 41
+PATH_END_CAPACITY = 42
+SUPPORTS = 43  # 1: hop counts and in-edges are kept
+CONFLICTED = 44  # simple paths: roots in `Table.conflicted`
+CONFLICTS = 45  # simple paths: how often a root came to be one of them
+ENTERED = 46  # 1: the current insert brought an edge that was not in the window
+SWEPT_TUPLES = 47  # inserts when the last sweep was
+STATICS = 48  # 1: there are static edges, and `Graph.within`
+TIMED = 49  # tuples of a chunk whose cycles are added up in `spent`
+STATE_FIELDS = 50
 
 # Fields of `Index.settings`.
 SIZE = 0
@@ -331,9 +331,9 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
         graph = graph._replace(expiry=_longer(graph.expiry, more, 0), within=within, linked=_longer(graph.linked, more, 0))
     if vertices > len(table.slot_of):
         more = vertices - len(table.slot_of)
-        graph = graph._replace(
-            out=with_count(graph.out, vertices * classes), into=with_count(graph.into, vertices * classes)
-        )
+        # Without supports there are no in-edges, for which there need be no room then.
+        into = with_count(graph.into, vertices * classes) if len(table.hops) else graph.into
+        graph = graph._replace(out=with_count(graph.out, vertices * classes), into=into)
         numbers = block_numbers(vertices)
         table = table._replace(
             row_of=_longer(table.row_of, more * states, -1),
@@ -363,7 +363,7 @@ def without_cells(index: Index, edges: int) -> Index:
             within=graph.within,
             linked=np.zeros_like(graph.linked),
             out=new_lists(len(graph.out.start), room),
-            into=new_lists(len(graph.into.start), room),
+            into=new_lists(len(graph.out.start), room),
         ),
         table=table._replace(
             hops=_aligned(blocks * LANES, np.dtype(np.uint8)),

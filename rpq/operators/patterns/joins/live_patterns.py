@@ -61,6 +61,10 @@ class _Record:
     """The cost before support lists were chosen: where a change costs more than twice that, they are dropped."""
     measured: tuple[float, float, float] | None = None
     """Looks, rows and entries for each change, in the last period."""
+    rows: int = 0
+    """Rows written in all periods."""
+    all_changes: int = 0
+    """Changes of edges in all periods."""
 
 
 class SupportChoice:
@@ -94,6 +98,16 @@ class SupportChoice:
         outcomes = state.outcomes
         return outcomes[INSERTED] + outcomes[DELETED] + state.expired
 
+    def rows_a_change(self, query: int) -> float:
+        """Return how many rows of a query a change of an edge writes, 0 where that is not known.
+
+        It is the number in the last period or the mean of all periods, whichever is smaller: a burst is no habit.
+        """
+        record = self._records.get(query)
+        if record is None or record.measured is None:
+            return 0.0
+        return min(record.measured[1], record.rows / record.all_changes)
+
     def why(self, query: int) -> str:
         """Return whether a query has support lists, and why, in words."""
         record = self._records.get(query, _Record(0, measured=(0.0, 0.0, 0.0)))  # a query without work has no record
@@ -114,6 +128,8 @@ class SupportChoice:
         work = self.tables.take_work(query)
         cost = (work.looks + ENTRY * work.entries) / changes
         record.measured = work.looks / changes, work.rows / changes, work.entries / changes
+        record.rows += work.rows
+        record.all_changes += changes
         if not self.tables.has_supports(query):
             record.rest -= 1
             is_due = record.rest <= 0 or cost > 2 * record.cost_of_failure
@@ -205,7 +221,10 @@ class LivePatterns:
 
     def _announce(self, changes: Changes) -> Any:
         """Announce changes of derived relations to the kernels; return their view."""
-        state, count = self.plan_tables.plans.state, len(changes.order)
+        state = self.plan_tables.plans.state
+        if changes is NO_CHANGES and state.change_order == NEVER and not state.timed:
+            return _NO_CHANGES  # as before
+        count = len(changes.order)
         state.change, state.changes = 0, count
         state.change_order = changes.order[0] if count else NEVER
         state.change_pair = changes.first[0] if count else 0

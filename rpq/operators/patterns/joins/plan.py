@@ -391,3 +391,23 @@ def _shaped(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
 def _part_of(atoms: tuple[Atom, ...], columns: tuple[str, ...]) -> Part:
     plan = plan_pattern(atoms, select=columns)
     return plan.parts[0] if plan.parts else condition_part(plan.conditions[0])
+
+
+def steps_until(part: Part, seed: Seed, names: Sequence[str]) -> int:
+    """Return how many steps of a seed are taken until variables have values; 0 if the seed binds them."""
+    source, _, target = part.atoms[seed.atom]
+    places = {step.variable: place for place, step in enumerate(seed.steps, 1)}
+    return max(0 if name in (source, target) else places[name] for name in names)
+
+
+def dividing_pair(part: Part) -> tuple[str, str] | None:
+    """Return the two columns whose values tell which of several threads has a solution, or None if there are not two.
+
+    They are those that the seeds bind first: what is enumerated before, each thread enumerates. O(columns² × seeds).
+
+    >>> (part,) = plan_pattern([Atom("?x", 0, "?y"), Atom("?y", 1, "?z"), Atom("?z", 2, "?w")]).parts
+    >>> dividing_pair(part)
+    ('?y', '?z')
+    """
+    pairs = combinations(part.columns, 2)
+    return min(pairs, key=lambda pair: sum(steps_until(part, seed, pair) for seed in part.seeds), default=None)

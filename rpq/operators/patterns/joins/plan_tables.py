@@ -15,7 +15,7 @@ from rpq.compiled.cycle_counter import LATENCY_BUCKETS
 from rpq.compiled.views import Record, bound, lengthen, view
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.joins.condition_graph import ConditionGraph, Needs
-from rpq.operators.patterns.joins.plan import Look, Part, Reach, Step, Term, Test
+from rpq.operators.patterns.joins.plan import Look, Part, Reach, Step, Term, Test, dividing_pair, steps_until
 from rpq.operators.patterns.joins.seeds import link_seeds, unlink_seeds
 from rpq.operators.patterns.joins.supports import SupportTables, Tree, can_have_supports
 from rpq.operators.patterns.relations.relation import RelationStore
@@ -82,6 +82,7 @@ class PlanTables:
         self._trees: dict[int, Tree] = {}
         self._parts: dict[int, tuple[Part, bool, tuple[int, ...] | None]] = {}
         self._linked: dict[int, None] = {}  # queries whose changes are enumerated
+        self._divided: set[int] = set()  # queries whose solutions threads divide by the values of a pair
         self._seed_atoms: dict[int, dict[int, int]] = {}  # query to its seeds, each with its atom
         self._work: dict[int, dict[int, tuple[int, int]]] = {}  # query and atom to looks and rows taken from the tables
         self._needs: dict[int, Needs] = {}  # for each query, while conditions are shared
@@ -191,9 +192,11 @@ class PlanTables:
         explicit: bool,
         constants: tuple[int, ...] | None = None,
         is_linked: bool = True,
+        is_divided: bool = False,
     ) -> None:
         """Add the plan of a part, with rows of a query. With `explicit` rows that expire are reported as well.
 
+        With `is_divided` only the solutions of this thread are enumerated, by the values of the `dividing_pair`.
         `constants` has the vertices of the part's constants, or their numbers (below -1), where these are ranks. Changes are
         enumerated once the query is linked. O(its plan), and the edges of a relation one of whose sides was not kept so far.
         """
@@ -205,6 +208,8 @@ class PlanTables:
         for relation, forward in sorted(part.sides()):
             self.store.keep_side(relation, OUT if forward else IN)
         self._parts[query] = part, explicit, constants
+        if is_divided:
+            self._divided.add(query)
         self._work[query] = {seed.atom: (0, 0) for seed in part.seeds}
         if self.graph.is_on:
             self._needs[query] = self.graph.add(part, constants)
@@ -213,12 +218,18 @@ class PlanTables:
         self._write(query)
         self._choose_sharing()
 
+    def divide(self, query: int) -> None:
+        """Enumerate only the solutions of this thread from now on. O(its plan)."""
+        self._divided.add(query)
+        self._write_again(query)
+
     def remove(self, query: int) -> None:
         """Remove a query. O(seeds of the relations that it reads)."""
         if query in self._trees:
             self._supports.remove(self._trees.pop(query))
         self._take_out(query, self._parts.pop(query)[0])
         self._linked.pop(query, None)
+        self._divided.discard(query)
         del self._work[query], self._seed_atoms[query], self._shape_of[query]
         if self.graph.is_on:
             self.graph.release(self._needs.pop(query))
@@ -317,11 +328,15 @@ class PlanTables:
             self._trees[query] = self._supports.add(part)
         else:
             self._supports.remove(self._trees.pop(query))
-        del self._parts[query]
-        self._take_out(query, part)
+        self._write_again(query)
+        return True
+
+    def _write_again(self, query: int) -> None:
+        """Replace the rows of a query in the tables."""
+        held = self._parts.pop(query)
+        self._take_out(query, held[0])
         self._parts[query] = held
         self._write(query)
-        return True
 
     def _take_out(self, query: int, part: Part) -> None:
         if query in self._linked:
@@ -368,9 +383,11 @@ class PlanTables:
         if needs is not None and len(steps):
             steps["condition"] = [node for nodes in needs.steps for node in nodes]
             steps["is_plain"] &= steps["condition"] == 0
+        seeds = shape.seeds.copy()
+        if query in self._divided:
+            _divide(part, seeds, steps)
         first_step, _ = self._append("step", steps)
         fixed = [tables.Fixed(slot, self._vertex(term, constants)) for slot, term in shape.fixed]
-        seeds = shape.seeds.copy()
         seeds["query"] = query
         seeds["is_explicit"] = explicit
         seeds["steps"] += first_step
@@ -411,6 +428,7 @@ class PlanTables:
                 steps_end=len(all_steps) + len(steps),
                 columns=len(part.columns),
                 previous=NONE,
+                divided=(NONE, NONE),
                 alike=NONE,
                 alike_before=NONE,
             )
@@ -429,7 +447,7 @@ class PlanTables:
         # What a support list proposes is supported; what another list does is to be looked at.
         supported = tree is not None and all(reach.atom in tree.atoms for reach in step.reaches)
         looks = self._looks(slot, step.looks, tree, [] if supported else [step.variable])
-        record = tables.Step(binds=slot[step.variable])
+        record = tables.Step(binds=slot[step.variable], divided=(NONE, NONE))
         reaches = [self._reach(part, slot, reach, tree) for reach in step.reaches]
         record.reach, record.reach_end = self._append("reach", reaches)
         if looks:
@@ -490,6 +508,20 @@ def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
         for field, term in zip(("source", "target"), part.atoms[seed.atom][::2], strict=True)
         if not isinstance(term, str)
     ]
+
+
+def _divide(part: Part, seeds: np.ndarray, steps: np.ndarray) -> None:
+    """Let the seed or the step that binds both values of the pair that divides a part keep the solutions of this thread."""
+    pair = dividing_pair(part)
+    assert pair is not None, "a part without two columns is not divided"
+    slots = [part.slots.index(name) for name in pair]
+    for seed, record in zip(part.seeds, seeds, strict=True):
+        place = steps_until(part, seed, pair)
+        if place == 0:
+            record["divided"] = slots
+        else:
+            step = steps[int(record["steps"]) + place - 1]
+            step["divided"], step["is_plain"] = slots, 0
 
 
 def _tests(

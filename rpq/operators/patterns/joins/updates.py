@@ -24,6 +24,7 @@ from rpq.operators.patterns.relations.edges import (
     drop_edge,
     enter_window,
     find,
+    is_elsewhere,
     leave_window,
     make_edge,
     make_younger,
@@ -41,9 +42,10 @@ from rpq.operators.patterns.tables import (
     LOW,
     NUMBERED,
     TIME_WINDOW,
+    UNDIVIDED,
     UNNUMBERED,
 )
-from rpq.stream.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of
+from rpq.stream.outcomes import DELETED, INSERTED, NOT_HELD, outcome_of, outcome_without_edge
 
 AHEAD = 12
 """The number of tuples that are prefetched ahead."""
@@ -288,6 +290,8 @@ def _insert(relations, plans, output, relation, source, target, time, number):
     """Enter an edge into a relation, or refresh it. `number` is what its window goes by: the time, or a count."""
     state = plans.state
     if state.edge == 0:
+        if is_elsewhere(relations, relation, source, target):
+            return np.int64(DONE)
         window = relations.relation[relation].window
         expires = slide_after(relations, window, number)
         if expires < relations.window[window].cursor:
@@ -356,6 +360,8 @@ def _delete(relations, plans, output, relation, source, target):
     """Delete an edge from a relation."""
     state = plans.state
     if state.edge == 0:
+        if is_elsewhere(relations, relation, source, target):
+            return np.int64(DONE)
         edge = find(relations, relation, source, target)
         is_held = edge != 0 and relations.edge[edge].expires != NOT_HELD
         _count(relations, plans, relation, outcome_of(True, is_held, False))
@@ -369,12 +375,41 @@ def _delete(relations, plans, output, relation, source, target):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
+def _pass_by(relations, plans, relation, is_delete, time):
+    """Count a tuple whose edge no query accepts, which no relation has."""
+    window = relations.relation[relation].window
+    is_late = slide_after(relations, window, time) < relations.window[window].cursor
+    _count(relations, plans, relation, outcome_without_edge(is_delete, is_late))
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
 def _look_ahead(relations, tuples, i):
     """Prefetch the memory that a later tuple needs."""
     label = np.int64(tuples.label[i])
-    if label >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
+    if label >= 0 and tuples.source[i] >= 0 and relations.reader_first[label] < relations.reader_first[label + 1]:
         source, target = np.int64(tuples.source[i]), np.int64(tuples.target[i])
-        _prefetch_all(relations, np.int64(relations.reader[relations.reader_first[label]]), source, target)
+        relation = np.int64(relations.reader[relations.reader_first[label]])
+        if not is_elsewhere(relations, relation, source, target):
+            _prefetch_all(relations, relation, source, target)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _part_in_tuple(relations, tuples, i):
+    """Return whether a tuple whose label is read changes anything of this thread, and whether this thread times it.
+
+    Of several threads the one that has the edge in the first divided relation times it, else the first thread.
+    """
+    label, source, target = np.int64(tuples.label[i]), np.int64(tuples.source[i]), np.int64(tuples.target[i])
+    is_read = relations.numbered_first[label] < relations.numbered_first[label + 1]
+    is_counted, is_divided = relations.state.thread == 0, False
+    for place in range(np.int64(relations.reader_first[label]), np.int64(relations.reader_first[label + 1])):
+        relation = np.int64(relations.reader[place])
+        is_own = not is_elsewhere(relations, relation, source, target)
+        is_read |= is_own
+        if not is_divided and relations.relation[relation].divided_by != UNDIVIDED:
+            is_counted, is_divided = is_own, True
+    return is_read, is_counted
 
 
 @njit(cache=True, nogil=True)
@@ -392,8 +427,11 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
             relations.reader_first[label] < relations.reader_first[label + 1]
             or relations.numbered_first[label] < relations.numbered_first[label + 1]
         )
+        is_counted = is_read
+        if is_read and relations.state.threads > 1:
+            is_read, is_counted = _part_in_tuple(relations, tuples, i)
         spent = changes.spent[i] if i < state.timed else np.int64(0)
-        is_timed = is_read or spent != 0
+        is_timed = is_counted or spent != 0
         if state.phase == CROSSING:
             if is_timed and state.started == 0:
                 state.started = now if now != 0 else cycles()
@@ -428,7 +466,9 @@ def apply_tuples(relations, plans, output, tuples, count, changes):
             while relations.reader_first[label] + state.reader < relations.reader_first[label + 1]:
                 relation = np.int64(relations.reader[relations.reader_first[label] + state.reader])
                 window = relations.relation[relation].window
-                if tuples.delete[i] != 0:
+                if source < 0:
+                    code = _pass_by(relations, plans, relation, tuples.delete[i] != 0, tuples.timestamp[i])
+                elif tuples.delete[i] != 0:
                     code = _delete(relations, plans, output, relation, source, target)
                 else:
                     time = tuples.timestamp[i]

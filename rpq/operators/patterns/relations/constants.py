@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rpq.stream.vertices import VertexDictionary
+from rpq.stream.vertices import VertexDictionary, as_vertex
 
 _FIRST = -2
 """The number of the first constant; -1 is no vertex."""
@@ -72,7 +72,7 @@ class Constants:
         """Look up the ids of names that are newly watched; return those found, by the names' numbers. O(names)."""
         found = {}
         for name in names:
-            if name not in self._ids and (identity := vertices.id_of(_as_vertex(name, vertices))) >= 0:
+            if name not in self._ids and (identity := vertices.id_of(as_vertex(name, vertices.kind))) >= 0:
                 self._ids[name] = identity
                 self._names[identity] = name
                 found[self._numbers[name]] = identity
@@ -88,7 +88,7 @@ class Constants:
             known = {name: identity for name, identity in zip(named, ids, strict=True) if name in self._users}
             taken = {self._names[identity] for identity in ids if identity in self._names}
         else:
-            found = {name: vertices.id_of(_as_vertex(name, vertices)) for name in self._users}
+            found = {name: vertices.id_of(as_vertex(name, vertices.kind)) for name in self._users}
             known = {name: identity for name, identity in found.items() if identity >= 0}
             taken = {*self._users}
         met = taken | {*known}
@@ -101,10 +101,3 @@ class Constants:
         others = {name for name in met if self._ids.get(name) != before[name]}
         bound = {self._numbers[name]: self._ids.get(name) for name in others}
         return ConstantChanges({query for name in others for query in self._users[name]}, others & {*known}, bound)
-
-
-def _as_vertex(name: str, vertices: VertexDictionary) -> int | str:
-    """Return a name as a vertex of the stream; where vertices are integers, the integer with that text."""
-    if vertices.kind == "int64" and name.removeprefix("-").isdecimal() and str(int(name)) == name:
-        return int(name)
-    return name

@@ -22,6 +22,7 @@ from rpq.operators.patterns.relations.edges import (
     fill_side,
     find_edges,
     find_expiries,
+    mark_own,
 )
 from rpq.operators.patterns.relations.wheel import NEVER, SLOTS_A_WINDOW
 from rpq.operators.patterns.tables import BITS, NONE, Edge, Relation, Relations, RelationState, Support, SupportFrame, Window
@@ -32,10 +33,13 @@ _KINDS = {"time": tables.TIME_WINDOW, "count": tables.COUNT_WINDOW, "unbounded":
 
 
 class RelationStore:
-    """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`."""
+    """Relations over the vertices 0 … n − 1. Any call may replace most of the arrays `relations`.
 
-    def __init__(self, *, capacity: int = 1024) -> None:
-        state = RelationState(edges=1, next_boundary=NEVER, support_atom=NONE)
+    Each of several `threads` has a store of its own; divided relations of thread number `thread` have its edges only.
+    """
+
+    def __init__(self, *, capacity: int = 1024, thread: int = 0, threads: int = 1) -> None:
+        state = RelationState(edges=1, next_boundary=NEVER, support_atom=NONE, thread=thread, threads=threads)
         entries = 2
         while entries < 2 * capacity:
             entries *= 2
@@ -129,25 +133,36 @@ class RelationStore:
             state.next_boundary = min(state.next_boundary, cursor * slide)
         return row
 
-    def add_relation(self, window: int, *, loopless: bool = False) -> int:
+    def add_relation(self, window: int, *, loopless: bool = False, divided_by: int = tables.UNDIVIDED) -> int:
         """Add an empty relation under a window; return its number.
 
-        With `loopless` it has no edges from a vertex to itself.
+        With `loopless` it has no edges from a vertex to itself; `divided_by` is that of `Relation`.
         """
         held = self.relations
         row = Relation.zeros(1)
         row["window"] = window
         row["cell"] = row["first_seed"] = row["first_support"] = NONE
         row["is_loopless"] = loopless
+        row["divided_by"] = divided_by
         self.relations = held._replace(relation=np.concatenate([held.relation, row]))
         return len(held.relation)
 
-    def reuse_relation(self, relation: int, window: int, *, loopless: bool = False) -> None:
+    def reuse_relation(
+        self, relation: int, window: int, *, loopless: bool = False, divided_by: int = tables.UNDIVIDED
+    ) -> None:
         """Turn a relation without readers and edges into another one; the sides that it keeps stay."""
         fields = self.relations.relation[relation]
         fields["window"] = window
         fields["is_loopless"] = loopless
+        fields["divided_by"] = divided_by
         fields["outcomes"] = 0
+
+    def are_own(self, relation: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Return which edges belong to this thread in a relation (boolean): all of them unless it is divided."""
+        own = np.ones(len(source), bool)
+        if self.relations.relation["divided_by"][relation] != tables.UNDIVIDED:
+            mark_own(view(self.relations), relation, source, target, own)
+        return own
 
     def empty_relation(self, relation: int) -> None:
         """Remove all edges from a relation that no plan reads. O(edges of all relations)."""
@@ -198,7 +213,7 @@ class RelationStore:
         return int(fields["edges"] - fields["static_alone"])
 
     def tuple_counts(self, relation: int) -> np.ndarray:
-        """Return how many tuples with its label were inserted, refreshed, deleted, absent, late."""
+        """Return how many tuples with its label were inserted, refreshed, deleted, absent, late, passed by."""
         return self.relations.relation["outcomes"][relation].copy()
 
     def read_labels(self, readers: Sequence[Sequence[int]], numbering: Sequence[Sequence[int]] | None = None) -> None:

@@ -16,9 +16,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from rpq.language.readings import LabelSet
+from rpq.operators.patterns import tables
 from rpq.operators.patterns.relations.relation import RelationStore
 from rpq.stream.stream_labels import LabelName, StreamLabel, name_in, text_of
 from rpq.stream.window import AnyWindow, CountWindow, Window
+
+_DIVIDED_BY = {None: tables.UNDIVIDED, "source": tables.BY_SOURCE, "target": tables.BY_TARGET}
 
 
 class Content(NamedTuple):
@@ -35,6 +38,8 @@ class Content(NamedTuple):
     """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
     """Whether it is read without the static edges, as a named window is."""
+    divided_by: Literal["source", "target"] | None = None
+    """The end by which threads divide its edges; None: each thread that reads it has all of them."""
 
     @property
     def name(self) -> LabelName:
@@ -45,7 +50,7 @@ class Content(NamedTuple):
     def extent(self) -> Hashable:
         """The key of its window in the store: relations of one extent share a window."""
         # Count windows differ by what they number, and since when; each relation of a label has its own.
-        return self.window if self.numbered is None else self._replace(label="")
+        return self.window if self.numbered is None else self._replace(label="", divided_by=None)
 
 
 class SharedRelations:
@@ -75,12 +80,12 @@ class SharedRelations:
         self._users[content] += 1
         if content in self._numbers:
             return
-        window = self._window(content)
+        window, divided_by = self._window(content), _DIVIDED_BY[content.divided_by]
         if self._idle:
             number = self._idle.pop()
-            self.store.reuse_relation(number, window, loopless=content.loopless)
+            self.store.reuse_relation(number, window, loopless=content.loopless, divided_by=divided_by)
         else:
-            number = self.store.add_relation(window, loopless=content.loopless)
+            number = self.store.add_relation(window, loopless=content.loopless, divided_by=divided_by)
         self._numbers[content] = number
         self._read[content.name] += 1
         self._announce_labels()
@@ -124,7 +129,8 @@ class SharedRelations:
         """Enter all static edges of its label into a relation. O(edges), the first time."""
         if content not in self._with_static:
             self._with_static.add(content)
-            self.store.enter_static(self._numbers[content], source, target)
+            own = self.store.are_own(self._numbers[content], source, target)
+            self.store.enter_static(self._numbers[content], source[own], target[own])
 
     def set_number(self, content: Content, number: int) -> None:
         """Set how many inserts the count window of a relation has numbered; with edges, it must be the same number."""

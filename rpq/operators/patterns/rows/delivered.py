@@ -16,6 +16,9 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.patterns.tables import RUN_ORDER, RUN_QUERY, RUN_ROWS, RUN_SIGN, RUN_TIME, RUN_VALUES, Output, run_table
 from rpq.rows.delta import Delta, ids_of_columns
 
+_FEW_VALUES = 4096
+"""The number of values up to which a copy is cheaper than new memory for the next chunk."""
+
 
 class DeliveredRows:
     """The rows of a chunk. Memory that is not given away with them is reused for the next chunk."""
@@ -62,7 +65,8 @@ class DeliveredRows:
             larger[: self._count] = self._values[: self._count]
             self._values = larger
         self._values[self._count : end] = values
-        runs[:, RUN_VALUES] += self._count
+        if self._count:
+            runs[:, RUN_VALUES] += self._count
         self._runs.append(runs)
         self._bytes_of_runs += runs.nbytes
         self._count = end
@@ -105,6 +109,8 @@ class DeliveredRows:
         self.clear()
         first = int(runs[0, RUN_QUERY])
         if len(runs) == 1 or (runs[:, RUN_QUERY] == first).all():
+            if count <= _FEW_VALUES:
+                return {first: _delta_of(runs, values[:count].copy())}
             self._values, self._expected = np.empty(0, np.int32), count + count // 4
             return {first: _delta_of(runs, values[:count])}
         # The ends of the values of runs: they were written without gaps.

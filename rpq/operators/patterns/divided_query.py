@@ -1,0 +1,209 @@
+"""A query whose work the threads of an engine divide by the values of one variable.
+
+Each thread has a host of patterns with relations of its own, and runs the query over them. A vertex belongs to one thread,
+by its id. An atom at which the *dividing variable* stands reads a relation that has only the edges whose end there belongs
+to the thread; the other atoms read all edges. So each solution is found by one thread, that of the vertex which the variable
+is bound to, and nothing is compared between threads. The variable is a column of the rows, so equal rows come from one
+thread, and DISTINCT, netting and groups by the variable are right in each.
+
+What this costs is the upkeep of edges that several threads have. It is least where the variable stands in all atoms: then
+each thread has its part of the edges alone. Patterns without such a variable may be divided by a pair of variables: then
+each thread has all edges, and keeps the solutions whose two values belong to it (`joins/delta_join.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.cycle_counter import LATENCY_BUCKETS
+from rpq.files.json_values import JsonValue
+from rpq.language.protocol import Figures, Resources, RunningQuery
+from rpq.operators.patterns.hosted_query import HostedQuery
+from rpq.operators.patterns.meanings import MeaningEdge, divided_end
+from rpq.rows.delta import Delta, IdRows
+from rpq.stream.chunk import Chunk
+from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.stream_labels import LabelName
+from rpq.stream.vertices import VertexDictionary
+
+PAIR = "pair"
+"""In place of a variable: threads divide by the values of two variables, those that plans bind first."""
+LARGEST_COST = 0.9
+"""The upkeep of one of two threads, compared with that of one thread alone, from which dividing does not pay."""
+
+
+def divide(edges: Sequence[MeaningEdge], columns: Sequence[str], *, by_pairs: bool = True) -> str | None:
+    """Return the column by whose values threads best divide a pattern that is one part, `PAIR`, or None for one thread.
+
+    `edges` are those of its only meaning; columns are variables as plans have them. A column that all atoms have is best:
+    no edge is in two threads. Else it is a pair, which is even however uneven the values of one variable are, or without
+    `by_pairs` the column that is fewest joins away from all atoms, if threads then have fewer edges than one.
+    O(columns × atoms²).
+
+    >>> divide([("?x", "a", "?y"), ("?x", "b", "?z")], ["?x", "?y", "?z"])
+    '?x'
+    >>> divide([("?x", "a", "?y"), ("?y", "b", "?z"), ("?z", "c", "?w")], ["?x", "?y", "?z", "?w"])
+    'pair'
+    """
+
+    def upkeep(name: str) -> float:
+        """Return the relations of one of two threads, half a one counting as half."""
+        relations = {(read, divided_end((source, target), name)) for source, read, target in edges}
+        return sum(1.0 if end is None else 0.5 for _, end in relations)
+
+    whole = len({read for _, read, _ in edges})
+    best = min(columns, key=lambda name: (_distance(edges, name), upkeep(name)), default=None)
+    if best is not None and _distance(edges, best) == 0:
+        return best
+    if by_pairs:
+        return PAIR if len(columns) > 1 else None
+    return best if best is not None and upkeep(best) <= LARGEST_COST * whole else None
+
+
+def _distance(edges: Sequence[MeaningEdge], variable: str) -> int:
+    """Return how many joins each edge is away from one with the variable, in all; edges are connected by variables."""
+    reached: set[object] = {variable}
+    waiting = [{term for term in (source, target) if isinstance(term, str)} for source, _, target in edges]
+    total = steps = 0
+    while waiting:
+        met = [terms for terms in waiting if terms & reached]
+        assert met, "the edges are not connected"
+        total += steps * len(met)
+        waiting = [terms for terms in waiting if not terms & reached]
+        reached = reached.union(*met)
+        steps += 1
+    return total
+
+
+def start_lanes(resources: Resources, start: Callable[[Resources], HostedQuery]) -> list[HostedQuery]:
+    """Start a query in the host of each thread, all or none."""
+    lanes: list[HostedQuery] = []
+    try:
+        for host in resources.host.lanes:
+            lanes.append(start(replace(resources, host=host)))  # noqa: PERF401  some may have begun
+    except BaseException:
+        for lane in reversed(lanes):
+            lane.leave()
+        raise
+    return lanes
+
+
+class DividedQuery(RunningQuery):
+    """A query that runs in the hosts of several threads, each of which has some of its solutions."""
+
+    def __init__(self, lanes: Sequence[HostedQuery]) -> None:
+        self.lanes = tuple(lanes)
+        """Those of the threads between which it is divided now, the first one before others."""
+        first = self.first = self.lanes[0]
+        self.question = first.question
+        self.report, self.report_content = first.report, first.report_content
+        self.has_first_rows = first.has_first_rows
+        self.term_texts = first.term_texts
+        self.nets_events, self.holds_vertices = first.nets_events, first.holds_vertices
+        self.has_witnesses, self.witnesses_are_of_now = first.has_witnesses, first.witnesses_are_of_now
+        self.is_divided, self.needs_room = first.is_divided, first.needs_room
+
+    def leave(self) -> None:
+        for lane in self.lanes:
+            lane.leave()
+
+    # --- what it reads ---------------------------------------------------------------------------------------
+
+    def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
+        for lane in self.lanes:
+            lane.set_labels(labels, names)
+
+    def reads(self, labels: np.ndarray) -> np.ndarray:
+        return self.first.reads(labels)
+
+    def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
+        for lane in self.lanes:
+            lane.make_room(vertices, fresh, graph)
+        self.vertex_room = min(lane.vertex_room for lane in self.lanes)
+
+    def count_from(self, numbers: Sequence[int]) -> None:
+        for lane in self.lanes:
+            lane.count_from(numbers)
+
+    def load_static(self, chunk: Chunk) -> None:
+        for lane in self.lanes:
+            lane.load_static(chunk)
+
+    @property
+    def has_content(self) -> bool:
+        return all(lane.has_content for lane in self.lanes)
+
+    def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        return [delta for lane in self.lanes for delta in lane.load(time, chunk, *slides, quiet=quiet)]
+
+    def retained_vertices(self) -> np.ndarray:
+        return np.unique(np.concatenate([lane.retained_vertices() for lane in self.lanes]))
+
+    # --- what it reports -------------------------------------------------------------------------------------
+
+    def slides(self, edges: np.ndarray) -> list[np.ndarray]:
+        # The edges that a thread does not have are outside of its window.
+        return [np.max(of_lanes, axis=0) for of_lanes in zip(*(lane.slides(edges) for lane in self.lanes), strict=True)]
+
+    def answers(self) -> list[IdRows]:
+        return [rows for lane in self.lanes for rows in lane.answers()]
+
+    def rows(self) -> np.ndarray:
+        total: np.ndarray = np.sum([lane.rows() for lane in self.lanes], axis=0)
+        return total
+
+    def figures(self) -> Figures:
+        figures = [lane.figures() for lane in self.lanes]
+
+        def total(name: str) -> int:
+            return sum(getattr(one, name) for one in figures)
+
+        return Figures(
+            counts=tuple(map(sum, zip(*(one.counts for one in figures), strict=True))),
+            added=total("added"),
+            removed=total("removed"),
+            answers=total("answers"),
+            edges=total("edges"),
+            cells=total("cells"),
+            nbytes=total("nbytes"),
+            latency=np.sum([one.latency for one in figures], axis=0),
+        )
+
+    def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
+        found = (lane.witness(answer, edges, vertices, labels) for lane in self.lanes)
+        return next((witness for witness in found if witness is not None), None)
+
+    def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
+        is_added = np.repeat(delta.kinds > 0, delta.lengths()).tolist()
+        found = (
+            self.witness(row, edges, vertices, labels) if added else None
+            for row, added in zip(delta.as_lists(), is_added, strict=True)
+        )
+        return pa.array(["" if one is None else one.to_json() for one in found], pa.string())
+
+    def explain(self) -> Any:
+        by = self.first.divided_by
+        names = "the values of two variables" if by == PAIR else f"the values of {by}"
+        text = f"{len(self.lanes)}, which divide it by {names}" if len(self.lanes) > 1 else "one, until its rows are many"
+        return replace(self.first.explain(), threads=text)
+
+    # --- to go on later --------------------------------------------------------------------------------------
+
+    def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
+        saved = [lane.saved(name_of) for lane in self.lanes]
+        counters = {name: sum(one["counters"][name] for one in saved) for name in saved[0]["counters"]}
+        latency = np.zeros(LATENCY_BUCKETS, np.int64)
+        for bucket, count in (entry for one in saved for entry in one["latency"]):
+            latency[bucket] += count
+        of_buckets = [(bucket, count) for bucket, count in enumerate(latency.tolist()) if count]
+        return saved[0] | {"counters": counters, "rows": self.rows().tolist(), "latency": of_buckets}
+
+    def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
+        for lane in self.lanes:
+            lane.restore_origin(saved)
+        self.first.restore(saved, load, id_of)

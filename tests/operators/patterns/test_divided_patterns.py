@@ -1,0 +1,134 @@
+"""Patterns that the threads of one engine divide: rows, answers, counts and witnesses are those of one thread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+import rpq
+from rpq.operators.patterns import pattern_host
+from rpq.operators.patterns.divided_query import DividedQuery
+from tests.operators.patterns.pattern_twins import PatternTwins, long_streams, questions, streams
+from tests.twins import examples, tiny
+
+pytestmark = pytest.mark.filterwarnings("ignore::rpq.errors.ThreadsWarning")
+
+W = rpq.Window(size=20, slide=3)
+STAR, CHAIN = "?x a ?y . ?x b ?z", "?x a ?y . ?y b ?z . ?z c ?w"
+TUPLES = [(f"v{i * i % 7}", f"v{i * 3 % 5}", "abc"[i % 3], i // 4, "+-"[i % 13 == 12]) for i in range(400)]
+
+
+@pytest.fixture(autouse=True)
+def _divide_at_once() -> Iterator[None]:
+    """Every pattern that can be divided is, after its first chunk at the latest."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pattern_host, "WORTH_DIVIDING", 0.0)
+        yield
+
+
+def lanes_of(engine: rpq.Engine) -> int:
+    """Return how many threads divide the only query."""
+    (running,) = engine._evaluation.running
+    return len(running.lanes) if isinstance(running, DividedQuery) else 1
+
+
+@examples(80)
+@given(questions(), streams, st.integers(2, 6), st.integers(1, 20), st.integers(2, 3))
+def test_rows_answers_and_counts(question, tuples, size, ahead, threads):
+    twins = PatternTwins(question, threads=threads)
+    for begin in range(0, len(tuples), size):
+        twins.push(tuples[begin : begin + size])
+    twins.advance(twins.engine.time + ahead)
+    event(f"threads: {lanes_of(twins.engine)}")
+
+
+@examples(60)
+@given(st.data(), questions("one"), questions("two"), streams, st.integers(2, 3))
+def test_everything_that_can_happen(data, one, two, tuples, threads):
+    """Queries come and go, the engine is saved, and restored with another number of threads; in any order."""
+    twins = PatternTwins(one, threads=threads)
+    twins.live_through(data.draw, [one, two], tuples)
+
+
+@examples(30)
+@given(questions("one"), questions("two"), long_streams, st.integers(2, 3))
+def test_beside_other_queries(one, two, tuples, threads):
+    twins = PatternTwins(one, two, threads=threads)
+    for begin in range(0, len(tuples), 7):
+        twins.push(tuples[begin : begin + 7])
+    twins.unregister("two")
+    twins.save_and_restore(threads=1)
+
+
+@pytest.mark.parametrize("pattern", [STAR, CHAIN])
+def test_divided_patterns_have_the_rows_of_one_thread(pattern):
+    query = rpq.Query(pattern, window=W, semantics="explicit", name="q")
+    whole, parts = tiny(4)(query), tiny(4)(query, threads=2)
+    for begin in range(0, len(TUPLES), 100):
+        some = TUPLES[begin : begin + 100]
+        assert Counter(parts.push_rows(some).rows()) == Counter(whole.push_rows(some).rows())
+    assert lanes_of(parts) == 2
+    running = parts._evaluation.running.named("q")
+    assert all(len(lane.answers()[0].values) for lane in running.lanes), "one thread has all answers"
+    by = "the values of ?x" if pattern == STAR else "the values of two variables"
+    assert f"threads      2, which divide it by {by}\n" in str(running.explain())
+    for answer in [*whole.answers()][:20]:
+        assert parts.witness(*answer) == whole.witness(*answer) is not None
+    assert parts.statistics().edges_live == whole.statistics().edges_live
+
+
+_PAIRS = [(f"s{i}", f"t{i}", label, 1) for i in range(9) for label in "ab"]
+_MIDDLES = [edge for i in range(9) for edge in (("x", f"y{i}", "b", 1), (f"y{i}", "z", "c", 1))]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "tuples"),
+    [(STAR, [*_PAIRS, ("late", "late", "a", 100)]), (CHAIN, [*_MIDDLES, ("s", "x", "a", 1), ("late", "x", "a", 2)])],
+)
+def test_the_guard_on_rows_counts_those_of_all_threads(pattern, tuples):
+    """One event has nine rows, some of them in each thread."""
+    query = rpq.Query(pattern, window=W, semantics="explicit", name="q")
+    errors = []
+    for threads in (1, 2, 3):
+        engine = rpq.Engine(query, threads=threads, max_rows=8)
+        before = engine.push_rows(tuples[:10]).rows()
+        with pytest.raises(rpq.RowLimitError) as caught:
+            engine.push_rows(tuples[10:])
+        errors.append((caught.value.row, caught.value.number, Counter([*before, *caught.value.changes.rows()])))
+    assert errors[0] == errors[1] == errors[2]
+    assert errors[0][:2] == (8, 9)
+
+
+def test_a_memory_limit_is_kept_by_all_threads():
+    query = rpq.Query(STAR, window=rpq.UnboundedWindow(), name="q")
+    engine = rpq.Engine(query, threads=2, memory_limit=2_000_000)
+    with pytest.raises(rpq.MemoryLimitError):
+        for begin in range(0, 200_000, 2_000):
+            engine.push_rows([(f"s{i}", f"t{i}", "ab"[i % 2], i) for i in range(begin, begin + 2_000)], collect=False)
+
+
+def test_names_of_the_next_chunk_get_ids_while_one_is_applied(monkeypatch):
+    """Pushes of many chunks, in which names come and go: ids are given up only while no chunk is under way."""
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK_OF_SEVERAL", 7)
+    monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 5)
+    tuples = [(f"v{i // 3}", f"w{i * i % 11 + i // 60}", "abcd"[i % 4], i // 4, "+-"[i % 13 == 12]) for i in range(2_000)]
+    query = rpq.Query(STAR, window=rpq.Window(size=5, slide=2), semantics="explicit", name="q")
+    path = rpq.Query("a/b*", window=rpq.Window(size=5, slide=2), semantics="explicit", name="path")
+    whole, parts = tiny(4)(query, path), tiny(4)(query, path, threads=2)
+    assert Counter(parts.push_rows(tuples).rows()) == Counter(whole.push_rows(tuples).rows())
+    parts._check()
+    assert parts.statistics().vertices_live < 200 < len({name for row in tuples for name in row[:2]})
+
+
+def test_a_failure_takes_back_the_names_of_the_next_chunk(monkeypatch):
+    monkeypatch.setattr("rpq.engine.running.evaluation._LARGEST_CHUNK_OF_SEVERAL", 4)
+    monkeypatch.setattr("rpq.engine.running.evaluation._SMALLEST_CHUNK", 4)
+    engine = rpq.Engine(rpq.Query(STAR, window=W, name="q"), threads=2, max_rows=2)
+    tuples = [*(("x", f"y{i}", "a", 1) for i in range(3)), ("x", "z", "b", 1), *((f"n{i}", "m", "a", 1) for i in range(4))]
+    with pytest.raises(rpq.RowLimitError):
+        engine.push_rows(tuples)
+    assert engine._evaluation.vertices.id_of("n0") == -1
