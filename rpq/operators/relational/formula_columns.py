@@ -473,9 +473,9 @@ def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
             if begin < end and (data[begin] == _MINUS or data[begin] == _PLUS):
                 sign = -1 if data[begin] == _MINUS else 1
                 begin += 1
-            exponent, length = np.int64(0), 0
+            exponent, length = 0, 0
             while begin < end and length < 4 and _ZERO <= data[begin] <= _NINE:
-                exponent = 10 * exponent + np.int64(data[begin]) - _ZERO
+                exponent = 10 * exponent + int(data[begin]) - _ZERO
                 length += 1
                 begin += 1
             if length == 0:
