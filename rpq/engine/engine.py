@@ -449,18 +449,18 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._usable()
         if start not in ("window", "empty"):
             raise QueryError(f"a query starts from the 'window' or 'empty', not {start!r}")
-        asked = _as_list(query)
+        new_queries = _as_list(query)
         refuse_unless_callable(handler)
         evaluation = self._evaluation
-        for one in asked:
+        for one in new_queries:
             evaluation.running.check_registration(one)
-        _refuse_same_names(asked)
-        self._warn_of_threads(asked)
+        _refuse_same_names(new_queries)
+        self._warn_of_threads(new_queries)
         # Of the queries with one window one will do.
-        by_window = [*self._queries_by_window.values(), *_queries_by_window(asked).values()]
+        by_window = [*self._queries_by_window.values(), *_queries_by_window(new_queries).values()]
         times = self._times.with_queries(by_window)
         most_ahead = self._most_ahead_of(self._max_ahead, times, by_window)
-        queries = [self._resolved(one, times) for one in asked]
+        queries = [self._resolved(one, times) for one in new_queries]
         time = evaluation.graph.time
         reach = max((window.reach for one in queries for window in windows_of(one)), default=0)
         if time is not None and time > INT64_MAX - reach:
@@ -486,11 +486,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 raise
         evaluation.midway = False
         self._times, self._most_ahead = times, most_ahead
-        self._original_queries |= {one.name: one for one in asked}
-        self._users_of_windows.update(map(windows_of, asked))
-        self._queries_by_window = _queries_by_window(asked) | self._queries_by_window
+        self._original_queries |= {one.name: one for one in new_queries}
+        self._users_of_windows.update(map(windows_of, new_queries))
+        self._queries_by_window = _queries_by_window(new_queries) | self._queries_by_window
         if handler is not None:
-            self._handlers.add(handler, [one.name for one in asked])
+            self._handlers.add(handler, [one.name for one in new_queries])
         evaluation.note_overruns(None)
         counts = sum(map(evaluation.running.rows_of, added), np.zeros(2, np.int64))
         changes = self._changes([rows], counts)
@@ -826,11 +826,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """The stream time in the integers of the stream."""
         return self._evaluation.graph.time if self._clock is None else self._clock.time
 
-    def _most_ahead_of(self, max_ahead: MaxAhead | None, times: StreamTime, asked: Iterable[Any]) -> int | None:
+    def _most_ahead_of(self, max_ahead: MaxAhead | None, times: StreamTime, new_queries: Iterable[Any]) -> int | None:
         """Return a limit in the integers of the stream, over the windows of these queries; None for no limit."""
         if max_ahead is None:
             return None
-        return max_ahead.limit(times, (window for query in asked for window in windows_of(times.resolve(query))))
+        return max_ahead.limit(times, (window for query in new_queries for window in windows_of(times.resolve(query))))
 
     def _ahead_limit(self) -> AheadLimit | None:
         """Return the limit `max_ahead` for tuples that come now."""
@@ -876,10 +876,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.check()
 
 
-def _queries_by_window(asked: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
+def _queries_by_window(new_queries: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
     """Return the first query with each window, or windows."""
     found: dict[tuple[AnyWindow, ...], Any] = {}
-    for query in asked:
+    for query in new_queries:
         found.setdefault(windows_of(query), query)
     return found
 

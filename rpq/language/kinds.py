@@ -38,7 +38,7 @@ class Kind:
 _NAMED = 10
 """The number of queries that a warning names at most."""
 _kinds: dict[str, Kind] = {}
-_PLAIN = "path"  # the kind that is not written down: there was no other once
+_PLAIN = "path"  # the kind that JSON leaves out, as in states older than the other kinds
 
 
 def register(kind: Kind) -> None:
