@@ -826,11 +826,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """The stream time in the integers of the stream."""
         return self._evaluation.graph.time if self._clock is None else self._clock.time
 
-    def _most_ahead_of(self, max_ahead: MaxAhead | None, times: StreamTime, new_queries: Iterable[Any]) -> int | None:
+    def _most_ahead_of(self, max_ahead: MaxAhead | None, times: StreamTime, queries: Iterable[Any]) -> int | None:
         """Return a limit in the integers of the stream, over the windows of these queries; None for no limit."""
         if max_ahead is None:
             return None
-        return max_ahead.limit(times, (window for query in new_queries for window in windows_of(times.resolve(query))))
+        return max_ahead.limit(times, (window for query in queries for window in windows_of(times.resolve(query))))
 
     def _ahead_limit(self) -> AheadLimit | None:
         """Return the limit `max_ahead` for tuples that come now."""
@@ -876,10 +876,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.check()
 
 
-def _queries_by_window(new_queries: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
+def _queries_by_window(queries: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:
     """Return the first query with each window, or windows."""
     found: dict[tuple[AnyWindow, ...], Any] = {}
-    for query in new_queries:
+    for query in queries:
         found.setdefault(windows_of(query), query)
     return found
 

@@ -454,5 +454,5 @@ def test_importing_the_package_loads_no_rdflib():
 
 def test_without_rdflib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyparsing", None)
-    with pytest.raises(rpq.QueryError, match=r"SPARQL needs rdflib: pip install '.*'rdflib>=\d+' 'sortedcontainers>=[0-9.]+'$"):
+    with pytest.raises(rpq.QueryError, match=r"SPARQL needs rdflib: pip install '.*'rdflib>=\d+' 'sortedcontainers>="):
         read("ASK {}")
