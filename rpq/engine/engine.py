@@ -843,7 +843,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         resolved = times.resolve(query)
         return resolved if self._clock is None else over_one_event(resolved)
 
-    def _changes(self, rows: list[ChunkRows], counts: np.ndarray, late_rows: np.ndarray | None = None) -> Changes:
+    def _changes(
+        self, rows: list[ChunkRows], counts: np.ndarray | tuple[int, int], late_rows: np.ndarray | None = None
+    ) -> Changes:
         evaluation = self._evaluation
         changes = Changes(
             evaluation.running.schemas,

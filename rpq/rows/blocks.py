@@ -91,7 +91,7 @@ class FewRows(NamedTuple):
     """A few rows of a single tuple, with their names, as lists; each list has an entry for each event, in time order."""
 
     query: list[int]
-    count: list[int]
+    lengths: list[int]
     """The number of rows of an event."""
     values: list[list[list[int | str]]]
     """The columns of an event: the names of its rows."""
@@ -100,24 +100,23 @@ class FewRows(NamedTuple):
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of rows added and removed."""
-        removed = sum([count for count, is_removed in zip(self.count, self.removed, strict=True) if is_removed])
-        return sum(self.count) - removed, removed
+        removed = sum([length for length, is_removed in zip(self.lengths, self.removed, strict=True) if is_removed])
+        return sum(self.lengths) - removed, removed
 
     def blocks(self, columns: Sequence[Schema]) -> list[Block]:
         """Return the rows as blocks; `columns` are those of each query."""
         groups: dict[Schema, list[int]] = {}
         for event, query in enumerate(self.query):
             groups.setdefault(columns[query], []).append(event)
-        first = np.cumsum(self.count) - self.count
+        first = np.cumsum(self.lengths) - self.lengths
         blocks = []
         for schema, events in groups.items():
-            width, counts = len(schema), [self.count[event] for event in events]
-            rows = sum(counts)
-            places = np.arange(width * rows, dtype=np.int32).reshape(width, rows)
+            width, ends = len(schema), np.cumsum([self.lengths[event] for event in events])
+            places = np.arange(width * ends[-1], dtype=np.int32).reshape(width, ends[-1])
             block = Block(
                 columns=schema,
-                ids=IdRows(np.ascontiguousarray(places.T, np.int32), (*range(width),)),
-                ends=np.cumsum(counts),
+                ids=IdRows(np.ascontiguousarray(places.T), (*range(width),)),
+                ends=ends,
                 query=np.array([self.query[event] for event in events], np.int32),
                 timestamp=np.array([self.timestamp[event] for event in events], np.int64),
                 removed=np.array([self.removed[event] for event in events], np.uint8),
@@ -182,7 +181,7 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
         events = zip(numbers, delta.orders.tolist(), delta.times.tolist(), delta.kinds.tolist(), ends, strict=True)
         for query, order, time, kind, end in events:
             rows.query.append(query)
-            rows.count.append(end - begin)
+            rows.lengths.append(end - begin)
             rows.values.append(columns if len(ends) == 1 else [column[begin:end] for column in columns])
             rows.timestamp.append(time)
             rows.removed.append(kind < 0)

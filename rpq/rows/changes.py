@@ -266,10 +266,10 @@ class Changes:
         if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # its timestamps are integers
             names, columns = self._queries.names, self._queries.columns
             made: list[Any] = []
-            for query, count, values, timestamp, removed in zip(*rows, strict=True):
-                cells = zip(repeat(names[query], count), *values, repeat(timestamp), repeat("-" if removed else "+"))
+            for query, length, values, timestamp, removed in zip(*rows, strict=True):
+                cells = zip(repeat(names[query], length), *values, repeat(timestamp), repeat("-" if removed else "+"))
                 # What `_make` of a named tuple does, without a call of Python for each row.
-                made += map(tuple.__new__, repeat(row_type(columns[query])), cells)
+                made += map(tuple.__new__, repeat(row_type(columns[query])), cells)  # type: ignore[arg-type]
             return made
         return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
 

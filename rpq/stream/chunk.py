@@ -60,9 +60,9 @@ class SingleTuple:
 
     def fill(self, source: int, target: int, label: int, timestamp: int, delete: bool) -> None:
         """Fill in the values of a tuple."""
-        chunk = self.chunk
-        chunk.source[0] = source
-        chunk.target[0] = target
-        chunk.label[0] = label
-        chunk.timestamp[0] = timestamp
-        chunk.delete[0] = delete
+        sources, targets, labels, timestamps, deletes, _ = self.chunk
+        sources[0] = source
+        targets[0] = target
+        labels[0] = label
+        timestamps[0] = timestamp
+        deletes[0] = delete

@@ -310,8 +310,8 @@ class SnapshotGraph:
     @property
     def is_full(self) -> bool:
         """Whether there is no room for one more edge."""
-        fields = self.edges.fields
-        return bool(fields[FREE] == 0 and fields[COUNT] == len(self.edges.source))
+        edges = self._edges
+        return edges.fields.item(FREE) == 0 and edges.fields.item(COUNT) == len(edges.source)
 
     def resolve_one(self, tuples: Any, outcome: np.ndarray) -> None:
         """Resolve a chunk of one tuple, as `resolve` does."""

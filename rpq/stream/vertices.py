@@ -306,6 +306,8 @@ class VertexDictionary:
         assert all(names.length[i] < 0 for i in free), "a free id has a name"
         assert all(names.length[i] >= 0 for i in used), "an id in use has no name"
         assert ids_in(names.table) == used, "the table and the ids in use differ"
+        assert {*self._remembered} <= {*used}, "the name of a free id is remembered"
+        assert all(self.name_of(vertex) == name for vertex, name in self._remembered.items()), "another name is remembered"
         if self.kind is not None:
             for i in used:
                 assert self.id_of(self.names_of(np.array([i]))[0].as_py()) == i, f"id {i} is not found by its name"

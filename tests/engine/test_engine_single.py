@@ -19,6 +19,15 @@ QUERIES = {
         rpq.Query("(a|b)+", window=WINDOW, name="one", semantics="explicit"),
         rpq.Query("a/^c", window=rpq.Window(size=7, slide=1), name="two"),
     ],
+    "patterns": [
+        rpq.Query("?x a ?y . ?y b ?z . ?z c ?w", window=WINDOW, name="chain", semantics="explicit"),
+        rpq.Query("?x a ?y . ?y a ?x", window=rpq.Window(size=7, slide=1), name="cycle"),
+        rpq.Query("a/b*", window=WINDOW, name="path", semantics="explicit"),
+    ],
+    "sparql": [
+        rpq.Query("SELECT ?x (COUNT(?y) AS ?n) { ?x <a> ?y } GROUP BY ?x", window=WINDOW, name="n", semantics="explicit"),
+        rpq.Query("SELECT DISTINCT ?x ?z { ?x <a> ?y . ?y <b> ?z }", window=WINDOW, name="join", semantics="explicit"),
+    ],
 }
 
 
@@ -49,7 +58,8 @@ def one_by_one(engine: rpq.Engine, tuples: list[tuple[str, str, str, int, str]])
         else:
             columns = {"source": [source], "target": [target], "label": [label], "timestamp": [timestamp], "op": [op]}
             changes = engine.push(columns if way == 2 else pa.RecordBatch.from_pydict(columns))
-        assert len(changes) == len(changes.rows()) == changes.to_arrow().num_rows == changes.added + changes.removed
+        in_tables = sum(table.num_rows for table in changes.tables())
+        assert len(changes) == len(changes.rows()) == in_tables == changes.added + changes.removed
         rows += sorted(changes.rows(), key=lambda row: (row.timestamp, row.op, row))
         engine._check()
     return rows

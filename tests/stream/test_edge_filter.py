@@ -134,10 +134,12 @@ def test_states_remember_what_was_passed_by(tmp_path):
         one._check()
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("text", ["?x a h8", "SELECT ?x { ?x <a> <h8> . ?x <b> ?y }", "h8 ^a ?x . ?x b* ?y"])
-def test_edges_are_dropped_with_the_last_query_that_accepts_them(text):
+def test_edges_are_dropped_with_the_last_query_that_accepts_them(text, threads):
     window = rpq.UnboundedWindow()
-    engine = tiny(4)(*(rpq.Query(query, name=query, window=window) for query in ("?x a h7", "?x a h7 . ?x b+ ?y", text)))
+    queries = [rpq.Query(query, name=query, window=window) for query in ("?x a h7", "?x a h7 . ?x b+ ?y", text)]
+    engine = tiny(4)(*queries, threads=threads)
     engine.push_rows([(f"x{number}", f"h{number % 10}", "a", number) for number in range(100)])
     before = engine.statistics()
     assert (before.inserted, before.edges_live, before.vertices_live) == (20, 20, 22)

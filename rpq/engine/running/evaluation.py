@@ -56,7 +56,7 @@ class Applied(NamedTuple):
     """The result of a chunk: its rows, the numbers added and removed, late tuples, and the failure that ended it, if any."""
 
     rows: ChunkRows
-    counts: np.ndarray
+    counts: np.ndarray | tuple[int, int]
     late_rows: np.ndarray
     failure: LimitError | None
 
@@ -261,48 +261,46 @@ class Evaluation:
     ) -> Applied:
         """Apply one tuple, all of whose values are as they should be: what `apply` does, at a small part of its cost."""
         self.guard.row = self.row_guard.row = 0
-        intake = self.intake
+        intake, graph, running, single = self.intake, self.graph, self.running, self._single
         number = self.labels.ids.get(label, -1)
         if number < 0:
             number = intake.add_label(label)
         u = v = -1
-        edges = self.graph.filter
-        if self.graph.horizons.is_read[number] and (
-            not edges.filtered_labels or edges.accepts(number, source, target)
-        ):
+        edges = graph.filter
+        if graph.horizons.is_read.item(number) and (not edges.filtered_labels or edges.accepts(number, source, target)):
             u, v = intake.ends(source, target, self._needs_room)
-        single = self._single
         single.fill(u, v, number, timestamp, delete)
         self.midway = True
-        self.graph.resolve_one(single.view, single.outcome)
+        graph.resolve_one(single.view, single.outcome)
         deltas: list[tuple[int, Delta]] = []
         failure: LimitError | None = None
-        for worker in self.running.workers:
+        for worker in running.workers:
             try:
-                worker.apply(single.chunk, single.view, self.graph.edges)
+                worker.apply(single.chunk, single.view, graph.edges)
             except LimitError as problem:
                 failure = failure or problem
                 continue
             if worker.has_rows:
-                deltas += worker.deltas(self.running.numbers)
-        if self.running.reports and failure is None:
+                deltas += worker.deltas(running.numbers)
+        if running.reports and failure is None:
             try:
                 deltas = self._apply_reports(deltas, single.chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
-        total = sum([len(delta) for _, delta in deltas])
-        if total > self.row_guard.most and failure is None and (overflow := self._row_overflow(deltas)) is not None:
-            failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
-        counts = _NO_ROWS
+        counts: tuple[int, int] | np.ndarray = (0, 0)
         rows: ChunkRows = []
-        if deltas and failure is None:
-            if collect and not self.witness and total <= FEW and not self.running.texts:
-                rows = few_rows_of(deltas, self.vertices)
-                counts = np.array(rows.counts())
-            else:
-                counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
-                rows = self.rows_of(deltas) if collect else []
-        if self.running.overrunning:
+        if deltas:
+            total = sum([len(delta) for _, delta in deltas])
+            if total > self.row_guard.most and failure is None and (overflow := self._row_overflow(deltas)) is not None:
+                failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
+            if failure is None:
+                if collect and not self.witness and total <= FEW and not running.texts:
+                    rows = few_rows_of(deltas, self.vertices)
+                    counts = rows.counts()
+                else:
+                    counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
+                    rows = self.rows_of(deltas) if collect else []
+        if running.overrunning:
             self.note_overruns(0)
         if failure is None:
             self._singles += 1
@@ -310,7 +308,7 @@ class Evaluation:
                 self._singles = 0
                 self.collector.collect_if_due()
             self.midway = False
-        return Applied(rows, counts, _FIRST if single.outcome[0] == LATE else _NONE, failure)
+        return Applied(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)
 
     def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""

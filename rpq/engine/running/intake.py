@@ -283,20 +283,22 @@ class Intake:
         self, source: int | str, target: int | str, needs_room: Callable[[list[int]], bool]
     ) -> tuple[int, int]:
         """Return the ids of the ends of one tuple, for which room is made where the new ones among them need it."""
+        vertices = self.vertices
         fresh: list[int] = []
         try:
-            u, is_new = self.vertices.intern_one(source)
+            u, is_new = vertices.intern_one(source)
             if is_new:
                 fresh.append(u)
-            v, is_new = self.vertices.intern_one(target)
+            v, is_new = vertices.intern_one(target)
             if is_new:
                 fresh.append(v)
             if needs_room(fresh):
                 self._make_room(1, np.array(fresh, np.int32))
         except BaseException:
-            self.vertices.release(np.array(fresh, np.int32))
+            vertices.release(np.array(fresh, np.int32))
             raise
-        self.interned += len(fresh)
+        if fresh:
+            self.interned += len(fresh)
         return u, v
 
     def holds_unused_names(self, edges: int) -> bool:

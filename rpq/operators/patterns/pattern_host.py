@@ -473,7 +473,14 @@ class PatternHost:
         self.is_delete, self.first = chunk.delete, details.first
 
     def drop_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
-        """Apply deletes of edges that no query accepts, so that no row changes, without counting them."""
+        """Apply deletes of edges that no query accepts, so that no row changes, in all lanes, without counting them."""
+        for lane in self.lanes:
+            if lane.members:
+                lane._drop_own_edges(chunk, tuples, edges)
+        for membership in self._memberships.values():
+            membership.drop(tuples, len(chunk.edge))
+
+    def _drop_own_edges(self, chunk: Chunk, tuples: Any, edges: Edges) -> None:
         counts = (self.store.relations.relation["outcomes"], self.latency)
         before, outcomes = [array.copy() for array in counts], list(self.tables.plans.state.outcomes)
         place, changes = len(chunk.edge), tables.NO_CHANGES
@@ -483,8 +490,6 @@ class PatternHost:
                 raise failure
             changes = changes._replace(spent=self.paths.spent[:place])
         self._collect_separately(lambda: self._live.apply_view(tuples, place, changes))
-        for membership in self._memberships.values():
-            membership.drop(tuples, place)
         for array, copied in zip(counts, before, strict=True):
             array[:] = copied
         for outcome, count in enumerate(outcomes):
