@@ -122,7 +122,14 @@ def ways_to_call(folder: Path) -> dict[str, tuple[list[str], str]]:
 @pytest.mark.ci
 @pytest.mark.skipif(os.name == "nt", reason="pastes into a POSIX shell")
 @pytest.mark.parametrize(
-    ("way", "output"), [("module", None), ("path", None), ("path", "it's mine.csv"), ("name", "-x.parquet"), ("name", None)]
+    ("way", "output"),
+    [
+        ("module", None),
+        ("path", "it's mine.csv"),
+        ("name", "-x.parquet"),
+        pytest.param("path", None, marks=pytest.mark.long),
+        pytest.param("name", None, marks=pytest.mark.long),
+    ],
 )
 def test_what_is_suggested_can_be_pasted_and_gives_the_rows_that_were_shown(tmp_path, way, output):
     ways = ways_to_call(tmp_path)

@@ -66,7 +66,7 @@ def rows_in(path: Path) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("rows.csv", ()),
+        pytest.param("rows.csv", (), marks=pytest.mark.long),
         ("rows.jsonl.zst", ("--select", "z,x", "--distinct")),
         ("rows.parquet", ("--select", "z,x")),
         ("rows.csv.gz", ("--static", "{folder}/static.txt")),
@@ -152,7 +152,13 @@ def test_edges_without_time_that_have_changed_are_told(tmp_path, capfd, monkeypa
 
 @pytest.mark.ci
 @pytest.mark.skipif(not DATA.exists(), reason="the real streams are not here")
-@pytest.mark.parametrize("pattern", ["?x a2q ?y . ?y c2a ?z", "?x a2q/c2a ?y . ?y c2q ?z"], ids=["edges", "paths"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        pytest.param("?x a2q ?y . ?y c2a ?z", id="edges"),
+        pytest.param("?x a2q/c2a ?y . ?y c2q ?z", id="paths", marks=pytest.mark.long),
+    ],
+)
 def test_a_real_run_that_is_killed_five_times(tmp_path, pattern):
     """Killed by the system, at moments drawn by chance: as soon as so much is written."""
     inputs = sorted((DATA / "stackoverflow").glob("*.txt.gz"))

@@ -179,8 +179,13 @@ def test_the_semantics_have_an_example_for_every_section() -> None:
 
 OF_SERVERS = ("kafka", "serving")
 QUICK = ("many-queries", "rdf", "kernels")
+SLOW = ("spark",)  # each command starts a JVM, and CI runs the same commands of the README
 PASTED = [
-    pytest.param(page, marks=[] if page.stem in QUICK else [pytest.mark.ci], id=page.stem)
+    pytest.param(
+        page,
+        marks=[] if page.stem in QUICK else [pytest.mark.ci, *[pytest.mark.long] * (page.stem in SLOW)],
+        id=page.stem,
+    )
     for page in WITH_COMMANDS
     if page.stem not in OF_SERVERS
 ]

@@ -92,7 +92,7 @@ def prepared(session, raw, tmp_path_factory) -> dict[str, str]:
     for name, (paths, format) in raw.items():
         folders[name] = str(tmp_path_factory.mktemp("prepared") / name)
         pipeline.prepare(
-            session, paths, folders[name], format=format, partitions=2, rows_per_file=1300, split_bytes=50_000
+            session, paths, folders[name], format=format, partitions=2, rows_per_file=1900, split_bytes=50_000
         )
     return folders
 
