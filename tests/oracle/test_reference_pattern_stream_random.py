@@ -64,13 +64,13 @@ def graphs_of(
 def of_use(
     question: PatternQuestion, static: Iterable[Edge], graphs: Mapping[str | None, Iterable[Edge]]
 ) -> dict[str | None, set[Edge]]:
-    """The graphs without the edges that are passed by if no other query accepts them; static ones are always there."""
+    """The graphs without the edges that are passed by if no other query accepts them; static ones are in the default one."""
     always = set(static)
     return {
         name: {
             (source, label, target)
             for source, label, target in graph
-            if (source, label, target) in always
+            if (name is None and (source, label, target) in always)
             or any(ends.includes(Ends(source, target)) for ends in question.accepts(label))
         }
         for name, graph in graphs.items()
