@@ -225,7 +225,7 @@ class ExactSums:
         """Bytes held."""
         return self._bags.nbytes + self._figures.nbytes
 
-    def keys(self) -> np.ndarray:
+    def ids(self) -> np.ndarray:
         """Return the ids in keys, with duplicates. O(groups)."""
         return self._bags.rows(0)[0].reshape(-1)
 

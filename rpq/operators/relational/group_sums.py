@@ -124,7 +124,7 @@ class SummedGroups:
         """Bytes held."""
         return self._bags.nbytes + self._figures.nbytes
 
-    def keys(self) -> np.ndarray:
+    def ids(self) -> np.ndarray:
         """Return the ids in keys, with duplicates. O(groups)."""
         return self._bags.rows(0)[0].reshape(-1)
 
