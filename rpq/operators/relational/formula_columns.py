@@ -432,6 +432,7 @@ def _type_of(data, begin, end, ends):
     return -1, end
 
 
+@wraps_around
 @njit(cache=True, nogil=True)
 def _read_number(data, begin, end, ends):
     """Return the type of a number of up to 18 digits, these without their point, the scale, and whether it is negative.

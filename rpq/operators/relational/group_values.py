@@ -164,9 +164,7 @@ class _Values:
         rows = np.empty((count, 1 + self._argument.width), np.int32)
         rows[:, 0] = of_changes
         rows[:, 1:] = values
-        changed = ChangedValues(
-            np.empty(some, np.int64), np.empty(some, np.int64), np.full((2, some), UNBOUND, np.int32)
-        )
+        changed = ChangedValues(np.empty(some, np.int64), np.empty(some, np.int64), np.full((2, some), UNBOUND, np.int32))
         change_values(
             self._bags.view,
             self._groups_view,

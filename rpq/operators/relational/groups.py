@@ -219,9 +219,7 @@ class GroupNode(Node):
             return changed.ends[end]
         return np.where(changed.unbound > 0, UNBOUND, changed.ends[end])
 
-    def _change_sums(
-        self, keys: np.ndarray, change: WeightedRows
-    ) -> tuple[ChangedGroups | ChangedSums, np.ndarray, int]:
+    def _change_sums(self, keys: np.ndarray, change: WeightedRows) -> tuple[ChangedGroups | ChangedSums, np.ndarray, int]:
         """Return the changed groups, the ids of their counts, sums and averages, and the bound of numbers of groups."""
         if self._summed is not None:
             numbers = self._small_numbers(change)
