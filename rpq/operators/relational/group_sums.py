@@ -2,8 +2,8 @@
 
 A group is an entry of row bags (`rpq.operators.bags.row_bags`) whose count is the number of its rows. For each aggregate the
 sum of the numbers, their number, and the number of values that are unbound or no numbers are stored. Numbers are below 2³¹,
-so that sums of all rows that fit into memory fit into 64 bits. Anything else (decimals, floats, larger integers)
-is not summed here: `rpq.operators.relational.groups` then continues with exact sums, which it makes of these.
+so that sums of 2³² rows fit into 64 bits. Anything else (decimals, floats, larger integers, more rows, as products have
+them) is not summed here: `rpq.operators.relational.groups` then continues with exact sums, which it makes of these.
 
 Groups lie anywhere in memory, and each change is of another one: the kernel asks for those of later changes ahead.
 """
@@ -32,6 +32,7 @@ from rpq.operators.bags.row_bags import (
 )
 
 LARGEST = 2**31
+_MOST_ROWS = 2**32
 
 NO_NUMBER = 2**62
 """Stands for a value that is no number, or unbound."""
@@ -103,6 +104,11 @@ class SummedGroups:
         figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
         some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *changed)
         return ChangedGroups(*(array[..., :some] for array in changed))
+
+    def has_room(self, weights: np.ndarray) -> bool:
+        """Return whether sums of small integers fit into 64 bits during changes with these weights."""
+        rows = float(self._bags.bags.total[0]) + float(np.abs(weights.astype(np.float64)).sum())
+        return rows < _MOST_ROWS
 
     @property
     def state(self) -> tuple[RowBags, np.ndarray]:

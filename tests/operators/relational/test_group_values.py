@@ -226,3 +226,16 @@ def test_rows_of_the_engine_are_those_of_the_window(seed, report, tmp_path):
                     if has == "has" and other == subject:
                         groups.setdefault((group,) if by else (), []).append((group, value))
         assert set(+answer) == {shown((*key, *expected_of(names, rows))) for key, rows in groups.items()}, step
+
+
+def test_sums_of_more_rows_than_64_bits_hold_are_exact():
+    terms = TermIds()
+    node = GroupNode(LeafNode(("v",), "edges"), (), [("sum", AGGREGATES["sum"])], terms)
+    node.begin()
+    largest, one = terms.intern(str(2**31 - 1)), terms.intern("1")
+    sums = []
+    for weight in (2**31, 2**32, -(2**31), -(2**32)):
+        changes = node.change(WeightedRows.of([(0, (largest,), weight), (0, (one,), weight)], 1))
+        sums += [terms.text(row[0]) for _, row, sign in changes.changes() if sign > 0]
+        node._check()
+    assert sums == [literal(2**62, "integer"), None, literal(0, "integer")]  # 3 · 2⁶² is no integer of 64 bits
