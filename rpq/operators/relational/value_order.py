@@ -1,14 +1,17 @@
 """The order of terms in MIN, MAX and SAMPLE as pairs of integers, which kernels compare.
 
 The *label* of a term is (high, rank). `high` is the double nearest to a number, as an integer in the same order; above all
-numbers, strings have their first bytes, and the other classes of `order_key` a number each. Terms with an equal `high` are
-*tied*: two spellings of a number, numbers that differ beyond a double, strings that begin alike. Python sorts these by
-`order_key` and gives them ranks with gaps, so that another term has one between two others; without a gap all of them are
-numbered again. Either way the order of two terms never changes, so what kernels ordered by labels stays in order.
+numbers, strings have their first bytes, moments their seconds, and the other classes of `order_key` a number each. Terms
+with an equal `high` are *tied*: two spellings of a number, numbers that differ beyond a double, strings that begin alike.
+Python sorts these by `order_key` and gives them ranks with gaps, so that another term has one between two others; without a
+gap all of them are numbered again. Either way the order of two terms never changes, so what kernels ordered by labels stays
+in order.
 """
 
 from __future__ import annotations
 
+import math
+import struct
 from bisect import bisect_left, insort
 from typing import Any, NamedTuple
 
@@ -17,6 +20,7 @@ import pyarrow as pa
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
+from rpq.language.sparql.values.moments import MOMENTS
 from rpq.language.sparql.values.operators import order_key
 from rpq.operators.relational.formula_columns import nearest_reals
 from rpq.operators.relational.term_ids import FIRST, TermIds
@@ -34,8 +38,14 @@ _FEW = 16
 _BLANKS = np.iinfo(np.int64).min
 _NOT_A_NUMBER = 0x7FF8 << 48
 _STRINGS = 0x7FF9 << 48
-_OTHERS = {3: 0x7FFA << 48, 4: 0x7FFB << 48, 5: 0x7FFC << 48}
-"""`high` of booleans, moments and other terms, by their class in `order_key`."""
+_MOMENTS = 0x7FFB << 48
+_MOMENT_TYPES = sorted(MOMENTS)
+_BITS_OF_SECONDS = 44
+_DAY = 86_400
+"""Moments are from year 1 to year 9999, and up to 14 hours away from these by their zone."""
+_OTHERS = {3: 0x7FFA << 48, 5: 0x7FFC << 48}
+"""`high` of booleans and other terms, by their class in `order_key`."""
+_LARGEST = np.iinfo(np.int64).max
 
 
 class Labels(NamedTuple):
@@ -77,13 +87,14 @@ class ValueOrder:
             return
         is_vertex = missing < FIRST
         highs = np.empty(len(missing), np.int64)
+        known: dict[int, Any] = {}
         if is_vertex.any():
-            highs[is_vertex] = self._highs(missing[is_vertex], self._terms.names(missing[is_vertex]))
+            highs[is_vertex] = self._highs(missing[is_vertex], self._terms.names(missing[is_vertex]), known)
         if not is_vertex.all():
             texts = pa.array(self._terms.texts(missing[~is_vertex]), pa.string())
-            highs[~is_vertex] = self._highs(missing[~is_vertex], texts)
+            highs[~is_vertex] = self._highs(missing[~is_vertex], texts, known)
         self._set(missing, highs, np.zeros(len(missing), np.int64))
-        self._rank(missing.tolist(), highs.tolist())
+        self._rank(missing.tolist(), highs.tolist(), known)
 
     def _make_room(self, ids: np.ndarray) -> None:
         needed = int(ids.max()) + 1
@@ -107,11 +118,14 @@ class ValueOrder:
             self._labels = labels
             self.view = view(labels)
 
-    def _highs(self, ids: np.ndarray, names: pa.Array) -> np.ndarray:
+    def _highs(self, ids: np.ndarray, names: pa.Array, known: dict[int, Any]) -> np.ndarray:
+        """Return the upper parts of labels; the order keys that this takes are added to `known`, by id."""
         highs = _in_order(nearest_reals(names))
         others = np.flatnonzero(highs == _NOT_A_NUMBER)
         if len(others):
-            highs[others] = [_high(order_key(str(text))) for text in self._terms.texts(ids[others])]
+            keys = [order_key(str(text)) for text in self._terms.texts(ids[others])]
+            known.update(zip(ids[others].tolist(), keys, strict=True))
+            highs[others] = [_high(key) for key in keys]
         return highs
 
     def _set(self, ids: np.ndarray, highs: np.ndarray | None, ranks: np.ndarray | int) -> None:
@@ -130,7 +144,8 @@ class ValueOrder:
 
     # --- ties ------------------------------------------------------------------------------------------------
 
-    def _rank(self, ids: list[int], highs: list[int]) -> None:
+    def _rank(self, ids: list[int], highs: list[int], known: dict[int, Any]) -> None:
+        """Give ranks to those of new terms that are tied; the order keys of some are `known`."""
         fresh: dict[int, list[int]] = {}
         for identity, high in zip(ids, highs, strict=True):
             if self._only.setdefault(high, identity) != identity:
@@ -140,8 +155,10 @@ class ValueOrder:
             if tied is None:
                 tied = self._tied[high] = []
                 some.append(self._only[high])
-            texts = self._terms.texts(np.array(some, np.int64))
-            entries = [(order_key(str(text)), identity) for text, identity in zip(texts, some, strict=True)]
+            others = [identity for identity in some if identity not in known]
+            texts = self._terms.texts(np.array(others, np.int64))
+            known.update((identity, order_key(str(text))) for identity, text in zip(others, texts, strict=True))
+            entries = [(known[identity], identity) for identity in some]
             self._keys.update((identity, key) for key, identity in entries)
             if len(entries) * _FEW < len(tied):
                 for entry in entries:
@@ -183,7 +200,7 @@ class ValueOrder:
         labels = self._labels
         for first, end, high, rank in (
             (0, FIRST, labels.high, labels.rank),
-            (FIRST, np.iinfo(np.int64).max, labels.term_high, labels.term_rank),
+            (FIRST, _LARGEST, labels.term_high, labels.term_rank),
         ):
             places = fresh[(fresh >= first) & (fresh < end)] - first
             places = places[places < len(rank)]
@@ -223,7 +240,7 @@ class ValueOrder:
 def _in_order(reals: np.ndarray) -> np.ndarray:
     """Return integers (int64) in the order of doubles; of what is not a number, `_NOT_A_NUMBER`."""
     bits = (reals + 0.0).view(np.int64)  # there is one zero
-    bits = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    bits = np.where(bits < 0, bits ^ _LARGEST, bits)
     return np.where(np.isnan(reals), _NOT_A_NUMBER, bits)
 
 
@@ -233,14 +250,22 @@ def _high(key: tuple[Any, ...]) -> int:
         case (0, *_):
             return _BLANKS
         case (1, 0, amount, _):
-            return int(_in_order(np.array([float(amount)]))[0])
+            return _high_of_real(float(amount))
         case (1, 2, *_):
             return _NOT_A_NUMBER
         case (1, sign, *_):
-            return int(_in_order(np.array([sign * np.inf]))[0])
+            return _high_of_real(sign * math.inf)
         case (2, text, _):
             return _STRINGS + int.from_bytes(text.encode("utf-8", "surrogatepass")[:6].ljust(6, b"\0"), "big")
+        case (4, type_, instant, _):
+            return _MOMENTS + (_MOMENT_TYPES.index(type_) << _BITS_OF_SECONDS) + math.floor(instant) + _DAY
     return _OTHERS[key[0]]
+
+
+def _high_of_real(real: float) -> int:
+    """Return what `_in_order` returns, of one double that is a number."""
+    bits: int = struct.unpack("<q", struct.pack("<d", real + 0.0))[0]
+    return bits if bits >= 0 else bits ^ _LARGEST
 
 
 @njit(cache=True, nogil=True)
