@@ -84,8 +84,11 @@ class SummedGroups:
         self._bags = RowBags([self._keys])
         self._figures = np.zeros((int(self._bags.bags.fields[ROOM]), self._aggregates * FIGURES), np.int64)
 
-    def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups:
-        """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none."""
+    def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
+        """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none.
+
+        Return None, without any effect, if there are so many rows that sums may not fit into 64 bits.
+        """
         count, fields = len(weights), self._bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
             self._bags.make_room(count)
@@ -103,12 +106,7 @@ class SummedGroups:
         keys = np.ascontiguousarray(keys).reshape(-1)
         figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
         some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *changed)
-        return ChangedGroups(*(array[..., :some] for array in changed))
-
-    def has_room(self, weights: np.ndarray) -> bool:
-        """Return whether sums of small integers fit into 64 bits during changes with these weights."""
-        rows = float(self._bags.bags.total[0]) + float(np.abs(weights.astype(np.float64)).sum())
-        return rows < _MOST_ROWS
+        return None if some < 0 else ChangedGroups(*(array[..., :some] for array in changed))
 
     @property
     def state(self) -> tuple[RowBags, np.ndarray]:
@@ -153,8 +151,13 @@ def _look_ahead(bags, state, columns, keys, width, i):
 
 @njit(cache=True, nogil=True)
 def change_groups(bags, state, functions, keys, weights, events, numbers, places, groups, there, dividends, divisors):
-    """Apply changes to groups and return how many changed groups were written."""
+    """Apply changes to groups and return how many changed groups were written; -1, without effect, if rows are too many."""
     count, aggregates = len(weights), len(functions)
+    rows = bags.total[0]
+    for i in range(count):
+        rows += abs(weights[i])
+        if rows >= _MOST_ROWS:
+            return -1
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
     written = first = 0
     for i in range(count):

@@ -223,8 +223,8 @@ class GroupNode(Node):
         """Return the changed groups, the ids of their counts, sums and averages, and the bound of numbers of groups."""
         if self._summed is not None:
             numbers = self._small_numbers(change)
-            if numbers is not None and self._summed.has_room(change.weights):
-                groups = self._summed.change(keys, change.weights, change.events, numbers)
+            groups = None if numbers is None else self._summed.change(keys, change.weights, change.events, numbers)
+            if groups is not None:
                 return groups, self._ids(groups.dividends, groups.divisors), self._summed.room
             self._continue_exactly(self._summed)
         assert self._exact is not None

@@ -196,7 +196,8 @@ class ValueOrder:
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard the labels of ids, which now denote other terms."""
-        fresh = np.unique(fresh)
+        if not self._only:
+            return
         labels = self._labels
         for first, end, high, rank in (
             (0, FIRST, labels.high, labels.rank),
@@ -204,7 +205,7 @@ class ValueOrder:
         ):
             places = fresh[(fresh >= first) & (fresh < end)] - first
             places = places[places < len(rank)]
-            places = places[rank[places] != _UNKNOWN]
+            places = np.unique(places[rank[places] != _UNKNOWN])
             for place, of_place in zip(places.tolist(), high[places].tolist(), strict=True):
                 self._leave(first + place, of_place)
             rank[places] = _UNKNOWN
