@@ -129,18 +129,24 @@ class _Values:
         self._argument = argument
         self._order = order
         self._bags = RowBags([1 + argument.width])
+        self._room = 0
         self._groups = OfGroups(np.zeros(0, np.int64), np.zeros(0, np.int64))
         self._heaps = [Heaps(*(np.zeros(0, np.int32) for _ in Heaps._fields)) for _ in (LEAST, GREATEST)]
         self._set_views()
 
     def _set_views(self) -> None:
+        arrays = [*self._groups, *(array for heaps in self._heaps for array in heaps)]
+        self._bytes = sum(array.nbytes for array in arrays)
         self._groups_view = view(self._groups)
         self._heap_views = [view(heaps) for heaps in self._heaps]
 
     def _make_room(self, groups: int, changes: int) -> None:
         make_room(self._bags, changes)
-        self._groups = OfGroups(*(_lengthened(array, groups, 0) for array in self._groups))
         entries = int(self._bags.bags.fields[ROOM])
+        if groups <= len(self._groups.different) and entries <= self._room:
+            return
+        self._room = entries
+        self._groups = OfGroups(*(_lengthened(array, groups, 0) for array in self._groups))
         for end in self._argument.ends:
             heaps = self._heaps[end]
             links = (_lengthened(array, entries, NONE) for array in heaps[1:])
@@ -189,8 +195,7 @@ class _Values:
 
     @property
     def nbytes(self) -> int:
-        arrays = [*self._groups, *(array for heaps in self._heaps for array in heaps)]
-        return self._bags.nbytes + sum(array.nbytes for array in arrays)
+        return self._bags.nbytes + self._bytes
 
     def ids(self) -> np.ndarray:
         return self._bags.rows(0)[0][:, 1:].reshape(-1)

@@ -32,6 +32,8 @@ _MISSING = _UNKNOWN + 1
 """The rank of an id that is to have one."""
 
 _GAP = 1 << 32
+_SINGLE = 4
+"""So many ids are cheaper one by one than as arrays."""
 _FEW = 16
 """Terms that are put in their places one by one are fewer than the tied ones by this factor."""
 
@@ -85,9 +87,16 @@ class ValueOrder:
         missing = missing[: find_unlabelled(self.view, ids, missing)]
         if not len(missing):
             return
+        known: dict[int, Any] = {}
+        if len(missing) <= _SINGLE:
+            for identity in missing.tolist():
+                known[identity] = key = order_key(str(self._terms.text(identity)))
+                high, rank, place = self._place(identity)
+                high[place], rank[place] = _high(key), 0
+                self._rank([identity], [int(high[place])], known)
+            return
         is_vertex = missing < FIRST
         highs = np.empty(len(missing), np.int64)
-        known: dict[int, Any] = {}
         if is_vertex.any():
             highs[is_vertex] = self._highs(missing[is_vertex], self._terms.names(missing[is_vertex]), known)
         if not is_vertex.all():
@@ -173,11 +182,11 @@ class ValueOrder:
         insort(tied, entry)
         place = bisect_left(tied, entry)
         if place == 0:
-            rank = self._rank_of(tied[1][1]) - _GAP
+            rank = self.label(tied[1][1])[1] - _GAP
         elif place == len(tied) - 1:
-            rank = self._rank_of(tied[-2][1]) + _GAP
+            rank = self.label(tied[-2][1])[1] + _GAP
         else:
-            below, above = self._rank_of(tied[place - 1][1]), self._rank_of(tied[place + 1][1])
+            below, above = self.label(tied[place - 1][1])[1], self.label(tied[place + 1][1])[1]
             rank = (below + above) // 2
             if rank == below:
                 self._number(tied)
@@ -188,15 +197,18 @@ class ValueOrder:
         ids = np.array([identity for _, identity in tied], np.int64)
         self._set(ids, None, np.arange(len(ids)) * _GAP)
 
-    def _rank_of(self, identity: int) -> int:
-        labels = self._labels
-        return int(labels.rank[identity] if identity < FIRST else labels.term_rank[identity - FIRST])
-
     # --- ids that denote other terms -------------------------------------------------------------------------
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard the labels of ids, which now denote other terms."""
         if not self._only:
+            return
+        if len(fresh) <= _SINGLE:
+            for identity in fresh.tolist():
+                high, rank, place = self._place(identity)
+                if place < len(rank) and rank[place] != _UNKNOWN:
+                    self._leave(identity, int(high[place]))
+                    rank[place] = _UNKNOWN
             return
         labels = self._labels
         for first, end, high, rank in (
@@ -233,9 +245,16 @@ class ValueOrder:
         assert sorted(range(len(labels)), key=labels.__getitem__) == by_key, "labels are out of order"
 
     def label(self, identity: int) -> tuple[int, int]:
+        """Return the label of the term of an id, which it has."""
+        high, rank, place = self._place(identity)
+        return int(high[place]), int(rank[place])
+
+    def _place(self, identity: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return the arrays with the parts of the label of an id, and its place in them."""
         labels = self._labels
-        high = labels.high[identity] if identity < FIRST else labels.term_high[identity - FIRST]
-        return int(high), self._rank_of(identity)
+        if identity < FIRST:
+            return labels.high, labels.rank, identity
+        return labels.term_high, labels.term_rank, identity - FIRST
 
 
 def _in_order(reals: np.ndarray) -> np.ndarray:
