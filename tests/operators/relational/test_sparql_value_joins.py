@@ -14,7 +14,7 @@ from rpq.language.sparql.values.operators import COMPARISONS
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.term_ids import TermIds
-from rpq.operators.relational.value_joins import Comparison, ValueExistsNode, ValueJoinNode
+from rpq.operators.relational.value_joins import Comparison, ValueMatchNode
 from rpq.rows.weighted_rows import WeightedRows
 from tests.operators.relational.sparql_twins import Twins, warnings_of_rdflib
 from tests.reference_pattern_stream import Window
@@ -59,9 +59,11 @@ def brute_force(kind: str, sign: str, left: Counter, right: Counter) -> Counter:
             for other, number in right.items()
             if row[0] == other[0] and None not in (row[1], other[1]) and is_true(sign, row[1], other[1])
         ]
-        if kind == "pairs":
+        if kind in ("join", "left join"):
             for other, number in partners:
                 found[(*row, *other[1:])] += count * number
+            if kind == "left join" and not partners:
+                found[*row, None, None] += count
         elif kind == "rows":
             found[row] += count * sum(number for _, number in partners)
         elif bool(partners) == (kind == "exists"):
@@ -69,7 +71,7 @@ def brute_force(kind: str, sign: str, left: Counter, right: Counter) -> Counter:
     return +found
 
 
-@pytest.mark.parametrize("kind", ["pairs", "rows", "exists", "not exists"])
+@pytest.mark.parametrize("kind", ["join", "rows", "left join", "exists", "not exists"])
 @examples(100)
 @given(st.sampled_from(SIGNS), st.data())
 def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.DataObject):
@@ -79,10 +81,7 @@ def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.D
     for leaf in (left_leaf, right_leaf):
         leaf.sure = frozenset({"key", leaf.columns[2]})
     comparison = Comparison(sign, Variable("u"), Variable("v"))
-    if kind in ("pairs", "rows"):
-        node = ValueJoinNode(left_leaf, right_leaf, comparison, terms, is_right_needed=kind == "pairs")
-    else:
-        node = ValueExistsNode(left_leaf, right_leaf, comparison, terms, is_negated=kind == "not exists")
+    node = ValueMatchNode(kind, left_leaf, right_leaf, comparison, terms)
     node.begin()
     sides, answer = [Counter(), Counter()], Counter()
     numbers = st.integers(0, 9).map(str)
