@@ -82,6 +82,17 @@ def test_rows_do_not_depend_on_what_others_accept_nor_on_batches_and_shares(data
     assert beside.statistics().passed_by == 0
 
 
+@pytest.mark.parametrize("vertices", range(2, 10))
+def test_an_edge_that_is_passed_by_makes_no_vertex_a_root(vertices):
+    x, y = Variable("x"), Variable("y")
+    loops = Pattern(atoms=(Atom(x, "b", x), Atom(x, "a+", y)))
+    twins = PatternTwins(PatternQuestion(name="q", pattern=loops, window=Window(size=99, slide=1)))
+    ring = [(str(i), str((i + 1) % vertices), "a", 1, "+") for i in range(vertices)]
+    twins.push(ring)
+    twins.push([("1", "0", "b", 2, "+"), ("0", "0", "b", 2, "+")])
+    twins.push(ring)
+
+
 @pytest.mark.parametrize("vertices", [int, str])
 @pytest.mark.parametrize(
     "text",
