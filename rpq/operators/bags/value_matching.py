@@ -100,7 +100,7 @@ class Matching(NamedTuple):
     smaller: np.ndarray  # int32 a node: the one before it in order
     greater: np.ndarray  # int32 a node: the one behind it in order
     head: np.ndarray  # int32 a node: its first row
-    count: np.ndarray  # int64 a node: its rows
+    total: np.ndarray  # int64 a node: its rows
     pending: np.ndarray  # int64 a node: what it adds to the partners from here on, or whether it had one
     free: np.ndarray  # int32, stack
     touched: np.ndarray  # int32: nodes of the left that the event touched
@@ -113,8 +113,8 @@ class Matching(NamedTuple):
 
 _OF_ENTRIES = {"node_of": NONE, "next": NONE, "previous": NONE, "root": NONE, "running": 0}
 _OF_NODES = {
-    **{"kind": NONE, "high": 0, "low": 0, "real": 0, "tree": NONE, "parent": NONE, "before": NONE, "after": NONE},
-    **{"smaller": NONE, "greater": NONE, "head": NONE, "count": 0, "pending": 0, "free": NONE},
+    "kind": NONE, "high": 0, "low": 0, "real": 0, "tree": NONE, "parent": NONE, "before": NONE, "after": NONE,
+    "smaller": NONE, "greater": NONE, "head": NONE, "total": 0, "pending": 0, "free": NONE,
 }
 _UNTOUCHED = 0
 _HAD_NO_PARTNER = 1
@@ -150,7 +150,7 @@ class ValueMatches:
         """Remove everything."""
         self._bags = RowBags(self._widths)
         left_keys, right_keys, more = self._columns
-        empty = {name: np.zeros(0, _dtype(name)) for name in Matching._fields}
+        empty: dict[str, np.ndarray] = {name: np.zeros(0, _dtype(name)) for name in Matching._fields}
         own = {"left_keys": left_keys, "right_keys": right_keys, "more": more}
         keyed, shape = np.zeros(self._keys + 2, np.int32), np.array(self._shape, np.int64)
         self._matching = Matching(**{**empty, **own, "keyed": keyed, "shape": shape})
@@ -240,7 +240,7 @@ class ValueMatches:
                 if smaller != NONE:
                     values = [getattr(matching, name)[smaller] for name in ("kind", "high", "low", "real")]
                     assert compare(self._view, *values, node) == -1, "values are out of order"
-                assert matching.count[node] > 0 and matching.pending[node] == 0, "an event was not settled"
+                assert matching.total[node] > 0 and matching.pending[node] == 0, "an event was not settled"
                 rows = np.flatnonzero((matching.node_of == node) & (bags.bag == side) & (bags.counts != 0))
                 listed, entry = [], int(matching.head[node])
                 while entry != NONE:
@@ -248,7 +248,7 @@ class ValueMatches:
                     entry = int(matching.next[entry])
                 if side == LEFT or shape[JOINS]:
                     assert sorted(listed) == rows.tolist(), "a node lists other rows than it has"
-                    assert bags.counts[rows].sum() == matching.count[node], "a node is miscounted"
+                    assert bags.counts[rows].sum() == matching.total[node], "a node is miscounted"
                 smaller, node = node, int(matching.greater[node])
             assert number == bags.counts[tree], "a tree is miscounted"
             nodes += number
@@ -258,7 +258,7 @@ class ValueMatches:
 
 
 def _dtype(name: str) -> type:
-    if name in ("high", "low", "count", "pending", "running"):
+    if name in ("high", "low", "total", "pending", "running"):
         return np.int64
     return np.float64 if name == "real" else np.int32
 
@@ -281,7 +281,7 @@ def compare(matching, kind, high, low, real, node):
     """Return how a value compares with that of a node: -1 if it is smaller, 0, 1, or `NO_ORDER`."""
     other = np.int64(matching.kind[node])
     if kind == other:
-        if kind == DOUBLE or kind == FLOAT:
+        if kind in (DOUBLE, FLOAT):
             return _order(real, matching.real[node])
         if high != matching.high[node]:
             return _order(high, matching.high[node])
@@ -316,10 +316,10 @@ def _compare_in_part(matching, high, low, node):
 def _accepts(sign, comparison):
     """Return whether `u sign v` holds of two values that compare so."""
     if comparison == 0:
-        return sign == EQUAL or sign == LESS_EQUAL or sign == GREATER_EQUAL
+        return sign in (EQUAL, LESS_EQUAL, GREATER_EQUAL)
     if comparison == -1:
-        return sign == LESS or sign == LESS_EQUAL
-    return comparison == 1 and (sign == GREATER or sign == GREATER_EQUAL)
+        return sign in (LESS, LESS_EQUAL)
+    return comparison == 1 and (sign in (GREATER, GREATER_EQUAL))
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -337,7 +337,7 @@ def _is_partner(matching, sign, kind, high, low, real, node):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _mirrored(sign):
-    if sign == LESS or sign == LESS_EQUAL:
+    if sign in (LESS, LESS_EQUAL):
         return sign + 2
     return sign if sign == EQUAL else sign - 2
 
@@ -384,7 +384,7 @@ def _bound(matching, tree, sign, kind, high, low, real):
     node, found = np.int64(matching.root[tree]), np.int64(NONE)
     while node != NONE:
         comparison = compare(matching, kind, high, low, real, node)
-        if sign == GREATER or sign == GREATER_EQUAL:
+        if sign in (GREATER, GREATER_EQUAL):
             is_before = _accepts(sign, comparison)
         elif sign == LESS:
             is_before = comparison != -1
@@ -403,7 +403,7 @@ def _first_partner(matching, tree, sign, kind, high, low, real):
     """Return the first node whose value v satisfies `value sign v`, or NONE."""
     if matching.root[tree] == NONE:
         return np.int64(NONE)
-    if sign == GREATER or sign == GREATER_EQUAL or _is_scanned(sign, kind):
+    if sign in (GREATER, GREATER_EQUAL) or _is_scanned(sign, kind):
         node = _leftmost(matching, tree)
     else:
         node = _bound(matching, tree, sign, kind, high, low, real)
@@ -417,7 +417,7 @@ def _first_partner(matching, tree, sign, kind, high, low, real):
 @njit(cache=True, nogil=True, forceinline=True)
 def _next_partner(matching, sign, kind, high, low, real, node):
     node = np.int64(matching.greater[node])
-    if (sign == LESS or sign == LESS_EQUAL) and kind != DURATION:
+    if (sign in (LESS, LESS_EQUAL)) and kind != DURATION:
         return node  # it is in a suffix
     while node != NONE and not _is_partner(matching, sign, kind, high, low, real, node):
         if not _is_scanned(sign, kind):
@@ -498,7 +498,7 @@ def _insert(bags, matching, tree, kind, high, low, real):
     matching.before[node] = NONE
     matching.after[node] = NONE
     matching.head[node] = NONE
-    matching.count[node] = 0
+    matching.total[node] = 0
     matching.smaller[node] = smaller
     matching.greater[node] = greater
     if smaller != NONE:
@@ -573,7 +573,7 @@ def _change_value(bags, matching, kind, high, low, real, side, weight):
     node = _find(matching, tree, kind, high, low, real)
     if node == NONE:
         node = _insert(bags, matching, tree, kind, high, low, real)
-    matching.count[node] += weight
+    matching.total[node] += weight
     return node
 
 
@@ -641,14 +641,14 @@ def _mark_concerned(bags, matching, kind, high, low, real, weight):
     """Mark the nodes of the left that a change of the count of a value on the right can concern."""
     tree = _tree_of(bags, matching, kind, RIGHT)
     node = np.int64(NONE) if tree == NONE else _find(matching, tree, kind, high, low, real)
-    if node != NONE and matching.count[node] + weight != 0:
+    if node != NONE and matching.total[node] + weight != 0:
         return  # it stays
     sign = matching.shape[SIGN]
     mirrored = _mirrored(sign)
     is_ordered = sign != EQUAL and kind != DURATION
     outer = np.int64(NONE)  # the outermost value before it comes or goes
     if is_ordered and tree != NONE and matching.root[tree] != NONE:
-        looks_up = sign == LESS or sign == LESS_EQUAL
+        looks_up = sign in (LESS, LESS_EQUAL)
         outer = _rightmost(matching, tree) if looks_up else _leftmost(matching, tree)
         if node == NONE:
             comparison = compare(matching, kind, high, low, real, outer)
@@ -675,7 +675,7 @@ def _mark_concerned(bags, matching, kind, high, low, real, weight):
             end = _bound(
                 matching, lefts, mirrored, kind, matching.high[outer], matching.low[outer], matching.real[outer]
             )
-        if mirrored == GREATER or mirrored == GREATER_EQUAL:  # prefixes, of which that of the outer value is shorter
+        if mirrored in (GREATER, GREATER_EQUAL):  # prefixes, of which that of the outer value is shorter
             one, end = (_leftmost(matching, lefts) if outer == NONE else end), one
         while one != end:
             _mark(bags, matching, one)
@@ -695,7 +695,7 @@ def _count_partners(bags, matching, kind, high, low, real, weight):
         if tree == NONE or matching.root[tree] == NONE:
             continue
         bound = _bound(matching, tree, mirrored, kind, high, low, real)
-        if mirrored == GREATER or mirrored == GREATER_EQUAL:
+        if mirrored in (GREATER, GREATER_EQUAL):
             matching.running[tree] += weight
             first = _leftmost(matching, tree)
             matching.touched[shape[TOUCHED]] = first
@@ -822,7 +822,7 @@ def change_by_value(
                 node = _change_value(bags, matching, kind, high, low, real, RIGHT, weight)
                 if joins:
                     _change_row(bags, matching, RIGHT, rights, at, weight, node)
-                if matching.count[node] == 0:
+                if matching.total[node] == 0:
                     _delete(bags, matching, node)
         touched = shape[TOUCHED]
         if lone == 0 and touched > 0:
@@ -889,7 +889,7 @@ def change_by_value(
                             node = _first_partner(matching, tree, sign, kind, high, low, real)
                         while node != NONE:
                             if not joins:
-                                factor += matching.count[node]
+                                factor += matching.total[node]
                             entry = np.int64(matching.head[node])
                             while entry != NONE:
                                 if size == len(weights):
@@ -908,7 +908,7 @@ def change_by_value(
                             node = _next_partner(matching, sign, kind, high, low, real, node)
                 node = _change_value(bags, matching, kind, high, low, real, LEFT, weight)
                 _change_row(bags, matching, LEFT, lefts, at, weight, node)
-                if matching.count[node] == 0:
+                if matching.total[node] == 0:
                     _delete(bags, matching, node)
             if factor != 0:
                 if size == len(weights):

@@ -32,8 +32,8 @@ from rpq.operators.bags.value_matching import (
     NO_VALUE,
     TERM,
     TEXT,
-    Values,
     ValueMatches,
+    Values,
 )
 from rpq.operators.relational.exact_sums import DECIMAL, INTEGER, LIMB, NO_AMOUNT, ONE
 from rpq.operators.relational.formula_columns import Judge, _NumericColumn, amount_of, read_names
@@ -129,7 +129,7 @@ class _Labels:
         return len(self.numbers) > 2 * self.after_removal + _LEAST_GARBAGE
 
 
-class ValueOrder:
+class ComparedValues:
     """The labels of the values that one operator compares."""
 
     def __init__(self, matches: ValueMatches, *, is_equality: bool) -> None:
@@ -212,12 +212,12 @@ class ValueOrder:
 
 
 class PlaceColumn(_NumericColumn):
-    """A formula whose values are compared: their places in a `ValueOrder`."""
+    """A formula whose values are compared: their places in a `ComparedValues`."""
 
     _type = np.dtype([("kinds", np.int32), ("high", np.int64), ("low", np.int64), ("reals", np.float64)])
     _unknown = np.array((NO_VALUE - 1, 0, 0, 0.0), _type)[()]
 
-    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds, order: ValueOrder) -> None:
+    def __init__(self, formula: Formula, columns: tuple[str, ...], terms: TermIds, order: ComparedValues) -> None:
         super().__init__(formula, columns, terms)
         self._order = order
 
@@ -262,7 +262,7 @@ class PlaceColumn(_NumericColumn):
         self._by_vertex = np.zeros(0, self._type)
 
 
-def values_of(order: ValueOrder, columns: Sequence[PlaceColumn], rows: Sequence[np.ndarray]) -> list[Values]:
+def values_of(order: ComparedValues, columns: Sequence[PlaceColumn], rows: Sequence[np.ndarray]) -> list[Values]:
     """Return the values of the rows of each side, all in one order. O(rows), plus the evaluation of new values."""
     if order.remove_others():
         for column in columns:

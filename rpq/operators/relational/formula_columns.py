@@ -329,6 +329,16 @@ class NumberColumn(_NumericColumn):
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return (lambda numbers: numbers) if isinstance(formula, Variable) else None
 
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        if not isinstance(self._formula, Variable):
+            return super()._judged(vertices)
+        kinds = read_names(self._terms.names(vertices))[0]
+        results = np.full(len(vertices), UNFIT)
+        others = (kinds <= INTEGER) | (kinds > DOUBLE)
+        if others.any():
+            results[others] = super()._judged(vertices[others])
+        return results
+
     def _result(self, binding: dict[str, str]) -> int:
         text = value_or_unbound(self._judge, binding)
         try:

@@ -16,7 +16,7 @@ import numpy as np
 from rpq.language.sparql.algebra import Call, Formula
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.operators.bags.value_matching import ValueMode
-from rpq.operators.relational.compared_values import PlaceColumn, ValueOrder, values_of
+from rpq.operators.relational.compared_values import ComparedValues, PlaceColumn, values_of
 from rpq.operators.relational.joins import Agreement
 from rpq.operators.relational.nodes import Node
 from rpq.operators.relational.term_ids import TermIds
@@ -54,8 +54,8 @@ class ValueMatchNode(Node):
     """An operator over two sides whose rows match if they agree on shared columns and satisfy a comparison.
 
     - `join`: Filter(C, Ω1 ⋈ Ω2), which is bilinear as the join is: Δ = ΔL ⋈ R + (L + ΔL) ⋈ ΔR.
-    - `rows`: the same without columns of the right: rows of the left, each as often as it has partners. An event that moves a
-      value on the right, such as a mean, concerns only the rows between the old value and the new one.
+    - `rows`: the same without columns of the right: rows of the left, each as often as it has partners. An event that moves
+      a value on the right, such as a mean, concerns only the rows between the old value and the new one.
     - `exists` and `not exists`: the rows of the left with a partner, or without one. A value that comes or goes on the right
       matters only to values between the outermost ones before and after it: of `?g > ?f`, those between the two largest ?g.
     - `left join`: those of `join`, and those of `not exists` with the columns of the right unbound.
@@ -72,7 +72,7 @@ class ValueMatchNode(Node):
         self._comparison = comparison
         self._key = agreement.key
         self._matches = agreement.matched_by_value(mode, comparison.sign)
-        self._order = ValueOrder(self._matches, is_equality=comparison.sign == "=")
+        self._order = ComparedValues(self._matches, is_equality=comparison.sign == "=")
         self._values = [
             PlaceColumn(formula, side.columns, terms, self._order)
             for formula, side in ((comparison.left, left), (comparison.right, right))

@@ -84,7 +84,7 @@ def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.D
     node = ValueMatchNode(kind, left_leaf, right_leaf, comparison, terms)
     node.begin()
     sides, answer = [Counter(), Counter()], Counter()
-    numbers = st.integers(0, 9).map(str)
+    numbers = st.integers(0, 9).map(str) | st.sampled_from("abcdefgh")
     pool = data.draw(st.lists(numbers | st.sampled_from([None, *TERMS]), min_size=2, max_size=6))
     change = st.tuples(
         st.booleans(), st.sampled_from([0, 0, 1]), st.sampled_from(pool), st.integers(0, 1), st.sampled_from([1, 1, 2, -1])
