@@ -113,8 +113,20 @@ class Matching(NamedTuple):
 
 _OF_ENTRIES = {"node_of": NONE, "next": NONE, "previous": NONE, "root": NONE, "running": 0}
 _OF_NODES = {
-    "kind": NONE, "high": 0, "low": 0, "real": 0, "tree": NONE, "parent": NONE, "before": NONE, "after": NONE,
-    "smaller": NONE, "greater": NONE, "head": NONE, "total": 0, "pending": 0, "free": NONE,
+    "kind": NONE,
+    "high": 0,
+    "low": 0,
+    "real": 0,
+    "tree": NONE,
+    "parent": NONE,
+    "before": NONE,
+    "after": NONE,
+    "smaller": NONE,
+    "greater": NONE,
+    "head": NONE,
+    "total": 0,
+    "pending": 0,
+    "free": NONE,
 }
 _UNTOUCHED = 0
 _HAD_NO_PARTNER = 1
@@ -319,7 +331,7 @@ def _accepts(sign, comparison):
         return sign in (EQUAL, LESS_EQUAL, GREATER_EQUAL)
     if comparison == -1:
         return sign in (LESS, LESS_EQUAL)
-    return comparison == 1 and (sign in (GREATER, GREATER_EQUAL))
+    return comparison == 1 and sign in (GREATER, GREATER_EQUAL)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -417,7 +429,7 @@ def _first_partner(matching, tree, sign, kind, high, low, real):
 @njit(cache=True, nogil=True, forceinline=True)
 def _next_partner(matching, sign, kind, high, low, real, node):
     node = np.int64(matching.greater[node])
-    if (sign in (LESS, LESS_EQUAL)) and kind != DURATION:
+    if sign in (LESS, LESS_EQUAL) and kind != DURATION:
         return node  # it is in a suffix
     while node != NONE and not _is_partner(matching, sign, kind, high, low, real, node):
         if not _is_scanned(sign, kind):
@@ -672,9 +684,7 @@ def _mark_concerned(bags, matching, kind, high, low, real, weight):
         if outer == NONE:
             end = np.int64(NONE)
         else:
-            end = _bound(
-                matching, lefts, mirrored, kind, matching.high[outer], matching.low[outer], matching.real[outer]
-            )
+            end = _bound(matching, lefts, mirrored, kind, matching.high[outer], matching.low[outer], matching.real[outer])
         if mirrored in (GREATER, GREATER_EQUAL):  # prefixes, of which that of the outer value is shorter
             one, end = (_leftmost(matching, lefts) if outer == NONE else end), one
         while one != end:
@@ -722,13 +732,12 @@ def _is_behind(matching, one, other):
 def _sort(matching, count):
     """Sort the nodes that were touched (Shell 1959, with the gaps of Knuth 1973). O(count^1.5)."""
     touched = matching.touched
-    gap = np.int64(1)
+    gap = 1
     while 3 * gap + 1 < count:
         gap = 3 * gap + 1
     while gap > 0:
         for i in range(gap, count):
-            node = np.int64(touched[i])
-            j = i
+            node, j = np.int64(touched[i]), i
             while j >= gap and _is_behind(matching, np.int64(touched[j - gap]), node):
                 touched[j] = touched[j - gap]
                 j -= gap

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +14,9 @@ from hypothesis import strategies as st
 import rpq
 from rpq.language.pattern import Variable
 from rpq.language.sparql.values.operators import COMPARISONS
-from rpq.language.sparql.values.typed_values import NoValue
+from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NoValue, Number
+from rpq.operators.relational import compared_values
+from rpq.operators.relational.formula_columns import amount_of
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.value_joins import Comparison, ValueMatchNode
@@ -71,6 +76,15 @@ def brute_force(kind: str, sign: str, left: Counter, right: Counter) -> Counter:
     return +found
 
 
+@pytest.fixture(params=[(1, 0), (compared_values.GAP, 1_000)], ids=["no gaps", "gaps"])
+def few_labels(request, monkeypatch):
+    """Without gaps, labels are replaced when a value comes between two others; those without rows are removed at once."""
+    gap, least_garbage = request.param
+    monkeypatch.setattr(compared_values, "GAP", gap)
+    monkeypatch.setattr(compared_values, "_LEAST_GARBAGE", least_garbage)
+
+
+@pytest.mark.usefixtures("few_labels")
 @pytest.mark.parametrize("kind", ["join", "rows", "left join", "exists", "not exists"])
 @examples(100)
 @given(st.sampled_from(SIGNS), st.data())
@@ -109,6 +123,21 @@ def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.D
             assert +answer == expected and all(count >= 0 for count in answer.values())
     stored = node.begin()
     assert not len(stored) and node.entries == 0
+
+
+@given(st.lists(st.integers(-(2**127), 2**127 - 1) | st.integers(-(10**20), 10**20).map(lambda cents: cents * 10**16)))
+def test_exact_numbers_are_promoted_to_the_nearest_double(numbers: list[int]):
+    numbers = [units for units in numbers if abs(units) < 2**127]
+    amounts = [amount_of(Number("decimal", Fraction(units, DECIMAL_UNIT))) for units in numbers]
+    high, low = (np.array([one[place] for one in amounts], np.int64) for place in (1, 2))
+    reals = np.zeros(len(numbers))
+    compared_values.promote(high, low, np.ones(len(numbers), bool), reals)
+    for units, real in zip(numbers, reals.tolist(), strict=True):
+        if not math.isnan(real):
+            assert real == units / DECIMAL_UNIT
+        else:
+            digits = str(abs(units))
+            assert int(digits.rstrip("0")) >= 2**53 or len(digits) - len(digits.rstrip("0")) > 18
 
 
 TEMPLATES = {
