@@ -203,8 +203,8 @@ class _FormulaColumn(ABC, Generic[Result]):
     def forget(self, fresh: np.ndarray) -> None:
         """Discard what is cached for these ids, which now denote other terms."""
         if self._known:
-            for identity in fresh.tolist():
-                self._known.pop(identity, None)
+            for identity in self._known.keys() & fresh.tolist():
+                del self._known[identity]
 
     @property
     def nbytes(self) -> int:
