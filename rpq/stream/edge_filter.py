@@ -87,7 +87,7 @@ class EdgeFilter:
         self._enter(label, accepted)
 
     def retract(self, label: int, ends: Iterable[Ends]) -> None:
-        """Accept some edges of a label no longer that are accepted now. O(these), or all of the label with `ALL` or loops."""
+        """Accept some edges of a label no longer that are accepted now. O(these), or O(label) with `ALL` or loops."""
         known = self._accepted[label]
         has_filter = self.has_filter(label)
         had_loops = False
