@@ -215,6 +215,7 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
         "distinct": "SELECT DISTINCT ?x ?w { ?x <a> ?y . ?z <b> ?w }",
         "optional": "SELECT ?x ?z { ?x <a> ?y OPTIONAL { ?y <b> ?z } }",
         "negated": "SELECT ?x { ?x <a> ?y FILTER NOT EXISTS { ?y <b> ?z } }",
+        "by value": "SELECT ?x ?z { ?x <a> ?y . ?z <b> ?w FILTER(?y = ?w) }",
         "product": "SELECT ?x ?v ?w { ?x <a> ?y . <0> <a> ?v . <1> <b> ?w }",
         "windows": "SELECT ?x FROM NAMED WINDOW <w> [COUNT 9] { ?x <a> ?y WINDOW <w> { ?y <b> ?z } }",
     }

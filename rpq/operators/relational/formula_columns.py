@@ -203,8 +203,8 @@ class _FormulaColumn(ABC, Generic[Result]):
     def forget(self, fresh: np.ndarray) -> None:
         """Discard what is cached for these ids, which now denote other terms."""
         if self._known:
-            for identity in fresh.tolist():
-                self._known.pop(identity, None)
+            for identity in self._known.keys() & fresh.tolist():
+                del self._known[identity]
 
     @property
     def nbytes(self) -> int:
@@ -329,6 +329,16 @@ class NumberColumn(_NumericColumn):
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return (lambda numbers: numbers) if isinstance(formula, Variable) else None
 
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        if not isinstance(self._formula, Variable):
+            return super()._judged(vertices)
+        kinds = read_names(self._terms.names(vertices))[0]
+        results = np.full(len(vertices), UNFIT)
+        others = (kinds <= INTEGER) | (kinds > DOUBLE)
+        if others.any():
+            results[others] = super()._judged(vertices[others])
+        return results
+
     def _result(self, binding: dict[str, str]) -> int:
         text = value_or_unbound(self._judge, binding)
         try:
@@ -361,15 +371,8 @@ class AmountColumn(_NumericColumn):
     def _judged(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
             return super()._judged(vertices)
-        results = np.full(len(vertices), self._unknown, self._type)
-        names = self._terms.names(vertices)
-        if len(names) and pa.types.is_string(names.type):
-            _, offsets, data = names.buffers()
-            where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
-            if where[-1] > where[0]:
-                kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
-                read_amounts(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, kinds, high, low, low.view(np.float64))
-                results["kinds"], results["high"], results["low"] = kinds, high, low
+        results = np.empty(len(vertices), self._type)
+        results["kinds"], results["high"], results["low"] = read_names(self._terms.names(vertices))
         others = np.flatnonzero(self._are_unknown(results))
         if len(others):
             name, texts = self._names[0], self._terms.texts(vertices[others])
@@ -385,6 +388,20 @@ class AmountColumn(_NumericColumn):
 
 
 NO_VALUE = (NO_AMOUNT, 0, 0)
+
+
+def read_names(names: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the numbers that names are as (kinds, high, low) of `exact_sums.Amounts`.
+
+    The kind of what is unusual, or no number, is `NO_AMOUNT` + 1. O(total length).
+    """
+    kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
+    if len(names) and pa.types.is_string(names.type):
+        _, offsets, data = names.buffers()
+        where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+        if where[-1] > where[0]:
+            read_amounts(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, kinds, high, low, low.view(np.float64))
+    return kinds, high, low
 
 
 def amount_of(number: Number) -> tuple[int, int, int]:
