@@ -36,7 +36,7 @@ from rpq.operators.bags.value_matching import (
     Values,
 )
 from rpq.operators.relational.exact_sums import DECIMAL, INTEGER, LIMB, NO_AMOUNT, ONE
-from rpq.operators.relational.formula_columns import Judge, _NumericColumn, amount_of, read_names
+from rpq.operators.relational.formula_columns import Judge, NumericColumn, amount_of, read_names
 from rpq.operators.relational.term_ids import TermIds
 
 GAP = 1 << 32
@@ -211,7 +211,7 @@ class ComparedValues:
             assert np.isin(table.column.stored(self._matches), labels).all(), "a label has no key"
 
 
-class PlaceColumn(_NumericColumn):
+class PlaceColumn(NumericColumn):
     """A formula whose values are compared: their places in a `ComparedValues`."""
 
     _type = np.dtype([("kinds", np.int32), ("high", np.int64), ("low", np.int64), ("reals", np.float64)])
