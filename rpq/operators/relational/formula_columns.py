@@ -202,6 +202,9 @@ class _FormulaColumn(ABC, Generic[Result]):
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard what is cached for these ids, which now denote other terms."""
+        self._forget_known(fresh)
+
+    def _forget_known(self, fresh: np.ndarray) -> None:
         if self._known:
             for identity in self._known.keys() & fresh.tolist():
                 del self._known[identity]
