@@ -210,6 +210,7 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
     """Run operators of SPARQL over changes of both sides, until they exceed the first capacity."""
     bodies = {
         "group": "SELECT ?y (AVG(?x) AS ?n) (COUNT(*) AS ?m) { ?x <a> ?y } GROUP BY ?y",
+        "ends": "SELECT ?y (MIN(?x) AS ?n) (MAX(?x) AS ?m) (COUNT(DISTINCT ?x) AS ?k) { ?x <a> ?y } GROUP BY ?y",
         "filtered": "SELECT ?x { ?x <a> ?y FILTER(?y > 3) }",
         "distinct": "SELECT DISTINCT ?x ?w { ?x <a> ?y . ?z <b> ?w }",
         "optional": "SELECT ?x ?z { ?x <a> ?y OPTIONAL { ?y <b> ?z } }",

@@ -164,6 +164,21 @@ def test_edges_are_dropped_with_the_last_query_that_accepts_them(text, threads):
     engine._check()
 
 
+def test_a_query_that_also_reads_other_labels_goes_on_accepting_what_it_needs():
+    x, y = Variable("x"), Variable("y")
+    window = Window(size=30, slide=4)
+    loops = Pattern(atoms=(Atom(x, "!b", Constant("1")), Atom(x, "b", x)))
+    edges = Pattern(atoms=(Atom(x, "b", y),))
+    twins = PatternTwins(
+        PatternQuestion(name="loops", pattern=loops, window=window),
+        PatternQuestion(name="edges", pattern=edges, window=window),
+    )
+    twins.push([("0", "2", "b", 1, "+"), ("0", "0", "b", 1, "+")])
+    twins.unregister("edges")
+    twins.push([("0", "2", "b", 2, "+"), ("2", "2", "b", 2, "+"), ("0", "1", "c", 2, "+")])
+    assert (twins.engine.statistics().edges_live, twins.engine.statistics().passed_by) == (3, 1)
+
+
 def test_a_kept_window_and_labels_that_nothing_reads_any_more_pass_nothing_by():
     window = rpq.Window(size=10, slide=1)
     engine = rpq.Engine(rpq.Query("?x a h7", name="q", window=window), keep=window)

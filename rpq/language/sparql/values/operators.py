@@ -187,7 +187,7 @@ def order_key(term: str) -> tuple[Any, ...]:
         amount = value.amount
         if isinstance(amount, float) and not math.isfinite(amount):
             return (1, 2 if math.isnan(amount) else 1 if amount > 0 else -1, 0, term)
-        return (1, 0, Fraction(amount), term)
+        return (1, 0, amount, term)  # numbers of different types of Python are compared exactly
     if isinstance(value, Text):
         return (2, value.text, term)
     if isinstance(value, bool):
