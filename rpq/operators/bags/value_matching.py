@@ -177,6 +177,8 @@ class ValueMatches:
         most = 4 * len(longer["kind"]) + room  # a change of the right touches two nodes of each of three kinds
         self._matching = matching._replace(**longer, touched=_longer_by(matching.touched, most, NONE))
         self._view = view(self._matching)
+        self.nbytes = self._bags.nbytes + sum(array.nbytes for array in self._matching)
+        """Bytes held."""
 
     def change(self, left: WeightedRows, left_values: Values, right: WeightedRows, right_values: Values) -> WeightedRows:
         """Apply net changes of both sides, with their values, and return the change of the result."""
@@ -220,11 +222,6 @@ class ValueMatches:
     def entries(self) -> int:
         """Rows that are held, and values."""
         return int(self._bags.bags.different[:TREE].sum() + self._bags.bags.total[TREE])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self._bags.nbytes + sum(array.nbytes for array in self._matching)
 
     def ids(self) -> np.ndarray:
         """Return the ids in the stored rows and keys, with duplicates. O(entries)."""

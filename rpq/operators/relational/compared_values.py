@@ -36,7 +36,7 @@ from rpq.operators.bags.value_matching import (
     Values,
 )
 from rpq.operators.relational.exact_sums import DECIMAL, INTEGER, LIMB, NO_AMOUNT, ONE
-from rpq.operators.relational.formula_columns import Judge, _NumericColumn, amount_of, read_names
+from rpq.operators.relational.formula_columns import Judge, NumericColumn, amount_of, read_names
 from rpq.operators.relational.term_ids import TermIds
 
 GAP = 1 << 32
@@ -56,6 +56,10 @@ Place = tuple[int, int, int, float]
 """Of a value: its kind, the number of a key or an integer for `high` and for `low`, and the double it is promoted to."""
 
 _NOWHERE: Place = (NO_VALUE, 0, 0, 0.0)
+_NO_VALUES = Values(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+_FEW = 8
+"""Values of fewer rows are looked up one by one, which takes less time than several calls over arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,8 @@ class ComparedValues:
 
     def values(self, places: np.ndarray) -> Values:
         """Return values by their places, which hold until `remove_others`. O(places)."""
+        if not len(places):
+            return _NO_VALUES
         kinds, high, low = (np.ascontiguousarray(places[name]) for name in ("kinds", "high", "low"))
         others = kinds >= MOMENT
         if others.any():
@@ -211,7 +217,7 @@ class ComparedValues:
             assert np.isin(table.column.stored(self._matches), labels).all(), "a label has no key"
 
 
-class PlaceColumn(_NumericColumn):
+class PlaceColumn(NumericColumn):
     """A formula whose values are compared: their places in a `ComparedValues`."""
 
     _type = np.dtype([("kinds", np.int32), ("high", np.int64), ("low", np.int64), ("reals", np.float64)])
@@ -230,6 +236,9 @@ class PlaceColumn(_NumericColumn):
     def _are_unknown(self, found: np.ndarray) -> np.ndarray:
         are_unknown: np.ndarray = found["kinds"] == NO_VALUE - 1
         return are_unknown
+
+    def array_of(self, rows: np.ndarray) -> np.ndarray:
+        return super().array_of(rows) if len(rows) >= _FEW else np.array(self.of(rows), self._type)
 
     def _judged(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
@@ -255,6 +264,11 @@ class PlaceColumn(_NumericColumn):
 
     def _result(self, binding: dict[str, str]) -> Place:
         return self._order.place_of(value_or_unbound(self._judge, binding))
+
+    def forget(self, fresh: np.ndarray) -> None:
+        self._forget_known(fresh)
+        kinds = self._by_vertex["kinds"]  # one number is written faster than a record
+        kinds[fresh[fresh < len(kinds)]] = NO_VALUE - 1
 
     def clear(self) -> None:
         """Discard everything that is cached."""

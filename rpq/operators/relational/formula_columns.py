@@ -202,6 +202,9 @@ class _FormulaColumn(ABC, Generic[Result]):
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard what is cached for these ids, which now denote other terms."""
+        self._forget_known(fresh)
+
+    def _forget_known(self, fresh: np.ndarray) -> None:
         if self._known:
             for identity in self._known.keys() & fresh.tolist():
                 del self._known[identity]
@@ -212,7 +215,7 @@ class _FormulaColumn(ABC, Generic[Result]):
         return _BYTES_KNOWN * len(self._known)
 
 
-class _NumericColumn(_FormulaColumn[int]):
+class NumericColumn(_FormulaColumn[int]):
     """A formula whose results are small numbers: those of one variable stand in an array, by the ids of vertices."""
 
     _type: type[np.generic] | np.dtype[np.void]
@@ -288,7 +291,7 @@ class _NumericColumn(_FormulaColumn[int]):
         self._by_vertex[fresh[fresh < len(self._by_vertex)]] = self._unknown
 
 
-class Condition(_NumericColumn):
+class Condition(NumericColumn):
     """A condition: whether it holds, errors being false."""
 
     _type = np.int8
@@ -320,7 +323,7 @@ class ValueColumn(_FormulaColumn[str | None]):
         return np.array([text is not None for text in self.of(rows)], bool)
 
 
-class NumberColumn(_NumericColumn):
+class NumberColumn(NumericColumn):
     """A formula whose values are to be summed: whole numbers below `LARGEST`, `UNFIT` or `NO_NUMBER`."""
 
     _type = np.int64
@@ -352,7 +355,7 @@ class NumberColumn(_NumericColumn):
         return UNFIT
 
 
-class AmountColumn(_NumericColumn):
+class AmountColumn(NumericColumn):
     """A formula whose values are to be summed, of any type of numbers: the records of `exact_sums.Amounts`."""
 
     _type = np.dtype([("kinds", np.int8), ("high", np.int64), ("low", np.int64)])
