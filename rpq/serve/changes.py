@@ -187,7 +187,7 @@ class Follower:
     def __init__(self, wanted: Wanted, *, lag_rows: int) -> None:
         self.wanted = wanted
         self.live = set(wanted or ())
-        """Those of the queries that are still registered."""
+        """The queries among them that are still registered."""
         self.queue: FollowerQueue[Published | None] = FollowerQueue(limit=lag_rows)
         """Events, and None for a comment that keeps the connection alive."""
         self.skipped_parts = 0

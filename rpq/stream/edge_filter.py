@@ -39,7 +39,7 @@ _ANY = -1
 
 
 class _Arrays(NamedTuple):
-    """What labels with a filter accept: entries (label, source, target) in a hash table."""
+    """The edges that labels with a filter accept: entries (label, source, target) in a hash table."""
 
     label: np.ndarray  # int32 an entry
     source: np.ndarray  # int32 an entry: the number of a constant, or _ANY
@@ -48,7 +48,7 @@ class _Arrays(NamedTuple):
 
 
 class EdgeFilter:
-    """What the queries of an engine accept of each label, by label id.
+    """The edges of each label that the queries of an engine accept, by label id.
 
     >>> edges = EdgeFilter()
     >>> edges.accept(0, [Ends(None, "h7")], passed_by=NEVER_PASSED)

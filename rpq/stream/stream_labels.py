@@ -18,7 +18,7 @@ class StreamLabel(NamedTuple):
 
 
 LabelName = str | StreamLabel
-"""What a label id stands for: a label in the merged stream, or in one that has a name."""
+"""The name of a label id: a label in the merged stream, or in one that has a name."""
 
 
 def label_in(name: LabelName, stream: str | None) -> str | None:

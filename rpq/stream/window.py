@@ -227,7 +227,7 @@ class UnboundedWindow:
 
 
 AnyWindow = Window | CountWindow | UnboundedWindow
-"""What a query may be asked over."""
+"""The windows that a query can have."""
 
 
 def _length(name: str, value: object) -> tuple[int, bool]:

@@ -167,7 +167,7 @@ class Evaluation:
         return count if tuples.first is None or not count else end_of_event(tuples.first, first + count - 1) - first
 
     def _name_next(self, tuples: Columns, first: int) -> _Upcoming | None:
-        """Let another thread give ids to the names of the chunk that begins at `first`, while its predecessor is applied.
+        """Start another thread that gives ids to the names of the chunk at `first` while its predecessor is applied.
 
         None where there is no such thread or chunk, and where the dictionary is to be collected first: no id may be given up
         that a chunk has already.

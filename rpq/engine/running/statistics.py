@@ -77,7 +77,7 @@ class Statistics:
 
 
 _FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0)
-"""What not every kind of query counts, and what is summed over those that do: the fields with a default."""
+"""The figures that not every kind of query has, summed over the queries that have them: the fields with a default."""
 
 
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:

@@ -19,7 +19,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, settle
+from rpq.operators.bags.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, add_in_event, longer, settle
 from rpq.rows.weighted_rows import WeightedRows
 
 Mode = Literal["join", "left join", "exists", "not exists"]
@@ -155,17 +155,6 @@ class MatchedRows:
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _change(bags, bag, rows, at, amount):
-    """Add to the count of a row, remember its count before the event, and return its entry."""
-    entry = add(bags, bag, rows, at, amount)
-    if bags.before[entry] == NONE:
-        bags.before[entry] = bags.counts[entry] - amount
-        bags.changed[bags.fields[CHANGED]] = entry
-        bags.fields[CHANGED] += 1
-    return entry
-
-
-@njit(cache=True, nogil=True, forceinline=True)
 def _link(matching, entry, key, side):
     following = np.int64(matching.head[2 * key + side])
     matching.key_of[entry] = key
@@ -192,13 +181,6 @@ def unlink_gone(bags, matching):
             matching.previous[following] = before
         matching.key_of[entry] = NONE
         add(bags, KEY, bags.rows, key * bags.fields[STRIDE], np.int64(-1))
-
-
-@njit(cache=True, nogil=True)
-def _longer(array, count):
-    longer = np.empty(2 * count, array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -231,17 +213,17 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
             at, weight = j * right_width, right_weights[j]
             for column in range(keys):
                 keyed[column] = rights[at + matching.right_keys[column]]
-            key = _change(bags, KEY, keyed, 0, weight << _PARTNER)
+            key = add_in_event(bags, KEY, keyed, 0, weight << _PARTNER)
             if joins:
-                entry = _change(bags, RIGHT, rights, at, weight)
+                entry = add_in_event(bags, RIGHT, rights, at, weight)
                 if matching.key_of[entry] == NONE:
-                    _change(bags, KEY, keyed, 0, np.int64(1))
+                    add_in_event(bags, KEY, keyed, 0, np.int64(1))
                     _link(matching, entry, key, RIGHT)
                 other = np.int64(matching.head[2 * key + LEFT])
                 while other != NONE:
                     if bags.counts[other] != 0:
                         if size == len(weights):
-                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
+                            rows, weights, events = longer(rows, len(rows)), longer(weights, size), longer(events, size)
                         for column in range(left_width):
                             rows[size * width + column] = bags.rows[other * stride + column]
                         for column in range(more):
@@ -253,19 +235,19 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
             j += 1
         while i < left_count and left_events[i] == event:
             at, weight = i * left_width, left_weights[i]
-            entry = _change(bags, LEFT, lefts, at, weight)
+            entry = add_in_event(bags, LEFT, lefts, at, weight)
             key = np.int64(matching.key_of[entry])
             if key == NONE:
                 for column in range(keys):
                     keyed[column] = lefts[at + matching.left_keys[column]]
-                key = _change(bags, KEY, keyed, 0, np.int64(1))
+                key = add_in_event(bags, KEY, keyed, 0, np.int64(1))
                 _link(matching, entry, key, LEFT)
             if joins:
                 other = np.int64(matching.head[2 * key + RIGHT])
                 while other != NONE:
                     if bags.counts[other] != 0:
                         if size == len(weights):
-                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
+                            rows, weights, events = longer(rows, len(rows)), longer(weights, size), longer(events, size)
                         for column in range(left_width):
                             rows[size * width + column] = lefts[at + column]
                         for column in range(more):
@@ -298,7 +280,7 @@ def change_matched(bags, matching, lefts, left_weights, left_events, rights, rig
                         difference = after - before
                     if difference != 0:
                         if size == len(weights):
-                            rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
+                            rows, weights, events = longer(rows, len(rows)), longer(weights, size), longer(events, size)
                         for column in range(left_width):
                             rows[size * width + column] = bags.rows[entry * stride + column]
                         for column in range(left_width, width):

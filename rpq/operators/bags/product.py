@@ -375,7 +375,8 @@ def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
                 entry = np.int64(parts.at[parts.select[2 * column]])
                 parts.row[column] = bags.rows[entry * stride + parts.select[2 * column + 1]]
             if state[DISTINCT] != 0:
-                state[TURNED] += add_in_event(bags, 0, parts.row, 0, weight)
+                entry = add_in_event(bags, 0, parts.row, 0, weight)
+                state[TURNED] += (bags.counts[entry] == weight) != (bags.counts[entry] == 0)  # it came or went
                 if _is_limited(state, is_reported) and state[TURNED] > state[MOST]:
                     state[STOPPED] = 1
                     return

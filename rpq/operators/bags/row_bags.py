@@ -238,15 +238,23 @@ def add(bags, bag, rows, at, amount):
     return entry
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def add_in_event(bags, bag, rows, at, amount):
-    """Change a count like `add`, and store the count before the event; return whether the row appeared or disappeared."""
+    """Change a count like `add`; list the first change of a row in an event, with the count before. Return its entry."""
     entry = add(bags, bag, rows, at, amount)
     if bags.before[entry] == NONE:
         bags.before[entry] = bags.counts[entry] - amount
         bags.changed[bags.fields[CHANGED]] = entry
         bags.fields[CHANGED] += 1
-    return (bags.counts[entry] - amount == 0) != (bags.counts[entry] == 0)
+    return entry
+
+
+@njit(cache=True, nogil=True)
+def longer(array, count):
+    """Return an array with the elements of another, and room for twice a number of them."""
+    result = np.empty(2 * count, array.dtype)
+    result[: len(array)] = array
+    return result
 
 
 @njit(cache=True, nogil=True)

@@ -23,7 +23,7 @@ from rpq.compiled.arrays.hashing import mixed
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.operators.bags.matching import LEFT, RIGHT, Mode
-from rpq.operators.bags.row_bags import FREE, NONE, ROOM, STRIDE, USED, RowBags, add, find
+from rpq.operators.bags.row_bags import FREE, NONE, ROOM, STRIDE, USED, RowBags, add, find, longer
 from rpq.rows.weighted_rows import WeightedRows
 
 ValueMode = Mode | Literal["rows"]
@@ -131,7 +131,7 @@ _OF_NODES = {
 _UNTOUCHED = 0
 _HAD_NO_PARTNER = 1
 _HAD_PARTNER = 2
-"""What `Matching.pending` says of a node that an event may give its first partner, or rob of its last one."""
+"""The values of `Matching.pending` for a node that an event may give its first partner, or rob of its last one."""
 
 
 class ValueMatches:
@@ -746,13 +746,6 @@ def _sort(matching, count):
 
 
 @njit(cache=True, nogil=True)
-def _longer(array, count):
-    longer = np.empty(2 * count, array.dtype)
-    longer[: len(array)] = array
-    return longer
-
-
-@njit(cache=True, nogil=True)
 def change_by_value(
     bags,
     matching,
@@ -814,8 +807,8 @@ def change_by_value(
                             entry = np.int64(matching.head[node])
                             while entry != NONE:
                                 if size == len(weights):
-                                    rows, weights = _longer(rows, len(rows)), _longer(weights, size)
-                                    events = _longer(events, size)
+                                    rows, weights = longer(rows, len(rows)), longer(weights, size)
+                                    events = longer(events, size)
                                 for column in range(left_width):
                                     rows[size * width + column] = bags.rows[entry * stride + column]
                                 for column in range(more):
@@ -865,7 +858,7 @@ def change_by_value(
                 entry = np.int64(matching.head[node])
                 while entry != NONE:
                     if size == len(weights):
-                        rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
+                        rows, weights, events = longer(rows, len(rows)), longer(weights, size), longer(events, size)
                     for column in range(left_width):
                         rows[size * width + column] = bags.rows[entry * stride + column]
                     for column in range(left_width, width):
@@ -899,8 +892,8 @@ def change_by_value(
                             entry = np.int64(matching.head[node])
                             while entry != NONE:
                                 if size == len(weights):
-                                    rows, weights = _longer(rows, len(rows)), _longer(weights, size)
-                                    events = _longer(events, size)
+                                    rows, weights = longer(rows, len(rows)), longer(weights, size)
+                                    events = longer(events, size)
                                 for column in range(left_width):
                                     rows[size * width + column] = lefts[at + column]
                                 for column in range(more):
@@ -918,7 +911,7 @@ def change_by_value(
                     _delete(bags, matching, node)
             if factor != 0:
                 if size == len(weights):
-                    rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
+                    rows, weights, events = longer(rows, len(rows)), longer(weights, size), longer(events, size)
                 for column in range(left_width):
                     rows[size * width + column] = lefts[at + column]
                 for column in range(left_width, width):

@@ -72,7 +72,7 @@ class Reader:
     roots: Collection[Vertex] | None
     guard: Guard
     counted_before: np.ndarray
-    """What the trees had counted when it came, in the order of `Outcome`."""
+    """The counts of the trees when the query came, in the order of `Outcome`."""
     latency_before: np.ndarray
     to_load: list[np.ndarray] = field(default_factory=list)
     """The roots whose trees each index has to have when the query is loaded."""

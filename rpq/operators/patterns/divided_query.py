@@ -98,7 +98,7 @@ class DividedQuery(RunningQuery):
 
     def __init__(self, lanes: Sequence[HostedQuery]) -> None:
         self.lanes = tuple(lanes)
-        """Those of the threads between which it is divided now, the first one before others."""
+        """The parts of the threads that divide the query now, that of the first thread before others."""
         first = self.first = self.lanes[0]
         self.question = first.question
         self.report, self.report_content = first.report, first.report_content

@@ -81,7 +81,7 @@ class ExplainedPart:
     seeds: tuple[ExplainedSeed, ...]
     support_lists: str
     sharing: str = ""
-    """What it shares with parts of other queries, in words; empty before it runs, and where little is shared."""
+    """The sharing with parts of other queries, in words; empty before it runs, and where little is shared."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ class HostedQuery(RunningQuery, Member):
     """The names of the vertices that the query names."""
 
     divided_by: str | None = None
-    """What threads divide the query by: a variable, as plans have it, or a pair; None where one thread has everything."""
+    """The variable, as plans have it, or the pair by which threads divide the query; None where it is not divided."""
 
     question: Any  # a query of the subclass's kind, which says when it reports, and how paths are meant
 

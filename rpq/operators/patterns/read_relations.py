@@ -313,7 +313,7 @@ class ReadRelations:
 
     @property
     def _counted_here(self) -> list[Content]:
-        """Those of the counting contents whose tuples and edges this thread counts, so that all together count each once."""
+        """The counting contents whose tuples and edges this thread counts, so that all threads together count each once."""
         return [one for one in self._counting_contents if one.divided_by is not None or self._host.thread == 0]
 
     def sizes(self, edges: Edges | None) -> tuple[int, int]:

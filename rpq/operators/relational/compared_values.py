@@ -121,12 +121,12 @@ class _Labels:
 
     def remove_others(self, stored: np.ndarray) -> None:
         """Remove the keys whose labels are not in `stored`; the others get new numbers."""
-        kept = [(key, self.labels[number]) for key, number in self.numbers.items()]
-        are_stored = np.isin([label for _, label in kept], stored)
-        kept = [one for one, is_stored in zip(kept, are_stored, strict=True) if is_stored]
-        self.numbers = self._sorted_dictionary((key, number) for number, (key, _) in enumerate(kept))
-        self.labels = np.array([label for _, label in kept] or [0], np.int64)
-        self.after_removal = len(kept)
+        entries = [(key, self.labels[number]) for key, number in self.numbers.items()]
+        are_stored = np.isin([label for _, label in entries], stored)
+        entries = [one for one, is_stored in zip(entries, are_stored, strict=True) if is_stored]
+        self.numbers = self._sorted_dictionary((key, number) for number, (key, _) in enumerate(entries))
+        self.labels = np.array([label for _, label in entries] or [0], np.int64)
+        self.after_removal = len(entries)
 
     @property
     def has_garbage(self) -> bool:

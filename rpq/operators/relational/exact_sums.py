@@ -23,11 +23,10 @@ from rpq.compiled.views import view
 from rpq.operators.bags.row_bags import (
     CHANGED,
     FREE,
-    NONE,
     ROOM,
     USED,
     RowBags,
-    add,
+    add_in_event,
     prefetch_entry,
     prefetch_place,
     settle,
@@ -40,7 +39,7 @@ INTEGER, DECIMAL, FLOAT, DOUBLE = range(4)
 TYPES = 4
 
 FINITE, POSITIVE, NEGATIVE, UNDEFINED = range(4)
-"""What a number is: finite, infinite, or not a number. The kind of an amount is its type + `TYPES` times this."""
+"""The class of a number: finite, infinite, or not a number. The kind of an amount is its type + `TYPES` times this."""
 
 NO_AMOUNT = 4 * TYPES
 """The kind of a value that is unbound or no number."""
@@ -183,7 +182,7 @@ class ExactSums:
         return changed
 
     def _cover(self, amounts: Amounts) -> None:
-        """Have limbs for these floats: those of their bits, and one for carries."""
+        """Make limbs for these floats: those of their bits, and one for carries."""
         are_floats = (amounts.kinds == FLOAT) | (amounts.kinds == DOUBLE)
         if not are_floats.any():
             return
@@ -284,11 +283,9 @@ def change_sums(
     for i in range(count):
         _look_ahead(bags, state, columns, keys, width, i)
         weight = weights[i]
-        entry = add(bags, 0, keys, i * width, weight)
-        if bags.before[entry] == NONE:
-            bags.before[entry] = bags.counts[entry] - weight
-            bags.changed[bags.fields[CHANGED]] = entry
-            bags.fields[CHANGED] += 1
+        changed = bags.fields[CHANGED]
+        entry = add_in_event(bags, 0, keys, i * width, weight)
+        if bags.fields[CHANGED] != changed:
             places[written] = i
             groups[written] = entry
             written += 1

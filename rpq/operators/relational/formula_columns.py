@@ -427,7 +427,7 @@ def amount_of(number: Number) -> tuple[int, int, int]:
 
 
 _TYPE_ENDS = np.zeros((TYPES, len(f'"^^<{XSD}integer>')), np.uint8)
-"""What stands behind the digits of a literal, by the type, with zeros behind shorter ones."""
+"""The text behind the digits of a literal, by the type, with zeros behind shorter ones."""
 for _type, _name in enumerate(NUMBER_TYPES):
     _end = f'"^^<{XSD}{_name}>'.encode()
     _TYPE_ENDS[_type, : len(_end)] = np.frombuffer(_end, np.uint8)

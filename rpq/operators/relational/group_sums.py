@@ -21,11 +21,10 @@ from rpq.compiled.views import view
 from rpq.operators.bags.row_bags import (
     CHANGED,
     FREE,
-    NONE,
     ROOM,
     USED,
     RowBags,
-    add,
+    add_in_event,
     prefetch_entry,
     prefetch_place,
     settle,
@@ -45,7 +44,7 @@ HAD, HAS = 1, 2
 """A group had rows before an event, and has some after it."""
 
 COUNTED, SUMMED, AVERAGED = range(3)
-"""What an aggregate is."""
+"""The kinds of aggregates."""
 
 NO_VALUE = -1
 """In place of a divisor: what was to be summed is no number."""
@@ -163,11 +162,9 @@ def change_groups(bags, state, functions, keys, weights, events, numbers, places
     for i in range(count):
         _look_ahead(bags, state, columns, keys, width, i)
         weight = weights[i]
-        entry = add(bags, 0, keys, i * width, weight)
-        if bags.before[entry] == NONE:
-            bags.before[entry] = bags.counts[entry] - weight
-            bags.changed[bags.fields[CHANGED]] = entry
-            bags.fields[CHANGED] += 1
+        changed = bags.fields[CHANGED]
+        entry = add_in_event(bags, 0, keys, i * width, weight)
+        if bags.fields[CHANGED] != changed:
             places[written] = i
             groups[written] = entry
             written += 1

@@ -16,7 +16,7 @@ import numpy as np
 
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add, add_in_event, settle
+from rpq.operators.bags.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add_in_event, settle
 from rpq.operators.relational.group_sums import HAD, HAS
 from rpq.operators.relational.value_order import ValueOrder, is_before
 from rpq.rows.weighted_rows import UNBOUND
@@ -35,7 +35,7 @@ class Heaps(NamedTuple):
 
 
 class OfGroups(NamedTuple):
-    """What groups have of one argument."""
+    """The arrays of groups for one argument."""
 
     different: np.ndarray  # int64 a group: different values
     unbound: np.ndarray  # int64 a group: rows in which it has no value
@@ -50,7 +50,7 @@ class TouchedGroups(NamedTuple):
 
 
 class ChangedValues(NamedTuple):
-    """What the values of an argument come to in groups that events changed."""
+    """The aggregates of an argument in groups that events changed."""
 
     different: np.ndarray  # int64
     unbound: np.ndarray  # int64
@@ -59,7 +59,7 @@ class ChangedValues(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """What the aggregates of one argument need: values of so many columns, and which ends of them."""
+    """The needs of the aggregates of one argument: the number of columns of its values, and which ends of them."""
 
     width: int = 1
     ends: tuple[int, ...] = ()
@@ -262,12 +262,10 @@ def number_groups(bags, keys, weights, events, of_changes, places, groups, there
     written = first = 0
     for i in range(count):
         weight = weights[i]
-        entry = add(bags, 0, keys, i * width, weight)
+        changed = bags.fields[CHANGED]
+        entry = add_in_event(bags, 0, keys, i * width, weight)
         of_changes[i] = entry
-        if bags.before[entry] == NONE:
-            bags.before[entry] = bags.counts[entry] - weight
-            bags.changed[bags.fields[CHANGED]] = entry
-            bags.fields[CHANGED] += 1
+        if bags.fields[CHANGED] != changed:
             places[written] = i
             groups[written] = entry
             written += 1

@@ -359,7 +359,7 @@ class GroupNode(Node):
 
     @property
     def _kernels(self) -> list[SummedGroups | ExactSums | GroupedValues]:
-        """What has the groups where kernels maintain the aggregates."""
+        """The owner of the groups where kernels maintain the aggregates."""
         return [one for one in (self._summed, self._exact, self._by_value) if one is not None]
 
     @property

@@ -511,7 +511,7 @@ def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:
 
 
 def _divide(part: Part, seeds: np.ndarray, steps: np.ndarray) -> None:
-    """Let the seed or the step that binds both values of the pair that divides a part keep the solutions of this thread."""
+    """Restrict the seed or the step that binds both values of the dividing pair to the solutions of this thread."""
     pair = dividing_pair(part)
     assert pair is not None, "a part without two columns is not divided"
     slots = [part.slots.index(name) for name in pair]
