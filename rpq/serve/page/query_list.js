@@ -18,6 +18,7 @@ export class QueryList {
   #dropping = null;
   #explaining = 0; // Turns: what comes for an earlier question is let go of.
   #reading = 0;
+  #isAbsent = false; // Whether the chosen query was not in the list yet when it was chosen.
 
   constructor({ onChoose, onCount, onError, unit }) {
     this.unit = unit;
@@ -63,12 +64,14 @@ export class QueryList {
       this.onCount(query.name, query.answers);
     }
     if (!this.current) this.choose(queries[0]?.name ?? null);
+    else if (this.#isAbsent) this.choose(this.chosen);
     else this.#mark();
   }
 
   choose(name) {
-    const changed = name !== this.chosen || name === null;
+    const changed = name !== this.chosen || name === null || this.#isAbsent;
     this.chosen = name;
+    this.#isAbsent = name !== null && !this.current;
     this.#mark();
     if (changed) this.onChoose(this.current);
   }
