@@ -38,19 +38,32 @@ HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "session", "wheel"}
 GROUPS = {"session": "spark", "kafka": "kafka", "wheel": "wheel", "checkout": "wheel"}
 """Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
 
+LONGEST = ("spark", "kafka", "wheel", "test_readme", "test_dockerfile", "test_bench_experiments", "test_spark_operation")
+"""The groups that take longest, which begin first under `--no-loadscope-reorder`, so that no core is idle at the end."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse `--dist loadgroup` where groups would be lost: each process would start a broker and a JVM of its own."""
+    if config.getoption("dist", "no") == "loadgroup" and not hasattr(pytest.Item, "_nodeid"):
+        raise pytest.UsageError("pytest-xdist cannot group the tests of this pytest; expected pytest<9.2")
+
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that use one of the heavy fixtures with `ci`, before marks are selected by, and group tests.
 
     The other tests of a file are a group too.
     """
+    groups: dict[pytest.Item, str] = {}
     for item in items:
         used = getattr(item, "fixturenames", ())
         if HEAVY.intersection(used):
             item.add_marker("ci")
         group = next((group for name, group in GROUPS.items() if name in used), item.path.stem)
         item.add_marker(pytest.mark.xdist_group(group))
+        groups[item] = group
+    if config.getoption("loadgroup", False):
+        items.sort(key=lambda item: LONGEST.index(groups[item]) if groups[item] in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ def push_fresh_labels(engine: rpq.Engine, first: int, count: int) -> None:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("expression", ["a", "a|!b", "^!(a)"])
+@pytest.mark.parametrize("expression", ["a", "^!(a)", pytest.param("a|!b", marks=pytest.mark.long)])
 def test_labels_that_are_gone_take_no_memory(expression: str) -> None:
     engine = rpq.Engine(rpq.Query(expression, window=WINDOW))
     push_fresh_labels(engine, 0, 50_000)

@@ -103,7 +103,9 @@ def test_doctests_are_collected_under_the_names_that_are_imported():
     assert len(collected) >= 5 and all(name.startswith("rpq.") for name in collected), listed
 
 
-@pytest.mark.parametrize("order", [("automata-lib", "rpq"), ("rpq", "automata-lib")])
+@pytest.mark.parametrize(
+    "order", [("automata-lib", "rpq"), pytest.param(("rpq", "automata-lib"), marks=pytest.mark.long)], ids=" first, ".join
+)
 def test_beside_automata_lib_both_work(wheel, tmp_path, order):
     python = environment(tmp_path / "venv")
     for name in order:

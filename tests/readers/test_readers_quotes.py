@@ -157,7 +157,7 @@ def test_the_quick_way_through_quotes_is_that_of_records(layout, data):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("separator", [",", "\t"])
+@pytest.mark.parametrize("separator", [",", pytest.param("\t", marks=pytest.mark.long)])
 @settings(max_examples=100, deadline=None)
 @given(parts=st.lists(st.sampled_from(PARTS), max_size=30), batch_rows=st.sampled_from([1, 2, 3]))
 def test_where_blocks_are_cut_does_not_matter(tmp_path_factory, separator, parts, batch_rows):

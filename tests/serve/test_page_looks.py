@@ -42,7 +42,7 @@ def beyond(page: Page) -> int:
     return width
 
 
-@pytest.mark.parametrize("width", [360, 700, 820, 1080])
+@pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.long) for width in (700, 1080)), 820])
 def test_nothing_scrolls_sideways(windows: Windows, server: ScriptedServer, width: int):
     page = windows.open(server.address, width=width, height=740)
     expect(page.locator("#canvas-box")).to_have_attribute("data-answers", "4")

@@ -230,7 +230,6 @@ def test_nine_kills_lose_nothing_and_double_nothing(cluster, wheel, tmp_path, se
     assert found == wanted
 
 
-@pytest.mark.long
 def test_executors_without_the_package(cluster, data, tmp_path):
     done = cluster.call("replay", QUERY.expression, *WINDOW, "--input", data, "--output", tmp_path / "rows", workers=1)
     assert done.returncode != 0

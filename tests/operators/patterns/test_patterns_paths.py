@@ -304,7 +304,7 @@ def test_a_query_that_would_need_too_many_roots_is_refused_and_the_engine_goes_o
     window = rpq.Window(size=10**6, slide=10)
     few = rpq.Query("3 a+ ?y . ?y c ?z", window=window)
     engine = rpq.Engine(few)
-    tuples = [(n % 301, n * 7 % 303, "a", n) for n in range(3_000)]
+    tuples = [(n % 151, n * 7 % 153, "a", n) for n in range(1_500)]
     engine.push_rows(tuples)
     evaluation = engine._evaluation
     (host,) = evaluation.running.hosts
@@ -316,7 +316,7 @@ def test_a_query_that_would_need_too_many_roots_is_refused_and_the_engine_goes_o
     evaluation.guard.limit *= 20
     other = rpq.Engine(few)
     other.push_rows(tuples)
-    more = [(n * 7 % 303, n, "c", 3_000 + n) for n in range(300)]
+    more = [(n * 7 % 153, n, "c", 1_500 + n) for n in range(150)]
     assert Counter(engine.push_rows(more).rows()) == Counter(other.push_rows(more).rows())
     assert engine.register(rpq.Query("?x a+ ?y", window=window, name="late")).added > 10_000
     engine._check()

@@ -46,7 +46,7 @@ CASES = {  # the last: at how many moments, where there is little time
     "mathoverflow": (mathoverflow, "?x a/b* ?y . ?y c ?z", MONTH, 2),
     "mathoverflow from a constant": (mathoverflow, "{busy} a/b* ?y . ?y c ?z", MONTH, 6),
     "mathoverflow to a constant": (mathoverflow, "?x a/b* {busy} . ?x c ?z", MONTH, 6),
-    "ldbc": (ldbc, "?p likes ?m . ?m replyOf+ ?post . ?post hasCreator ?q . ?p knows ?q", TEN_DAYS, 6),
+    "ldbc": (ldbc, "?p likes ?m . ?m replyOf+ ?post . ?post hasCreator ?q . ?p knows ?q", TEN_DAYS, 2),
 }
 
 
