@@ -41,7 +41,9 @@ class Topics:
         self._producer = self._new_producer()
 
     def _new_producer(self) -> Producer:
-        return Producer({"bootstrap.servers": self.broker.address, "linger.ms": 5, "log_level": 0})
+        # Without idempotence a batch that is sent again may come after later ones.
+        settings = {"bootstrap.servers": self.broker.address, "enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+        return Producer(settings)
 
     def close(self) -> None:
         self._producer.flush(5)
@@ -73,30 +75,60 @@ class Topics:
         timestamp: int = 0,
     ) -> None:
         """Put messages into a partition, mappings as JSON; all are there when this returns."""
+        failures: list[str] = []
         for value in values:
             data = json.dumps(value) if isinstance(value, Mapping) else value
             self._producer.produce(
-                topic, data, key=key, partition=partition, headers=dict(headers or {}), timestamp=timestamp
+                topic,
+                data,
+                key=key,
+                partition=partition,
+                headers=dict(headers or {}),
+                timestamp=timestamp,
+                on_delivery=lambda error, _: error is None or failures.append(error.str()),
             )
             self._producer.poll(0)
-        assert self._producer.flush(60) == 0
+        assert self._producer.flush(60) == 0 and not failures, failures[:3]
 
-    def committed(self, *topics: str) -> list[Message]:
-        """All that is committed, partition by partition, up to where the topics end now."""
-        consumer = Consumer(
+    def _new_consumer(self, isolation: str) -> Consumer:
+        return Consumer(
             {
                 "bootstrap.servers": self.broker.address,
                 "group.id": uuid.uuid4().hex,
-                "isolation.level": "read_committed",
+                "isolation.level": isolation,
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "log_level": 0,
             }
         )
+
+    def _wait_for_transactions(self, parts: Sequence[TopicPartition], seconds: float) -> None:
+        """Wait until no transaction is open in these partitions: the broker marks its end after it has answered a commit."""
+        stable, last = (self._new_consumer(isolation) for isolation in ("read_committed", "read_uncommitted"))
+        until = time.monotonic() + seconds
+        try:
+            for part in parts:
+                while (
+                    stable.get_watermark_offsets(part, timeout=30) != last.get_watermark_offsets(part, timeout=30)
+                    and time.monotonic() < until
+                ):
+                    time.sleep(0.02)
+        finally:
+            stable.close()
+            last.close()
+
+    def committed(self, *topics: str, patience: float = 5.0) -> list[Message]:
+        """All that is committed, partition by partition, up to where the topics end now.
+
+        Commits that the broker is still writing are waited for, at most so many seconds.
+        """
+        consumer = self._new_consumer("read_committed")
         found: list[Message] = []
         try:
             known = consumer.list_topics(timeout=30).topics
             parts = [TopicPartition(topic, number, 0) for topic in topics for number in known[topic].partitions]
+            if patience:
+                self._wait_for_transactions(parts, patience)
             consumer.assign(parts)
             waiting = {(part.topic, part.partition) for part in parts}
             until = time.monotonic() + 60
@@ -113,14 +145,15 @@ class Topics:
             consumer.close()
         return sorted(found, key=lambda message: message[:3])
 
-    def rows(self, topic: str) -> list[dict[str, Any]]:
+    def rows(self, topic: str, *, patience: float = 5.0) -> list[dict[str, Any]]:
         """The committed values of a topic as JSON."""
-        return [json.loads(message.value) for message in self.committed(topic) if message.value is not None]
+        found = self.committed(topic, patience=patience)
+        return [json.loads(message.value) for message in found if message.value is not None]
 
     def until(self, topic: str, count: int, *, seconds: float = 60) -> list[dict[str, Any]]:
         """Wait until a topic has that many committed values."""
         until = time.monotonic() + seconds
-        while len(rows := self.rows(topic)) < count:
+        while len(rows := self.rows(topic, patience=0)) < count:
             assert time.monotonic() < until, f"{len(rows)} of {count} values after {seconds} s"
             time.sleep(0.1)
         return rows

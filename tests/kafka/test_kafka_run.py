@@ -230,7 +230,7 @@ def test_a_journal_that_was_lost_is_not_passed_over(kafka, tmp_path) -> None:
 
     def check() -> None:
         # A crash: the files are as they are while rows are committed that are in no checkpoint.
-        if kafka.rows(written):
+        if kafka.rows(written, patience=0):
             kept["state"], kept["journal"] = checkpoint.read_bytes(), (tmp_path / "run.state.journal").read_bytes()
             raise InterruptedError
 

@@ -9,7 +9,6 @@ import subprocess
 import time
 import urllib.request
 from pathlib import Path
-from statistics import median_low
 from typing import NamedTuple
 
 import numpy as np
@@ -81,7 +80,7 @@ def test_memory_and_files_are_flat(own_kafka, tmp_path, tuples: int) -> None:
     (port,), log, stats = free_ports(1), tmp_path / "log", tmp_path / "stats.json"
     process = started(
         *("--input", own_kafka.uri(read), "--output", own_kafka.uri(written), "--checkpoint", tmp_path / "run.state"),
-        *("--checkpoint-every", "10s", "--metrics", f"127.0.0.1:{port}", "--stats", stats),
+        *("--checkpoint-every", "1s", "--metrics", f"127.0.0.1:{port}", "--stats", stats),
         query=["a2q/c2a", "--window", str(WINDOW), "--slide", str(SLIDE)],
         log=log,
     )
@@ -141,5 +140,6 @@ def test_memory_and_files_are_flat(own_kafka, tmp_path, tuples: int) -> None:
     told = f"{sent / seconds:,.0f} tuples/s; {early[0]} … {late[-1]}"
     print(told)
     assert max(one.megabytes for one in late) < max(one.megabytes for one in early) + MEGABYTES, told
-    # A reading may come while a checkpoint is written, whose file is one more.
-    assert median_low(one.files for one in late) <= max(one.files for one in early), told
+    # A checkpoint that is being written is a file more, for a moment; a file that is never closed is one more for ever.
+    last = [one for one in readings if one.tuples >= sent * 0.8]
+    assert min(one.files for one in last) <= min(one.files for one in early), told
