@@ -141,7 +141,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._clock = EventClock() if events == "alone" else None
         # The queries as they were given: those that run have windows in integers.
         self._original_queries: dict[str, Query] = {query.name: query for query in queries}
-        self._queries_by_window = self._registered_by_window()
+        self._queries_by_window = self._query_of_each_window()
         self._users_of_windows = Counter(map(windows_of, queries))
         self._times = self._times.with_queries(self._queries_by_window.values())
         if self._keep is not None:
@@ -516,7 +516,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         windows = Counter(windows_of(self._original_queries.pop(one)) for one in names)
         self._users_of_windows -= windows
         if any(window not in self._users_of_windows for window in windows):
-            self._queries_by_window = self._registered_by_window()
+            self._queries_by_window = self._query_of_each_window()
             self._times = self._times.with_queries(self._queries_by_window.values())
             self._most_ahead = self._most_ahead_of(self._max_ahead, self._times, self._queries_by_window.values())
 
@@ -542,10 +542,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.running.named(name)
         self._handlers.add(handler, names)
 
-    def _registered_by_window(self) -> dict[tuple[AnyWindow, ...], Any]:
-        """Return a query for each window that there is; what is kept counts as one."""
-        kept = [] if self._keep is None else [self._keep]
-        return _queries_by_window([*kept, *self._original_queries.values()])
+    def _query_of_each_window(self) -> dict[tuple[AnyWindow, ...], Any]:
+        """Return a query of each window; `keep` counts as the query of its window."""
+        keep = [] if self._keep is None else [self._keep]
+        return _queries_by_window([*keep, *self._original_queries.values()])
 
     @one_thread_at_a_time
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
@@ -794,7 +794,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
             engine._evaluation.reported_time = events.time
         engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.original)
-        engine._queries_by_window = engine._registered_by_window()
+        engine._queries_by_window = engine._query_of_each_window()
         engine._users_of_windows = Counter(map(windows_of, engine._original_queries.values()))
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds

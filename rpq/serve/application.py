@@ -184,7 +184,7 @@ class Application:
         "POST /queries",
         "Register a query.",
         description="There may be {limits.queries:,}.",
-        takes=models.AskedQuery,
+        takes=models.QueryRequest,
         gives=models.Query,
         status=201,
         refusals=(409, 429, 507),
@@ -297,7 +297,7 @@ class Application:
     @operation(
         "POST /check",
         "See whether a query is understood; nothing is registered.",
-        takes=models.AskedQuery,
+        takes=models.QueryRequest,
         gives=models.Understood,
     )
     async def check_query(self, request: Request) -> Response:
@@ -320,10 +320,10 @@ class Application:
         gives={"text/event-stream": TEXT},
         refusals=(404, 429),
     )
-    async def follow_changes(self, request: Request, asked: models.ChangesWanted) -> ASGIApp:
+    async def follow_changes(self, request: Request, options: models.ChangesWanted) -> ASGIApp:
         hub, limits = self.service.hub, self.service.limits
-        wanted = frozenset(asked.query) or None
-        text = request.headers.get("last-event-id") or asked.after
+        wanted = frozenset(options.query) or None
+        text = request.headers.get("last-event-id") or options.after
         after = None if text is None else Place.of(text)
         if text is not None and after is None:
             raise Problem(422, "BadParameter", f"after: {text!r} is no position, nor the id of an event", {"field": "after"})

@@ -44,7 +44,7 @@ class RequestFields(Struct, frozen=True, forbid_unknown_fields=True):
 # --- queries ---------------------------------------------------------------------------------------------------------
 
 
-class AskedQuery(RequestFields, frozen=True):
+class QueryRequest(RequestFields, frozen=True):
     """A query in a request; null means that a field is missing."""
 
     expression: Annotated[

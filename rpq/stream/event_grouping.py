@@ -68,16 +68,16 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
     >>> [table["event"].to_pylist() for table in whole_events(batches)]
     [[1], [2, 2], [3]]
     """
-    held: pa.Table | None = None
+    last_event: pa.Table | None = None
     for batch in batches:
         if not isinstance(batch, (pa.Table, pa.RecordBatch)) or "event" not in batch.schema.names:
-            if held is not None:
-                yield held
-                held = None
+            if last_event is not None:
+                yield last_event
+                last_event = None
             yield batch
             continue
         table = _plain(pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch)
-        table = table if held is None else _joined(held, table)
+        table = table if last_event is None else _joined(last_event, table)
         if not len(table):
             continue
         events = table["event"].combine_chunks()
@@ -85,9 +85,9 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
         begin = int(first_of_events(events)[-1]) if events[-1].is_valid else len(table)
         if begin:
             yield table[:begin]
-        held = table[begin:] if begin < len(table) else None
-    if held is not None:
-        yield held
+        last_event = table[begin:] if begin < len(table) else None
+    if last_event is not None:
+        yield last_event
 
 
 def _plain(table: pa.Table) -> pa.Table:

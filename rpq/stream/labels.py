@@ -76,9 +76,9 @@ class LabelDictionary:
         if len(ids) and ids.min() < 0:
             for code in np.unique(codes).tolist():  # a dictionary may hold names that no row has
                 if ids[code] < 0:
-                    held = len(known)
+                    before = len(known)
                     ids[code] = self.add(names[code])
-                    if len(known) > held:
+                    if len(known) > before:
                         new.append(int(ids[code]))
         return ids[codes], new
 

@@ -39,7 +39,7 @@ from rpq.stream.stream_labels import LabelName, text_of
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
-_LARGEST_CHUNK_OF_SEVERAL = 16384
+_LARGEST_CHUNK_WITH_THREADS = 16384
 """With several threads a push becomes several chunks, so that names get ids while the chunk before is applied."""
 _SMALLEST_CHUNK = 4096
 
@@ -126,7 +126,7 @@ class Evaluation:
             return 1
         if self.events == "alone":
             return _LARGEST_CHUNK
-        largest = _LARGEST_CHUNK if not self._crew.has_others else _LARGEST_CHUNK_OF_SEVERAL
+        largest = _LARGEST_CHUNK if not self._crew.has_others else _LARGEST_CHUNK_WITH_THREADS
         return int(min(largest, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:

@@ -253,9 +253,9 @@ class PathTrees:
         if len(labels) == 0:
             return
         classes = np.array([self._compiled.classes_of(label_in(name, None)) for name in names], np.int16)
-        held = len(self._forward)
-        if (needed := int(labels.max()) + 1) > held:
-            more = np.full(max(needed - held, held, 16), -1, np.int16)
+        room = len(self._forward)
+        if (needed := int(labels.max()) + 1) > room:
+            more = np.full(max(needed - room, room, 16), -1, np.int16)
             self._forward = np.concatenate([self._forward, more])
             self._inverse = np.concatenate([self._inverse, more])
             for index in self.indexes:
@@ -294,9 +294,9 @@ class PathTrees:
         return [ids[mine] for mine in self._division.owned(vertices.hashes(ids))]
 
     def _grow_arrays(self, vertices: int) -> None:
-        held = len(self._is_end)
-        if vertices > held:
-            more = np.ones(max(vertices - held, held // 4), np.uint8)
+        room = len(self._is_end)
+        if vertices > room:
+            more = np.ones(max(vertices - room, room // 4), np.uint8)
             self._is_end = np.concatenate([self._is_end, more])
             self._is_root = [np.concatenate([flags, more if self._whole else 0 * more]) for flags in self._is_root]
             self.vertex_room = len(self._is_end)

@@ -102,8 +102,8 @@ def _parts(atoms: Sequence[Chain]) -> list[list[Chain]]:
         terms: set[Term] = {term for term in ends if not isinstance(term, Constant)}
         touched = [part for part in parts if part[0] & terms]
         parts = [part for part in parts if not part[0] & terms]
-        held = [one for _, members in touched for one in members]
-        parts.append((terms.union(*(names for names, _ in touched)), [*held, placed]))
+        chains = [one for _, members in touched for one in members]
+        parts.append((terms.union(*(names for names, _ in touched)), [*chains, placed]))
     return [sorted(members, key=lambda one: one.place) for _, members in parts]
 
 

@@ -364,13 +364,13 @@ def _node(term: Term) -> str:
 
 def _relation_line(relation: ExplainedRelation) -> str:
     atoms = ", ".join(map(str, relation.atoms))
-    held = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
+    size = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
     if relation.trees is not None and relation.cells is not None:
-        held += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
+        size += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
     shared = f", shared with {_listed(relation.shared_with)}" if relation.shared_with else ""
     read = f"read by atom{'s' * (len(relation.atoms) > 1)} {atoms}" if atoms else "a chain of atoms, read as one path"
     stored = f"; only edges from {_listed(relation.accepts)} are stored" if relation.accepts else ""
-    return f"{relation.name}: {read}{held}{shared}{stored}"
+    return f"{relation.name}: {read}{size}{shared}{stored}"
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -417,8 +417,8 @@ def node_positions(nodes: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(held) for key, held in value.items()}
-    return [_plain(held) for held in value] if isinstance(value, (tuple, list)) else value
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 def explain_running(

@@ -232,8 +232,8 @@ class ReadRelations:
     @property
     def has_content(self) -> bool:
         """Whether all relations hold edges already, which another pattern loaded."""
-        held = self._host.store.current_edges
-        return not self._paths and all(held(self._host.relations[content]) for content in self._of_edges)
+        edge_count = self._host.store.current_edges
+        return not self._paths and all(edge_count(self._host.relations[content]) for content in self._of_edges)
 
     def fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
         """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.

@@ -368,10 +368,10 @@ class GroupNode(Node):
 
     @property
     def nbytes(self) -> int:
-        held = super().nbytes
+        total = super().nbytes
         if self._is_compiled:
-            held = sum(one.nbytes for one in self._kernels) + self._output_ids.nbytes + self._order.nbytes
-        return held + sum(column.nbytes for column in self._columns)
+            total = sum(one.nbytes for one in self._kernels) + self._output_ids.nbytes + self._order.nbytes
+        return total + sum(column.nbytes for column in self._columns)
 
     def ids(self) -> Iterable[int] | np.ndarray:
         if self._is_compiled:

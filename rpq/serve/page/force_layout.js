@@ -53,7 +53,7 @@ export class ForceLayout {
         node.vx *= 40 / speed;
         node.vy *= 40 / speed;
       }
-      if (node.held) continue;
+      if (node.isDragged) continue;
       node.x += node.vx *= DECAY;
       node.y += node.vy *= DECAY;
     }

@@ -15,7 +15,7 @@ const RATE_OVER = 2000;
 /** The radius of a vertex that is in so many of the answers that are drawn. */
 export const radiusOf = (answers) => Math.min(11, 3.5 + Math.sqrt(Math.max(0, answers - 1)) * 1.5);
 
-/** Whether an answer that holds began less than `newFor` milliseconds ago; one that held when it was first read is not new. */
+/** Return whether an answer that holds began less than `newFor` milliseconds ago; one that held when it was first read is not new. */
 export const isNew = ({ left, answer }, now, newFor) => left === null && answer.since !== null && now - answer.since < newFor;
 
 /** How an answer is drawn: one value is a vertex, two are a link, more are a knot with a spoke to each. */

@@ -26,7 +26,7 @@ export class GraphView {
   #colours = {};
   #waiting = false;
   #drawnAt = 0;
-  #toldSize = 0;
+  #reportedSize = 0;
   #pointers = new Map();
   #dragged = null;
   #moved = 0;
@@ -112,7 +112,7 @@ export class GraphView {
     const { context, camera } = this;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, camera.width, camera.height);
-    if (Math.abs(this.#size() - this.#toldSize) > 0.02) this.onSize((this.#toldSize = this.#size()));
+    if (Math.abs(this.#size() - this.#reportedSize) > 0.02) this.onSize((this.#reportedSize = this.#size()));
     const witness = this.model.witness;
     const lit = this.chosen !== null;
     this.#drawShapes(now, lit);
@@ -318,7 +318,7 @@ export class GraphView {
     this.#moved = this.#pointers.size > 1 ? Infinity : 0;
     if (this.#pointers.size === 1 && event.pointerType !== "touch") {
       this.#dragged = this.#nodeAt(at);
-      if (this.#dragged) this.#dragged.held = true;
+      if (this.#dragged) this.#dragged.isDragged = true;
     }
   }
 
@@ -347,7 +347,7 @@ export class GraphView {
 
   #up(event) {
     if (!this.#pointers.delete(event.pointerId)) return;
-    if (this.#dragged) this.#dragged.held = false;
+    if (this.#dragged) this.#dragged.isDragged = false;
     this.#dragged = null;
     if (event.type === "pointerup" && this.#moved < 5) this.#click(this.#place(event));
     this.redraw();

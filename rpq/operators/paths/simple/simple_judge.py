@@ -186,8 +186,8 @@ class SimpleJudge:
         entry = int(store.entry_of(self.known.view, source << 32 | target))
         if entry < 0:
             return None
-        held = self.known.certificates
-        return held.step[held.first[entry] : held.first[entry] + held.length[entry]].copy()
+        certificates = self.known.certificates
+        return certificates.step[certificates.first[entry] : certificates.first[entry] + certificates.length[entry]].copy()
 
     def figures(self) -> DoubtFigures:
         """Return what the kernels counted; O(pairs in doubt)."""
@@ -296,14 +296,15 @@ class SimpleJudge:
 
     def check(self) -> None:
         """Assert that certificates, doubt and roots set aside fit together."""
-        index, held = self._index.index, self.known.certificates
+        index, certificates = self._index.index, self.known.certificates
         table, accepting = index.table, index.program.accepting
         aside = self._aside.sizes.keys()
         assert aside == roots_in(table, table.suspended)
         walks = set(self._index.walks().tolist())
         ends = {int(table.slot_vertex[slot]) << 32 | v for v, s, slot in doubted_cells(index) if accepting[s]}
         in_doubt = {pair for pair in ends & walks if pair >> 32 not in aside}
-        entries = {p: slide for p, slide in zip(held.key.tolist(), held.slide.tolist(), strict=True) if p >= 0}
+        keys, slides = certificates.key.tolist(), certificates.slide.tolist()
+        entries = {pair: slide for pair, slide in zip(keys, slides, strict=True) if pair >= 0}
         assert in_doubt <= entries.keys(), "a pair in doubt has no entry"
         assert entries.keys() <= walks, "a pair without a walk has an entry"
         assert not [p for p in entries.keys() - in_doubt if entries[p] == BLOCKED], "a certain pair is blocked"

@@ -149,8 +149,8 @@ class SharedRelations:
                 del self._label_ids[old]
                 changed |= self._is_read(old) or bool(self._numbered)
             self._label_names[number] = name
-            is_told = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
-            changed |= is_told and self._label_ids.get(name) != number
+            is_relevant = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
+            changed |= is_relevant and self._label_ids.get(name) != number
             self._label_ids[name] = number
             if number >= self._label_room:
                 self._label_room = max(number + 1, 2 * self._label_room, 16)
