@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakValueDictionary
 
@@ -29,6 +28,8 @@ PAIR = ("source", "target")
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of all existing queries: thousands of queries often share a few expressions."""
+_classes: dict[Language, Callable[[], type[Query]]] = {}
+"""Functions that return the classes of queries in notations above this module (`register_class`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ class Query(_Options):
         if language == "pattern":
             return super().__new__(PatternQuery)
         if language == "sparql":
-            return super().__new__(_of_sparql())
+            return super().__new__(_classes["sparql"]())
         if misfit := unsuitable_option(language, expression, options):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         return super().__new__(cls)
@@ -420,8 +421,7 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
     if language == "pattern":
         return PatternQuery(text, **options)
     if language == "sparql":
-        parsed: Query = _of_sparql()(text, **options)
-        return parsed
+        return _classes["sparql"]()(text, **options)
     if language == "path":
         compiled(text)  # raises an error if `Query` would detect another notation
     return Query(text, **options)
@@ -442,10 +442,12 @@ def columns_of_text(
     return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
 
 
-def _of_sparql() -> type[Query]:
-    """Return the class of SPARQL queries by a dynamic import, because it is in a package above this one."""
-    found: type[Query] = import_module("rpq.language.sparql.query").SparqlQuery
-    return found
+def register_class(language: Language, load: Callable[[], type[Query]]) -> None:
+    """Register the function that returns the class of the queries in a notation, if the class stands above this module.
+
+    It is called when such a query is created, so that other queries do not load the class.
+    """
+    _classes[language] = load
 
 
 def compiled(expression: str) -> automata.DFA:
