@@ -303,7 +303,7 @@ def open_input(settings: RunSettings) -> RunInput:
 
 
 def are_regular(inputs: Sequence[str]) -> bool:
-    """Whether all inputs are files and folders, whose content can be read without waiting."""
+    """Return whether all inputs are files and folders, whose content can be read without waiting."""
     return all(path != "-" and (os.path.isfile(path) or os.path.isdir(path)) for path in inputs)
 
 

@@ -235,7 +235,7 @@ class MessageReader:
 
     @property
     def integers(self) -> bool:
-        """Whether vertices are integers, as far as is known."""
+        """True if vertices are integers, as far as is known."""
         return isinstance(self._parser, JsonLines) and self._parser.layout.integers
 
     def read(self, messages: Sequence[Any]) -> Tuples:

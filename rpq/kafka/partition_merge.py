@@ -197,7 +197,7 @@ class PartitionMerge:
 
     @property
     def waits(self) -> bool:
-        """Whether any tuple or bad message waits."""
+        """True if any tuple or bad message waits."""
         return any(line.pieces or line.bad for line in self._partitions.values())
 
     def release_all(self) -> None:

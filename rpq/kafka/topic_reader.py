@@ -237,7 +237,7 @@ class TopicReader:
         return self._consumer.consumer_group_metadata()
 
     def is_at_end(self, place: Place, position: int) -> bool:
-        """Whether the broker confirms that a partition has no more messages now."""
+        """Return whether the broker confirms that a partition has no more messages now."""
         return self.high(place, cached=False) == position
 
     def high(self, place: Place, *, cached: bool = True) -> int | None:

@@ -180,7 +180,7 @@ class Sink(Protocol):
 
     @property
     def has_destination(self) -> bool:
-        """Whether rows are written anywhere."""
+        """True if rows are written anywhere."""
         return True
 
     def begin(self, position: Any, source: Any) -> None:
@@ -190,7 +190,7 @@ class Sink(Protocol):
         """Write the rows of pushed tuples."""
 
     def is_due(self, *, quiet: bool) -> bool:
-        """Whether it is time for `commit`; `quiet` says that nothing arrives."""
+        """Return whether it is time for `commit`; `quiet` says that nothing arrives."""
         return True
 
     def commit(self) -> None:

@@ -57,7 +57,7 @@ class FollowerQueue(Generic[Item]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is waiting, and everything that `get` returned has been sent."""
+        """True if nothing is waiting, and everything that `get` returned has been sent."""
         return not self._items and not self.rows
 
     def put(self, item: Item, rows: int) -> None:

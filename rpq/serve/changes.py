@@ -51,7 +51,7 @@ class Published:
         return f"{self.position}-{self._run}" if part == parts else f"{self.position}.{part}-{self._run}"
 
     def is_encoded(self, wanted: Wanted) -> bool:
-        """Whether `parts` is cheap: already encoded, or a few rows."""
+        """Return whether `parts` is cheap: already encoded, or a few rows."""
         return wanted in self._parts or self.rows <= FEW_ROWS
 
     def parts(self, wanted: Wanted) -> list[bytes]:
@@ -124,7 +124,7 @@ def _one_by_one(changes: Changes) -> tuple[list[bytes], np.ndarray | None, list[
 
 
 def _is_plain(table: pa.Table) -> bool:
-    """Whether all values are integers and texts."""
+    """Return whether all values are integers and texts."""
     return all(pa.types.is_integer(field.type) or pa.types.is_string(field.type) for field in table.schema)
 
 

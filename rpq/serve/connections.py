@@ -91,7 +91,7 @@ class Connection(H11Protocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Whether a request is in progress; then the application limits the time of its body."""
+        """True if a request is in progress; then the application limits the time of its body."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property

@@ -118,7 +118,7 @@ class EngineThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine's thread is running, or was not started yet."""
+        """True if the engine's thread is running, or was not started yet."""
         return not self._has_ended and (self._thread is None or self._thread.is_alive())
 
     def submit(self, job: Any) -> None:

@@ -275,7 +275,7 @@ class Admission:
         return None
 
     def _is_host(self, host: str) -> bool:
-        """Whether a host is an address, which no other site can claim to be, or a known name."""
+        """Return whether a host is an address, which no other site can claim to be, or a known name."""
         try:
             name = urlsplit(f"//{host}").hostname
         except ValueError:
@@ -289,7 +289,7 @@ class Admission:
         return True
 
     def _is_token(self, given: bytes) -> bool:
-        """Whether the bytes of a header are the token, in UTF-8, as programs send it, or in Latin-1, as browsers do."""
+        """Return whether the bytes of a header are the token, in UTF-8, as programs send it, or in Latin-1, as browsers do."""
         assert self.token is not None
         wanted = [self.token.encode(errors="surrogateescape")]
         with contextlib.suppress(UnicodeEncodeError):

@@ -324,7 +324,7 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
 
 
 def can_concatenate(first: pa.Schema, second: pa.Schema) -> bool:
-    """Whether tuples with these columns may be pushed as one."""
+    """Return whether tuples with these columns may be pushed as one."""
     return first == second and "op" not in first.names
 
 

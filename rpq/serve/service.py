@@ -109,7 +109,7 @@ class _Unsaved(Exception):
 
 
 def _writes(job: Push | Call) -> bool:
-    """Whether a job changes something that must be saved."""
+    """Return whether a job changes something that must be saved."""
     return isinstance(job, Push) or job.writes
 
 
@@ -175,7 +175,7 @@ class Service(EngineThread):
 
     @property
     def has_integers(self) -> bool:
-        """Whether vertices are integers, as far as the engine knows."""
+        """True if vertices are integers, as far as the engine knows."""
         return self.engine._evaluation.vertices.kind == "int64"
 
     def _keep_checkpoint(self, *, is_last: bool) -> None:

@@ -236,7 +236,7 @@ def _parsed(content: memoryview, schema: pa.Schema | None) -> Record:
 
 
 def is_empty_first_version(path: str, *, run: str) -> bool:
-    """Whether a file is a journal of version 1 of a run, with a head only, as a server leaves it that ended properly."""
+    """Return whether a file is a journal of version 1 of a run, with a head only, as a server leaves it that ended properly."""
     if not begins_with(path, _FIRST_VERSION) or os.path.getsize(path) > 1 << 12:
         return False
     with open(path, "rb") as file:
@@ -354,7 +354,7 @@ class Outage:
         return max(1, math.ceil(self.seconds_left))
 
     def is_due(self, *, for_write: bool = False) -> bool:
-        """Whether a retry is due, by its interval or because a job wants to write."""
+        """Return whether a retry is due, by its interval or because a job wants to write."""
         return not self.seconds_left or (for_write and time.monotonic() - self._last >= WRITE_RETRY)
 
 
@@ -689,7 +689,7 @@ class Storage:
 
 
 def _is_empty(path: str) -> bool:
-    """Whether a file is a journal without records."""
+    """Return whether a file is a journal without records."""
     try:
         content = read_tuple_journal(path)
     except JournalError:

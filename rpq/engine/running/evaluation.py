@@ -651,7 +651,7 @@ class Crew:
 
     @property
     def has_others(self) -> bool:
-        """Whether there are threads besides the calling one."""
+        """True if there are threads besides the calling one."""
         return self._pool is not None
 
     def begin(self, task: Callable[[], _T]) -> Future[_T]:
@@ -712,7 +712,7 @@ class Collector:
 
     @property
     def is_due(self) -> bool:
-        """Whether enough tuples have come since the last time to pay for a collection."""
+        """True if enough tuples have come since the last time to pay for a collection."""
         edges, labels = self._graph.edge_count, self._intake.labels
         return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
 

@@ -329,12 +329,12 @@ class RunningQueries:
 
     @property
     def have_first_rows(self) -> bool:
-        """Whether one has answers before the first tuple."""
+        """True if one has answers before the first tuple."""
         return bool(self._first_row_queries)
 
     @property
     def is_divided(self) -> bool:
-        """Whether a query has to know of every new vertex."""
+        """True if a query has to know of every new vertex."""
         return bool(self._divided_queries)
 
     @property

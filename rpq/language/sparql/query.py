@@ -143,7 +143,7 @@ class SparqlQuery(Query):
 
     @property
     def has_default(self) -> bool:
-        """Whether there is a default window."""
+        """True if there is a default window."""
         has_default: bool = self._has_default  # type: ignore[attr-defined]
         return has_default
 
@@ -269,7 +269,7 @@ class SparqlQuery(Query):
 
     @property
     def declares_durations(self) -> bool:
-        """Whether the text declares a window in durations.
+        """True if the text declares a window in durations.
 
         >>> Query("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT2H] { WINDOW <w> { ?x <a> ?y } }").declares_durations
         True

@@ -101,7 +101,7 @@ class TreesWorker:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the index has reported any."""
+        """True if the index has reported any."""
         return self._index.has_rows
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
@@ -178,7 +178,7 @@ class PathTrees:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the stream has come to them, or what a window held."""
+        """True if the stream has come to them, or what a window held."""
         return bool(self.indexes[0].state[layout.HAS_TIME])
 
     def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:

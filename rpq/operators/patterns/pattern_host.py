@@ -154,7 +154,7 @@ class PatternHost:
 
     @property
     def divides_more(self) -> bool:
-        """Whether the threads divide the next query: there are several, and few queries whose plans each repeats."""
+        """True if the threads divide the next query: there are several, and few queries whose plans each repeats."""
         return len(self.lanes) > 1 and len(self.members) < MOST_DIVIDED
 
     def new_origin(self) -> int:
@@ -275,7 +275,7 @@ class PatternHost:
 
     @property
     def shares_parts(self) -> bool:
-        """Whether equal parts of queries share one number."""
+        """True if equal parts of queries share one number."""
         return self.tables.sharing != "never"
 
     def sharing_of(self, number: int) -> str:
@@ -497,7 +497,7 @@ class PatternHost:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the last chunk changed rows of parts."""
+        """True if the last chunk changed rows of parts."""
         return bool(len(self._delivered))
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:

@@ -87,7 +87,7 @@ class RunningPattern(HostedQuery):
 
     @property
     def _is_netted(self) -> bool:
-        """Whether a solution may leave silently and come back in one event, as in a count window that moves.
+        """True if a solution may leave silently and come back in one event, as in a count window that moves.
 
         Where there are paths, the rows themselves tell whether a pair is lost by an eviction alone.
         """

@@ -231,7 +231,7 @@ class ReadRelations:
 
     @property
     def has_content(self) -> bool:
-        """Whether all relations hold edges already, which another pattern loaded."""
+        """True if all relations hold edges already, which another pattern loaded."""
         edge_count = self._host.store.current_edges
         return not self._paths and all(edge_count(self._host.relations[content]) for content in self._of_edges)
 

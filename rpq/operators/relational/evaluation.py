@@ -21,14 +21,14 @@ class Network:
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows of the kernels are its rows, net as they are: columns of one leaf."""
+        """True if rows of the kernels are its rows, net as they are: columns of one leaf."""
         return all(not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.nodes) and (
             sum(not node.inputs for node in self.nodes) == 1
         )
 
     @property
     def is_net(self) -> bool:
-        """Whether its changes are net of events: those of rows of groups, none of whose columns is dropped above."""
+        """True if its changes are net of events: those of rows of groups, none of whose columns is dropped above."""
         way = []
         node = self.top
         while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):

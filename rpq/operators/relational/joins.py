@@ -83,7 +83,7 @@ class Agreement:
 
     @property
     def has_optional_columns(self) -> bool:
-        """Whether rows with one key may disagree."""
+        """True if rows with one key may disagree."""
         return bool(self._optional_places)
 
     def agree(self, left: Row, right: Row) -> bool:

@@ -158,7 +158,7 @@ class Selection:
 
     @property
     def is_select(self) -> bool:
-        """Whether the selection has columns; ASK and CONSTRUCT have none."""
+        """True if the selection has columns; ASK and CONSTRUCT have none."""
         return self.node.name in ("SelectQuery", "SubSelect")
 
 

@@ -159,12 +159,12 @@ class ConditionGraph:
 
     @property
     def is_on(self) -> bool:
-        """Whether seeds are looked up by the nodes that they need."""
+        """True if seeds are looked up by the nodes that they need."""
         return bool(self.conditions.state.is_on)
 
     @property
     def is_stale(self) -> bool:
-        """Whether relations got edges that the kernels for conditions have not processed."""
+        """True if relations got edges that the kernels for conditions have not processed."""
         return self._fills != self.store.fills
 
     def switch(self, on: bool) -> None:
