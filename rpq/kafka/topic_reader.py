@@ -266,7 +266,7 @@ class TopicReader:
     # --- reading ---------------------------------------------------------------------------------------------
 
     def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
-        """Add new messages to the merge, and return their number; wait for the first one at most so many seconds."""
+        """Add new messages to the merge. Wait at most `seconds` for the first one. Return their number."""
         self._pause_partitions(merge)
         with gc_paused():
             return self._fetch(merge, most, seconds)

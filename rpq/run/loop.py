@@ -53,7 +53,7 @@ class SliceSize:
     tuples: int = field(default_factory=lambda: FIRST_SLICE)
 
     def update(self, tuples: int, *, rows: int, seconds: float) -> None:
-        """Record the rows and the time of a slice of so many tuples."""
+        """Record the rows and the time of a slice of tuples."""
         growth = min(self.rows / max(rows, 1), self.seconds / max(seconds, 1e-9), 4.0)
         if tuples and (growth < 1 or tuples >= self.tuples):
             size = max(LEAST_SLICE, int(tuples * growth))
@@ -110,7 +110,7 @@ def push_accepted(
 
 
 class Rejected(Protocol):
-    """A tuple, or what should have been one, that is left out: where it stands, and the reason."""
+    """A tuple that is left out, or a record that is none: its position and the reason."""
 
     @property
     def place(self) -> str: ...

@@ -289,7 +289,7 @@ class Admission:
         return True
 
     def _is_token(self, given: bytes) -> bool:
-        """Return whether the bytes of a header are the token, in UTF-8, as programs send it, or in Latin-1, as browsers do."""
+        """Return whether the bytes of a header are the token, in UTF-8 (from programs) or in Latin-1 (from browsers)."""
         assert self.token is not None
         wanted = [self.token.encode(errors="surrogateescape")]
         with contextlib.suppress(UnicodeEncodeError):

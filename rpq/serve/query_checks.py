@@ -463,7 +463,7 @@ def _parts(text: str) -> list[Part]:
 
 
 def _is_unseen(text: str, at: int) -> bool:
-    """Return whether a character is invisible; a blank is so at the ends of a text and after another blank."""
+    """Return whether a character is invisible, as blanks are at the ends of a text and after another blank."""
     letter = text[at]
     if letter == " ":
         return at in (0, len(text) - 1) or text[at - 1] == " "

@@ -236,7 +236,7 @@ def _parsed(content: memoryview, schema: pa.Schema | None) -> Record:
 
 
 def is_empty_first_version(path: str, *, run: str) -> bool:
-    """Return whether a file is a journal of version 1 of a run, with a head only, as a server leaves it that ended properly."""
+    """Return whether a file is a journal of version 1 with only a head, as a server leaves it that ended properly."""
     if not begins_with(path, _FIRST_VERSION) or os.path.getsize(path) > 1 << 12:
         return False
     with open(path, "rb") as file:
@@ -478,7 +478,7 @@ class Storage:
         return replace(loaded, state=self.save(loaded.engine, state))
 
     def reload(self) -> Loaded:
-        """Restore the engine from disk, without what was noted since the last `synchronise`; nothing is written.
+        """Restore the engine from disk, without the changes since the last `synchronise`; write nothing.
 
         Raises the errors of `load`.
         """
@@ -609,15 +609,15 @@ class Storage:
     # --- writing ---------------------------------------------------------------------------------------------
 
     def note_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any) -> None:
-        """Add applied tuples to what the next `synchronise` puts on disk."""
+        """Record applied tuples, which the next `synchronise` writes to disk."""
         self.journal.write_tuples(position, tuples, progress)
 
     def note_done(self, position: int, done: dict[str, Any]) -> None:
-        """Add a change of the queries to what the next `synchronise` puts on disk."""
+        """Record a change of the queries, which the next `synchronise` writes to disk."""
         self.journal.write_done(position, done)
 
     def synchronise(self) -> None:
-        """Put on disk what was noted.  If this raises `OSError`, nothing of it is on disk, and it is discarded."""
+        """Write the recorded changes to disk.  If this raises `OSError`, none of them is on disk, and they are discarded."""
         try:
             self.journal.synchronise()
         except OSError as error:
@@ -633,7 +633,7 @@ class Storage:
             raise
 
     def discard(self) -> None:
-        """Discard what was noted since the last `synchronise`."""
+        """Discard the changes recorded since the last `synchronise`."""
         self.journal.discard()
 
     def check_room(self) -> bool:

@@ -60,9 +60,9 @@ def end_of_event(first: np.ndarray, row: int) -> int:
 
 
 def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
-    """Arrow tables and record batches cut elsewhere, so that no event is divided between two: its tuples wait for the rest.
+    """Yield Arrow tables and record batches cut such that no event is divided between two.
 
-    What is no such table, or has no column event, goes by as it is. O(tuples), and O(tuples · batches) of an event.
+    Other data, and tables without a column event, are yielded unchanged. O(tuples), and O(tuples · batches) of an event.
 
     >>> batches = [pa.table({"event": [1, 2]}), pa.table({"event": [2, 3]})]
     >>> [table["event"].to_pylist() for table in whole_events(batches)]
@@ -99,7 +99,7 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
-    """Two tables as one; a column that says what is deleted may stand in one of them alone, and layouts may differ."""
+    """Concatenate two tables, of which only one may have a column of deletes, and whose layouts may differ."""
     for name, insert in (("delete", False), ("op", "+")):
         if (name in first.schema.names) != (name in second.schema.names):
             lacking = second if name in first.schema.names else first

@@ -57,7 +57,7 @@ class Handlers:
             self.waiting.append(changes)
 
     def deliver(self) -> None:
-        """Call the functions. What they raise is raised when all were called, the first of it. O(rows)."""
+        """Call all functions, and then raise the first exception that one of them raised. O(rows)."""
         if self._is_delivering:
             return  # a handler called the engine
         problem: Exception | None = None

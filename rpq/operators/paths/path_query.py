@@ -29,7 +29,7 @@ from rpq.stream.vertices import VertexDictionary
 
 
 def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
-    """Return the error that a root's going over its budget is, if the query wants one."""
+    """Return the error for a root that exceeded its budget, or None if the query only sets it aside."""
     if query.on_budget != "error":
         return None
     place = "" if report.row is None else f"at tuple {report.row} of the batch, "
@@ -285,7 +285,7 @@ class PathQuery(RunningQuery):
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _counts(self) -> list[int]:
-        """Return what became of tuples since it was registered, in the order of `OUTCOMES`."""
+        """Return the counts of the outcomes of tuples since the query was registered, in the order of `OUTCOMES`."""
         counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
         return counts
 

@@ -80,7 +80,7 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True)
 class _IndexSize:
-    """The figures of what the indexes hold, as long as their states stay."""
+    """The sizes of the indexes, valid until they change."""
 
     states: tuple[bytes, ...]
     pairs: list[np.ndarray]
@@ -101,7 +101,7 @@ class TreesWorker:
 
     @property
     def has_rows(self) -> bool:
-        """True if the index has reported any."""
+        """True if the indexes have reported rows."""
         return self._index.has_rows
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
@@ -178,7 +178,7 @@ class PathTrees:
 
     @property
     def is_loaded(self) -> bool:
-        """True if the stream has come to them, or what a window held."""
+        """True if the trees have received tuples of the stream or the edges of a window."""
         return bool(self.indexes[0].state[layout.HAS_TIME])
 
     def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:
@@ -335,7 +335,7 @@ class PathTrees:
                 index.load_static(chunk)
 
     def load(self, reader: Reader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
-        """Load what the window holds for a query that came; return its first rows, as one event.
+        """Load the edges of the window for a new query. Return its first rows, as one event.
 
         The first one loads the window, for all that came with it; for others the trees grow that they lack.
         """
@@ -468,7 +468,7 @@ class PathTrees:
         self._rows[reader.place] = rows
 
     def _settle_rows(self) -> None:
-        """Count what the indexes have counted so far to the first reader, if nothing is dealt out."""
+        """Add the counts of the indexes so far to the first reader, if rows are not dealt to several readers."""
         counted = self._counted_rows()
         if not self.is_shared:
             self._rows[next(iter(self.readers))] += counted - self._counted_up_to

@@ -72,7 +72,7 @@ def single_atom_chains(atoms: Sequence[Atom]) -> tuple[Chain, ...]:
 
 
 def merge_chains_of_atoms(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:
-    r"""Return atoms with the same distinct solutions in these columns, every chain being one; the others as they are.
+    r"""Return atoms with the same distinct solutions in these columns, in which each chain is one atom.
 
     An atom made of a chain stands where the first of its atoms stood, and reads in its direction. O(atoms²), and
     compiling what is merged.

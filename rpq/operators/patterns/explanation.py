@@ -28,7 +28,7 @@ NODE_DISTANCE = 1.32
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedAtom:
-    """An atom, and what it reads: edges of one label, or the pairs of a path."""
+    """An atom and the relation that it reads: the edges of one label, or the pairs of a path."""
 
     text: str
     subject: str

@@ -154,7 +154,7 @@ class PatternHost:
 
     @property
     def divides_more(self) -> bool:
-        """True if the threads divide the next query: there are several, and few queries whose plans each repeats."""
+        """True if the threads divide the next query: there are several, and few queries, whose plans each repeats."""
         return len(self.lanes) > 1 and len(self.members) < MOST_DIVIDED
 
     def new_origin(self) -> int:
@@ -279,7 +279,7 @@ class PatternHost:
         return self.tables.sharing != "never"
 
     def sharing_of(self, number: int) -> str:
-        """Return what a part has in common with others, in words; the text is empty where there are few queries."""
+        """Return a text on what a part shares with others; it is empty if there are few queries."""
         others = len({name for name, _ in self._parts[number]}) - 1
         texts = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
         needed, known = self.tables.shared_conditions(number)
@@ -336,7 +336,7 @@ class PatternHost:
         return np.zeros((0, columns), np.int32) if rows is None else rows.ids.values
 
     def _collect_separately(self, call: Callable[[], None], *, most: int | None = None) -> DeliveredRows:
-        """Collect what a call delivers, apart from the rows of the stream, and without asking the guard."""
+        """Collect the rows of a call separately from those of the stream, and without calling the guard."""
         sink, self._sink, self._live.guard = self._sink, DeliveredRows(), None
         self._most_answers = most
         try:
@@ -550,7 +550,7 @@ class PatternHost:
         return self._memberships.values() if self.thread == 0 else ()
 
     def sweep(self) -> None:
-        """Collect what has left the windows of paths; relations, which share their time, do so by themselves."""
+        """Release the pairs of paths that have left their windows; relations release their edges as the time moves."""
         self._change_quietly(self.paths.sweep())
 
     @property
@@ -576,7 +576,7 @@ class PatternHost:
         self._guard(5 * size, 0)  # a guard takes four fifths of what it is asked for as present already
 
     def _request_memory(self, need: int) -> None:
-        """Ask the guard for more memory, where it does not know of it; it may refuse.
+        """Ask the guard for more memory, which it may refuse.
 
         `need` is what a kernel returned.
         """

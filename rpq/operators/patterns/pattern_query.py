@@ -422,7 +422,7 @@ class RunningPattern(HostedQuery):
 
 
 def division_of(question: PatternQuery) -> str | None:
-    """Return what threads divide a pattern by: the values of a variable, of a `PAIR`, or None where one evaluates it.
+    """Return the variable whose values divide a pattern over threads, or `PAIR` for two; None if one thread evaluates it.
 
     Several threads divide a pattern of edges that is one part and has one meaning.
     """

@@ -53,7 +53,7 @@ def fill(
 
 
 class DerivedPath(NamedTuple):
-    """A path of a pattern: what it reads, the content of its relation, and the roots that it needs there."""
+    """A path of a pattern: the labels that it reads, the content of its relation, and its roots."""
 
     read: PathRead
     content: PathContent
@@ -231,7 +231,7 @@ class ReadRelations:
 
     @property
     def has_content(self) -> bool:
-        """True if all relations hold edges already, which another pattern loaded."""
+        """True if other patterns have loaded the edges of all relations."""
         edge_count = self._host.store.current_edges
         return not self._paths and all(edge_count(self._host.relations[content]) for content in self._of_edges)
 

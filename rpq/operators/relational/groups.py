@@ -232,7 +232,7 @@ class GroupNode(Node):
         return sums, self._ids_of_results(sums.types, sums.high, sums.low), self._exact.room
 
     def _small_numbers(self, change: WeightedRows) -> np.ndarray | None:
-        """Return what is summed as small integers, (aggregate, row), or None if a number is none of these."""
+        """Return the summed values as small integers (aggregate, row), or None if some value is not a small integer."""
         numbers = np.zeros((len(self._of_sums), len(change)), np.int64)
         for row, (place, column) in enumerate(zip(self._of_sums, self._numbers, strict=True)):
             if self._aggregates[place].function == "COUNT":
@@ -293,7 +293,7 @@ class GroupNode(Node):
         self._output_ids = output
 
     def _all_amounts(self, change: WeightedRows) -> Amounts:
-        """Return what is summed as numbers of any type; the arrays are (aggregate, row)."""
+        """Return the summed values as numbers of any type; the arrays are (aggregate, row)."""
         shape = len(self._of_sums), len(change)
         amounts = Amounts(np.zeros(shape, np.int8), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
         for row, (place, column) in enumerate(zip(self._of_sums, self._amounts, strict=True)):

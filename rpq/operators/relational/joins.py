@@ -83,7 +83,7 @@ class Agreement:
 
     @property
     def has_optional_columns(self) -> bool:
-        """True if rows with one key may disagree."""
+        """True if some columns may be unbound on one side, so that rows with equal keys may differ in them."""
         return bool(self._optional_places)
 
     def agree(self, left: Row, right: Row) -> bool:

@@ -20,7 +20,7 @@ from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows, merge
 
 BYTES_AN_ENTRY = 200
-"""About what a row takes in a dictionary of Python's."""
+"""The approximate number of bytes of a row in a Python dictionary."""
 
 
 class Node(ABC):
@@ -36,7 +36,7 @@ class Node(ABC):
 
     @property
     def width(self) -> int:
-        """How many columns it has."""
+        """The number of columns."""
         return len(self.columns)
 
     def begin(self) -> WeightedRows:
@@ -48,7 +48,7 @@ class Node(ABC):
         """Return the change of the output that changes of the inputs cause."""
 
     def forget(self, fresh: np.ndarray) -> None:
-        """Discard what is cached for these ids, which now denote other terms."""
+        """Discard cached values of these ids, which now denote other terms."""
         return
 
     # --- stored rows -----------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class Node(ABC):
         return ()
 
     def _check(self) -> None:
-        """Assert the invariants of what it stores."""
+        """Assert the invariants of the stored rows."""
         return
 
     def describe(self) -> str:

@@ -106,7 +106,7 @@ class ConjunctionPart(NamedTuple):
 
 
 def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[ConjunctionPart]]:
-    """For each meaning its parts, whose columns are the variables that are `needed`. Raises `QueryError`. O(atoms³)."""
+    """Return for each meaning its parts, whose columns are the `needed` variables. Raises `QueryError`. O(atoms³)."""
     atoms = []
     windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
     for window in windows:
@@ -133,13 +133,13 @@ def _parts(meaning: Meaning, needed: frozenset[str]) -> list[ConjunctionPart]:
     for names, numbers in sorted(groups, key=lambda group: min(group[1])):
         columns = tuple(name.removeprefix("?") for name in wanted if name in names)
         part = ConjunctionPart(Meaning(tuple(edges[number] for number in sorted(numbers))), columns)
-        _see_that_it_can_be_planned(part)
+        _check_plan(part)
         parts.append(part)
     return parts
 
 
-def _see_that_it_can_be_planned(part: ConjunctionPart) -> None:
-    """Raise `QueryError` for what no plan can be made of."""
+def _check_plan(part: ConjunctionPart) -> None:
+    """Raise `QueryError` if there is no plan for the query."""
     numbers: dict[object, int] = {}
 
     def number_of(thing: object) -> int:
@@ -193,7 +193,7 @@ def is_join(body: Operator, outer: Names) -> bool:
 
 
 def exists_in(formula: Formula) -> list[Exists]:
-    """Every EXISTS that stands in a formula itself, each once."""
+    """Return the EXISTS in a formula, each once."""
     if isinstance(formula, Exists):
         return [formula]
     if isinstance(formula, Call):

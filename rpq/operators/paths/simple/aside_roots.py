@@ -83,7 +83,7 @@ class AsideRoots:
         return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def leaving(self, *, inserted: bool) -> np.ndarray:
-        """Return the answers that they had before this tuple or boundary, which the current event has to remove.
+        """Return the answers that the roots had before this tuple or boundary, which the current event has to remove.
 
         Those that the event removes already and those that the table has let expire are left out.
         """

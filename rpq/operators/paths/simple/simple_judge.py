@@ -190,7 +190,7 @@ class SimpleJudge:
         return certificates.step[certificates.first[entry] : certificates.first[entry] + certificates.length[entry]].copy()
 
     def figures(self) -> DoubtFigures:
-        """Return what the kernels counted; O(pairs in doubt)."""
+        """Return the counts of the kernels. O(pairs in doubt)."""
         fields, state = self.known.fields, self._index.state
         return DoubtFigures(
             conflicts=int(state[layout.CONFLICTS]),
@@ -260,7 +260,7 @@ class SimpleJudge:
         return int(state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
 
     def _find_doubt_anew(self) -> None:
-        """Find what is in doubt, now that the window has moved past some conflicts; the table answers the rest.
+        """Find the pairs in doubt after the window has moved past some conflicts; the table answers the others.
 
         Done whenever the slide changes, not when a sweep happens to come: what is searched for must depend on the stream
         alone, because of the budget.

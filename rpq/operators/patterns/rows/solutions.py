@@ -59,7 +59,7 @@ class WaitingRows:
 
     @property
     def are_many(self) -> bool:
-        """True if the tables of products would be the better form."""
+        """True if there are so many rows that the tables of products are the better form."""
         return sum(map(len, self._counts)) > MOST_WAITING
 
     def still_wait(self, changes: Mapping[Place, WeightedRows]) -> bool:
