@@ -369,7 +369,7 @@ def _buffered(descriptor: int, path: str) -> IO[bytes]:
 
 
 def _close_unwritten(file: IO[bytes]) -> None:
-    """Close a file without flushing its buffer, since writing it may be what failed."""
+    """Close a file without flushing its buffer, because writing the buffer may have failed before."""
     with suppress(OSError):
         getattr(file, "raw", file).close()
 

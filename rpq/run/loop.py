@@ -300,7 +300,7 @@ class Run:
         return ended
 
     def _recover(self) -> None:
-        """Push again what was committed after the checkpoint."""
+        """Push the tuples again that were committed after the checkpoint."""
 
     def _work(self) -> str:
         for part in self.source.slices(self._most):
@@ -451,7 +451,7 @@ class Run:
         self._saved_milestone = self.source.milestone(self.engine)
 
     def _finish(self) -> None:
-        """Commit what was pushed, and write the checkpoint, if engine, source and sink are at the same position."""
+        """Commit all pushed tuples and write the checkpoint, if engine, source and sink are at the same position."""
         if not self.is_consistent:
             return
         self._commit()

@@ -54,7 +54,7 @@ Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
 
 SMALL_BODY = 1 << 12
-"""Bodies up to so many bytes are parsed at once, larger ones in another thread."""
+"""The size in bytes up to which bodies are parsed at once; larger ones are parsed in another thread."""
 
 OPERATIONS = Operations()
 operation = OPERATIONS.add

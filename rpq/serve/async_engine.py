@@ -100,7 +100,7 @@ class FollowerQueue(Generic[Item]):
         return items
 
     def note_sent(self, rows: int) -> None:
-        """Note that so many rows of the items that `get` returned were sent."""
+        """Record that `rows` rows of the items that `get` returned were sent."""
         self.rows -= rows
 
 
@@ -143,7 +143,7 @@ class AsyncEngine:
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`
     - Queries: `queries`, `register`, `unregister`
-    - What holds now: `time`, `answers`, `witness`, `statistics`
+    - Present state: `time`, `answers`, `witness`, `statistics`
     - Changes as they happen, from all callers: `follow`
     - To continue later: `save`
 

@@ -27,7 +27,7 @@ PART_ROWS = 1000
 """Rows of one event, at most: those of a large push come in several."""
 
 FEW_ROWS = 64
-"""Up to so many rows are encoded one by one; more of them column by column."""
+"""The number of rows up to which rows are encoded one by one; more are encoded column by column."""
 
 Wanted = frozenset[str] | None
 """The names of the queries whose changes a follower wants; None for all queries."""

@@ -156,7 +156,7 @@ class EngineThread:
         """Do the work that is due between jobs, and after the last one."""
 
     def _abandon(self) -> list[Any]:
-        """Discard what was done and not delivered; return the jobs that were begun."""
+        """Discard results that were not delivered. Return the jobs that were begun."""
         jobs, self._batch = self._batch, []
         return jobs
 
@@ -173,7 +173,7 @@ class EngineThread:
         self._announcements.append(call)
 
     def _work(self) -> None:
-        """Execute jobs until `Stop`; whatever is raised, every waiter gets a result."""
+        """Execute jobs until `Stop`. Every caller receives a result or an exception."""
         try:
             while not self._has_ended:
                 try:

@@ -166,7 +166,7 @@ class QueryChecks:
 
     @contextlib.contextmanager
     def _limited(self, job: _Job, seconds: float) -> Any:
-        """Kill the process if the context takes more than so many seconds."""
+        """Kill the process if the context takes longer than `seconds`."""
 
         def stop() -> None:
             job.is_too_slow = True
@@ -355,7 +355,7 @@ UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f"
     "\uffa0\ufff0-\ufff8\ufffe\uffff\U000e0000-\U000e0fff]"
 )
-"""Invisible characters of other categories: fillers, selectors, the Braille blank, and what XML refuses."""
+"""Invisible characters of other categories: fillers, selectors, the Braille blank, and characters that XML excludes."""
 
 
 class Part(NamedTuple):

@@ -206,7 +206,7 @@ class Service(EngineThread):
     # --- the thread ------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Put on disk what was done before the thread was started.  Raises `StorageUnavailable`."""
+        """Write the changes before the start of the thread to disk.  Raises `StorageUnavailable`."""
         try:
             self._commit()
         except _Unsaved as problem:

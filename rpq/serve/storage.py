@@ -154,7 +154,7 @@ class TupleJournal:
         self._schema = None
 
     def check_room(self, count: int) -> None:
-        """Check that so many bytes can be put on disk.  Raises `OSError`."""
+        """Check that `count` bytes can be written to disk.  Raises `OSError`."""
         self._log.check_room(count)
 
     def read(self) -> JournalContent:
@@ -461,8 +461,8 @@ class Storage:
             self.saved_position = state.position
             if content.dropped:
                 LOG.warning(
-                    "%s ends at position %d: a crash left %s bytes behind it, of a record that was not written to its end; "
-                    "they are dropped",
+                    "%s ends at position %d: a crash left %s bytes of an incomplete record behind it, "
+                    "which are dropped",
                     self.journal_path,
                     content.position,
                     f"{content.dropped:,}",
@@ -626,8 +626,8 @@ class Storage:
             if self.outage is None:
                 self.outage = Outage(self.journal.path, error)
                 LOG.error(
-                    "%s; what would have to be saved is refused until that is mended, all else is answered, and it is tried "
-                    "again by itself",
+                    "%s; requests that have to be saved are refused until it can be written, others are answered; the "
+                    "server keeps trying",
                     self.outage.reason,
                 )
             raise
@@ -682,7 +682,7 @@ class Storage:
         if self.checkpoint_outage is None:
             self.checkpoint_outage = Outage(self.path, error)
             LOG.error(
-                "%s; the journal has what is acknowledged meanwhile, and it is tried again by itself",
+                "%s; acknowledged changes are in the journal meanwhile; the server keeps trying",
                 self.checkpoint_outage.reason,
             )
         self.checkpoint_outage.again(least_wait=least_wait)
