@@ -318,11 +318,6 @@ class RunningQueries:
         self._recount_readings(labels, graph)
 
     @property
-    def keep_window(self) -> Window | None:
-        """The window all edges of which are kept."""
-        return self._keep_window
-
-    @property
     def overrunning(self) -> Collection[RunningQuery]:
         """The queries with roots that can go over a budget."""
         return self._overrunning.values()

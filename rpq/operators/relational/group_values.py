@@ -284,7 +284,7 @@ def change_values(
     bags, state, least, greatest, has_least, has_greatest, labels, rows, width, skips_unbound, weights, events,
     places, groups, different, unbound, ends,
 ):  # fmt: skip
-    """Apply changes of values of groups, and write what they come to in the changed groups, after each event."""
+    """Apply changes of values of groups, and write the results of the changed groups after each event."""
     count, j = len(weights), 0
     for i in range(count):
         if skips_unbound and rows[i * width + 1] == UNBOUND:

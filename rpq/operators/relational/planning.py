@@ -41,6 +41,7 @@ from rpq.language.sparql.algebra import (
     Union,
     Values,
     certain_variables,
+    conditions_of,
     has_exists,
     mentioned_variables,
     name_of,
@@ -328,7 +329,7 @@ class _Planner:
         inner: Operator = operator
         conditions: list[Formula] = []
         while isinstance(inner, Filter) and not has_exists(inner.condition):
-            conditions += _conjuncts(inner.condition)
+            conditions += conditions_of(inner.condition)
             inner = inner.inner
         comparisons = [one for one in map(_comparison, conditions) if one is not None]
         looked_at = needed.union(*map(variables_of, conditions))
@@ -381,7 +382,7 @@ class _Planner:
         conditions: list[Formula] = []
         inner = body
         while isinstance(inner, Filter) and not has_exists(inner.condition):
-            conditions += _conjuncts(inner.condition)
+            conditions += conditions_of(inner.condition)
             inner = inner.inner
         outer, own = frozenset(left.columns), certain_variables(inner)
         shared = possible_variables(inner) & outer
@@ -401,7 +402,7 @@ class _Planner:
 
     def _optional_by_value(self, left: Node, right: Node, condition: Formula) -> Node | None:
         """Return OPTIONAL if one comparison joins its sides, otherwise None."""
-        conditions = _conjuncts(condition)
+        conditions = conditions_of(condition)
         of_right = [one for one in conditions if variables_of(one) <= right.sure and not has_exists(one)]
         across = [one for one in conditions if one not in of_right]
         comparison = _link(across[0], left, right, ()) if len(across) == 1 else None
@@ -555,13 +556,6 @@ def _project(columns: Sequence[str], inner: Node) -> Node:
         sources = [known.get(name, name) for name in sources]
         (inner,) = inner.inputs
     return ProjectNode(columns, inner, sources=sources)
-
-
-def _conjuncts(condition: Formula) -> list[Formula]:
-    """Return the conditions that must all be true for a condition to be true."""
-    if isinstance(condition, Call) and condition.function == "&&":
-        return [one for argument in condition.arguments for one in _conjuncts(argument)]
-    return [condition]
 
 
 def _comparison(condition: Formula) -> Comparison | None:

@@ -157,7 +157,7 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_labels_have_the_order_of_terms(seed, monkeypatch):
     if seed % 2:
-        monkeypatch.setattr("rpq.operators.relational.value_order._GAP", 2)  # so that gaps are exhausted
+        monkeypatch.setattr("rpq.operators.relational.value_order.GAP", 2)  # so that gaps are exhausted
     chance = random.Random(seed)
     terms = TermIds()
     order = ValueOrder(terms)
