@@ -44,7 +44,7 @@ NO_DETAILS = ChunkDetails()
 # there is to pay; so its arrays and their view are made once.
 
 class SingleTuple:
-    """A chunk of one tuple, its view, and what became of it."""
+    """A chunk of one tuple, its view, and its outcome."""
 
     def __init__(self) -> None:
         self.chunk = Chunk(

@@ -166,7 +166,7 @@ class WindowMembership:
 
     @property
     def is_used(self) -> bool:
-        """Whether there are readers."""
+        """True if there are readers."""
         return bool(self._readers)
 
     def has(self, reader: Hashable) -> bool:
@@ -291,11 +291,11 @@ class WindowMembership:
         for place, (mine, now) in enumerate(zip(slides, self.current_slides(), strict=True)):
             inside = is_read[:, place] & (mine > now)
             edges, expires = chunk.edge[inside], mine[inside]
-            held = table[edges, place]
+            current = table[edges, place]
             if is_checked:
-                differ = ((held > now) & (held != expires)).any()
+                differ = ((current > now) & (current != expires)).any()
                 if self._readers == [reader] and reader in self._loaded:
-                    differ |= (table[:, place] > now).sum() != inside.sum() or (held != expires).any()
+                    differ |= (table[:, place] > now).sum() != inside.sum() or (current != expires).any()
                 if differ:
                     raise Damage("a query holds other edges than one that reads the same labels")
             table[edges, place] = expires

@@ -262,8 +262,8 @@ class ValueMatches:
             assert number == bags.counts[tree], "a tree is miscounted"
             nodes += number
         assert nodes == shape[NODES] - shape[FREE_NODES] == (matching.kind != NONE).sum(), "nodes are lost"
-        held = np.flatnonzero((bags.bag == LEFT) & (bags.counts != 0))
-        assert (matching.node_of[held] != NONE).all(), "a row hangs at no value"
+        places = np.flatnonzero((bags.bag == LEFT) & (bags.counts != 0))
+        assert (matching.node_of[places] != NONE).all(), "a row hangs at no value"
 
 
 def _dtype(name: str) -> type:

@@ -118,7 +118,7 @@ class Judge(Protocol):
         """Return the steps of the path by which an answer is known, first to last; None where that is the table's walk."""
 
     def figures(self) -> DoubtFigures:
-        """Return the counts of judging, and the numbers of what is in doubt now."""
+        """Return the counts of judging, and the present numbers of pairs in doubt."""
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
         """Set the counts to go on from."""
@@ -151,7 +151,7 @@ class Judge(Protocol):
 # does not come back to its root always has a simple path (`conflicts.py`). No tuple asks it anything: it costs nothing.
 
 class NoDoubt:
-    """The judge for whom every pair of the table is an answer, and no root is ever set aside.
+    """The judge that accepts every pair of the table as an answer and never sets a root aside.
 
     `walks_return` tells whether walks that come back to their root are in the table.
     """

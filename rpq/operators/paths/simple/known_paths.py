@@ -66,7 +66,7 @@ class KnownPaths:
     def begin(self) -> None:
         """Begin another tuple, boundary or load, for which every root may spend its budget."""
         self.fields[store.STAMP] += 1
-        self.fields[[store.NEXT, store.KEPT, store.STEP_OF]] = 0
+        self.fields[[store.NEXT, store.ROWS_END, store.STEP_OF]] = 0
         self.fields[store.STAGE] = store.ITS_ROWS
 
     def run(self, kernel: Callable[..., int], *arguments: int) -> None:

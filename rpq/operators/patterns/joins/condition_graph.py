@@ -126,7 +126,7 @@ class ConditionGraph:
             branch=tables.Branch.zeros(16),
             part=tables.NodePart.zeros(16),
             counter=np.zeros(2 * _SMALLEST, np.int64),
-            held=np.zeros(2 * _SMALLEST, np.int64),
+            holdings=np.zeros(2 * _SMALLEST, np.int64),
             record=tables.Holding.zeros(_SMALLEST),
             vertex=tables.VertexNodes.zeros(0),
             block=np.zeros(_SMALLEST * tables.BLOCK, np.int32),
@@ -427,10 +427,10 @@ class ConditionGraph:
         self._fills = self.store.fills
         arrays, state = self.conditions, self.conditions.state
         arrays.counter[:] = 0
-        arrays.held[:] = 0
+        arrays.holdings[:] = 0
         arrays.vertex[:] = 0
         arrays.node["first_record"] = 0
-        state.counters = state.held = state.free_record = state.live_records = state.depth = state.free_block = 0
+        state.counters = state.holdings = state.free_record = state.live_records = state.depth = state.free_block = 0
         state.records = state.blocks = 1
         for node in self._keys:
             self._let_hold(node)
@@ -447,8 +447,8 @@ class ConditionGraph:
         if 8 * (state.counters + 1) > 5 * (state.counter_mask + 1):
             self._refill("counter", "counters")
         most = int(arrays.branch["uses"].max(initial=1)) + 1
-        while 8 * (state.held + most) > 5 * (state.holding_mask + 1):
-            self._refill("held", "held", spare=2 * most)
+        while 8 * (state.holdings + most) > 5 * (state.holding_mask + 1):
+            self._refill("holdings", "holdings", spare=2 * most)
         arrays = self.conditions
         if state.records + most + 1 >= state.record_room:
             self._replace(record=lengthen(arrays.record, 2 * len(arrays.record) + most))
@@ -462,7 +462,7 @@ class ConditionGraph:
     def rebuild_tables(self) -> None:
         """Rebuild the hash tables without keys whose value is 0. O(counters)."""
         self._refill("counter", "counters")
-        self._refill("held", "held")
+        self._refill("holdings", "holdings")
 
     def _refill(self, name: str, counted: str, *, spare: int = 1) -> None:
         """Rebuild a hash table without keys whose value is 0, twice as large if there are few of those."""
@@ -478,7 +478,7 @@ class ConditionGraph:
     def _note_capacities(self) -> None:
         arrays, state = self.conditions, self.conditions.state
         state.counter_mask = len(arrays.counter) // 2 - 1
-        state.holding_mask = len(arrays.held) // 2 - 1
+        state.holding_mask = len(arrays.holdings) // 2 - 1
         state.record_room = len(arrays.record)
         state.block_room = len(arrays.block) // tables.BLOCK
         state.stack_room = len(arrays.stack)
