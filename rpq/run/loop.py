@@ -151,7 +151,7 @@ class Source(Protocol):
     has_events: bool = False
     has_types: bool = True
     is_quiet: bool = False
-    """Whether nothing has arrived since the last time that `slices` yielded None."""
+    """True if nothing has arrived since `slices` last yielded None."""
 
     def begin(self, position: Any) -> None:
         """Open the source at the position of a checkpoint, or at its beginning if that is None."""
@@ -237,7 +237,7 @@ class Run:
         self.tuples = self.rejected = 0
         self.has_begun = False
         self.is_consistent = False
-        """Whether engine, source and sink are at the same position."""
+        """True if engine, source and sink are at the same position."""
         self.rejections: list[str] = []
         """The first messages about rejected tuples."""
         self.set_aside: list[str] = []

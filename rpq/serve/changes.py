@@ -278,7 +278,7 @@ class ChangeHub:
 
 PING_SECONDS = 15.0
 GOODBYE_SECONDS = 5.0
-"""How long a dropped follower may take to read the reason."""
+"""The seconds in which a dropped follower may read the reason."""
 
 WRITTEN = 1 << 16
 """Approximate size of a chunk, in bytes."""

@@ -36,7 +36,7 @@ LOG_SECONDS = 60.0
 """Interval at which a lasting condition is logged again."""
 
 GOODBYE_SECONDS = 2.0
-"""How long a refused connection may take to read the reason."""
+"""The seconds in which a refused connection may read the reason."""
 
 MOST_GOODBYES = 64
 """Maximum number of refused connections that are sent the reason at a time; further ones are just closed."""

@@ -41,7 +41,7 @@ class Call:
     waiter: Waiter
     even_if_failed: bool = False
     writes: bool = False
-    """Whether it changes something that must be saved."""
+    """True if the job changes something that must be saved."""
 
     rows = 0
     """The number of tuples that it pushes."""

@@ -218,7 +218,7 @@ OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
 """Paths that need no token: their contents reveal nothing of the stream."""
 
 BLANKS = b" \t"
-"""Bytes that may surround the value of a header."""
+"""The bytes that may surround the value of a header."""
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "

@@ -51,10 +51,10 @@ MOST_WAITING = 16
 """Maximum number of queries that wait for the one in progress."""
 
 START_SECONDS = 120.0
-"""How long the process may take to start."""
+"""The seconds within which the process must start."""
 
 MEMORY = 2 << 30
-"""Bytes that the process may allocate after its start."""
+"""The number of bytes that the process may allocate after its start."""
 
 _LENGTH = struct.Struct("!Q")
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rpq.serve.query_checks import work; work()"

@@ -196,7 +196,7 @@ def problem_response(problem: Problem) -> Response:
 
 
 BODY_SECONDS = 120.0
-"""How long the transfer of a body may take."""
+"""The longest transfer of a body, in seconds."""
 
 
 class RequestBodies:

@@ -300,7 +300,7 @@ def _topic_feed(service: Service, settings: RunSettings) -> Feed:
 
 
 GRACE_SECONDS = 8.0
-"""How long responses in progress may take when the server ends."""
+"""The seconds for responses in progress when the server ends."""
 
 
 DAY = 86_400

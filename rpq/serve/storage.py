@@ -44,7 +44,7 @@ WRITE_RETRY = 0.2
 """Seconds after which a job that writes makes the disk be tried again."""
 
 LEAST_ROOM, MOST_ROOM = 1 << 18, 1 << 24
-"""Bytes that must fit on a disk before it counts as having room again."""
+"""The number of bytes that must fit on a disk before it counts as writable again."""
 
 SET_ASIDE_HINT = "`--damaged-journal set-aside` keeps it under another name and goes on without what cannot be read"
 

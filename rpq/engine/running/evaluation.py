@@ -40,7 +40,7 @@ from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
 _LARGEST_CHUNK_WITH_THREADS = 16384
-"""With several threads a push becomes several chunks, so that names get ids while the chunk before is applied."""
+"""Several threads divide a push into several chunks: the names of a chunk get ids while its predecessor is applied."""
 _SMALLEST_CHUNK = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)

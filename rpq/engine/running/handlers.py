@@ -12,7 +12,7 @@ from rpq.errors import QueryError, RpqError
 from rpq.rows.changes import Change, Changes
 
 Handler = Callable[[list[Change]], object]
-"""Called with the rows of one query that a call of the engine brought, in time order; there is at least one."""
+"""A function that is called with the rows of one query that a call of the engine brought, at least one, in time order."""
 
 
 def refuse_unless_callable(handler: Any) -> None:

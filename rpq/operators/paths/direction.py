@@ -17,7 +17,7 @@ from rpq.language.query import Query, Vertex, compiled
 from rpq.operators.paths.program import Compiled
 
 _LARGER = 8
-"""How many times as many states as the expression's automaton that of the reversal may have."""
+"""The largest ratio of the states of the reversed automaton to those of the automaton."""
 
 
 class Way(NamedTuple):

@@ -37,7 +37,7 @@ from rpq.stream.vertices import VertexDictionary
 
 _NO_PAIRS = np.zeros(0, np.int64)
 _MANY = -1
-"""In place of the number of a query, beside a delta that has numbers of its own."""
+"""In place of the number of a query, for a delta with numbers of its own."""
 _OUTCOMES = slice(layout.OUTCOMES, layout.OUTCOMES + len(OUTCOMES))
 
 
@@ -156,7 +156,7 @@ class PathTrees:
         self._free_places: list[int] = []
         self._whole: list[Reader] = []  # those for which every vertex is a root
         self.is_shared = False
-        """Whether there were several readers at a time: rows are dealt out from then on."""
+        """True once there were several readers at a time; from then on, rows are dealt to readers."""
         self._named = NamedRoots()
         self._of_root = self._named.readers
         self._rows = np.zeros((16, 2), np.int64)  # of each reader: added, removed

@@ -32,7 +32,7 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 
 PAIR = "pair"
-"""In place of a variable: threads divide by the values of two variables, those that plans bind first."""
+"""In place of a variable: threads divide the solutions by the values of the two variables that plans bind first."""
 LARGEST_COST = 0.9
 """The upkeep of one of two threads, compared with that of one thread alone, from which dividing does not pay."""
 

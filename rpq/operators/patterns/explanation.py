@@ -131,7 +131,7 @@ class Explanation:
     meanings: tuple[ExplainedMeaning, ...]
     warnings: tuple[str, ...] = ()
     threads: str = ""
-    """How the threads of an engine divide it, in words; empty before it runs, and where there is one thread."""
+    """A text on how threads divide the query; empty before it is registered, and with one thread."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values.

@@ -90,14 +90,14 @@ class PatternHost:
         self.tuples = 0
         """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
-        """Which tuples of the last chunk are deletes."""
+        """A flag for each tuple of the last chunk: true for deletes."""
         self.first: np.ndarray | None = None
         """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
         self.vertex_room = self._own_room = 0
         self._counts_only = False  # whether rows are not kept
         self.division = Division(1, resources.share)  # threads divide by the values of variables, not by rows
         self.is_own = np.ones(0, bool)
-        """Which vertices belong to this share; the first column of a row, or that of its centre, decides."""
+        """A flag for each vertex: true if it belongs to this share. The first column of a row, or its centre, decides."""
         self._guard = resources.guard
         self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
         # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
@@ -555,7 +555,7 @@ class PatternHost:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
         if self._bytes_of_members is None:

@@ -88,7 +88,7 @@ class Network:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that operators hold."""
+        """The number of bytes that operators hold."""
         return sum(node.nbytes for node in self.nodes)
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:

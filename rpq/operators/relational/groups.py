@@ -81,7 +81,7 @@ class GroupNode(Node):
         self._shown = [place for place, name in enumerate(inner.columns) if not name.startswith(("_:", "."))]
         self._groups: dict[Row, _Group] = {}
         self.is_isolated = False
-        """Whether its rows meet no others: their numbers need not be the terms that others may be."""
+        """True if its rows are joined with no others, so that their numbers need not be ids of terms."""
         self._summed: SummedGroups | None = None
         self._exact: ExactSums | None = None
         self._by_value: GroupedValues | None = None

@@ -23,7 +23,7 @@ from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
 Key = Any
-"""Of a row: an id, or a tuple of ids."""
+"""The key of a row: an id, or a tuple of ids."""
 
 Change = tuple[Row, int]
 """A row and its weight."""

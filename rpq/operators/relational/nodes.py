@@ -55,12 +55,12 @@ class Node(ABC):
 
     @property
     def entries(self) -> int:
-        """Rows, or values of groups, that it holds. O(1), or O(entries)."""
+        """The number of stored rows or values of groups. O(1), or O(entries)."""
         return 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds: of arrays as they are, of entries in dictionaries about that."""
+        """The number of bytes held, approximate for entries in dictionaries."""
         return BYTES_AN_ENTRY * self.entries
 
     def ids(self) -> Iterable[int] | np.ndarray:

@@ -236,7 +236,7 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
 
 
 class _Planner:
-    """Makes operators, and numbers the columns that are not in the text."""
+    """The builder of operators, which numbers the columns that are not in the text."""
 
     def __init__(self, terms: TermIds) -> None:
         self._terms = terms

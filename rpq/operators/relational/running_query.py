@@ -82,7 +82,7 @@ class RunningSparql(HostedQuery):
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
         self._parts: dict[int, tuple[dict[str, int], int, tuple[str, ...]]] = {}
-        """Of a leaf: the ids of its constants, the number that the host gave its part, and the columns of that."""
+        """For each leaf the ids of its constants, the number of its part in the host, and the columns of the part."""
         self._start()
         self.has_first_rows = bool(len(self._network.begin({}).net()))  # of no edges
 

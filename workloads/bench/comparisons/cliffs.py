@@ -370,7 +370,7 @@ for _query in ("Q1", "Q2", "Q11"):
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 _FASTER = 1.4
-"""How many times as fast two threads are at least."""
+"""The least speed-up by two threads."""
 
 
 def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> Reading:

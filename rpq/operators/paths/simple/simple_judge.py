@@ -81,7 +81,7 @@ class SimpleJudge:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by certificates and searches."""
+        """The number of bytes of certificates and searches."""
         return self.known.nbytes
 
     def make_room(self, vertices: int, edges: int) -> None:

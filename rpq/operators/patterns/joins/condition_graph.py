@@ -175,7 +175,7 @@ class ConditionGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.conditions)
 
     @property

@@ -258,7 +258,7 @@ class LivePatterns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the output."""
+        """The number of bytes of the output."""
         return sum(array.nbytes for array in self.output)
 
     def _call(self, kernel: Any, *arguments: Any) -> None:

@@ -142,7 +142,7 @@ class PlanTables:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(table.nbytes for table in self.plans if not isinstance(table, tables.Conditions)) + self.graph.nbytes
 
     def cheapest_seed(self, query: int) -> tuple[int, int]:

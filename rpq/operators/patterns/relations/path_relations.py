@@ -114,7 +114,7 @@ class PathContent(NamedTuple):
     stream: str | None = None
     """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
-    """Whether it is read without the static edges, as a named window is."""
+    """True if it is read without the static edges, as a named window is."""
 
 
 class Need(NamedTuple):
@@ -174,9 +174,9 @@ class PathRelation:
         self.neighbour_needs: dict[Need, None] = {}
         """The needs for neighbours in a relation, which edges may change."""
         self.is_loaded = False
-        """Whether the edges of its window have been loaded, or the stream has begun."""
+        """True if the edges of its window have been loaded, or the stream has begun."""
         self.is_dirty = False
-        """Whether vertices may be needed as roots that are not roots yet."""
+        """True if more vertices may be needed as roots."""
         self.overruns: dict[str, list[Overrun]] = {}
         """The overruns that each query which uses it has not taken yet."""
         self._forward = np.full(0, -1, np.int16)

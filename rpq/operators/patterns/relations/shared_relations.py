@@ -37,7 +37,7 @@ class Content(NamedTuple):
     stream: str | None = None
     """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
-    """Whether it is read without the static edges, as a named window is."""
+    """True if it is read without the static edges, as a named window is."""
     divided_by: Literal["source", "target"] | None = None
     """The end by which threads divide its edges; None: each thread that reads it has all of them."""
 

@@ -111,7 +111,7 @@ class Solutions:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         waiting = 0 if self._waiting is None else self._waiting.nbytes
         return waiting if self._operator is None else self._operator.nbytes
 
