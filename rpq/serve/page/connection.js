@@ -78,7 +78,7 @@ export function ofQuery(name, below = "") {
   return `queries/${encodeURIComponent(name)}${below}`;
 }
 
-/** The events of a text/event-stream, as its lines come in. */
+/** A parser of text/event-stream that receives the text in pieces. */
 export class EventLines {
   #rest = "";
   #event = { type: "message", data: [] };
@@ -111,7 +111,7 @@ export class EventLines {
  *
  * `onEvent({type, data, id})` gets events in order, data as JSON; `onState(state, detail)` one of "connecting", "live",
  * "waiting" (with seconds), "refused" (with the error: there is no point in trying again). `onOpen(resumed)` is
- * called whenever a stream begins, before its first event: `resumed` tells whether it goes on from an event that was seen.
+ * called whenever a stream begins, before its first event: `resumed` says whether it continues after the last event that was received.
  */
 export class Follower {
   #stopped = false;

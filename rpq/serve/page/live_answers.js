@@ -81,8 +81,8 @@ export class LiveAnswers {
 }
 
 /**
- * A bounded choice among live answers that stays calm: what is drawn stays while it holds; what leaves makes room for the newest,
- * and where all room is taken, new ones take the place of the oldest a few at a time.
+ * A bounded choice among live answers that stays calm: drawn answers stay while they hold; those that leave make room
+ * for the newest, and if there is no room, new ones replace the oldest, a few at a time.
  */
 export class DrawnAnswers {
   #drawn = new Map();

@@ -74,7 +74,7 @@ function follow(query) {
   showCount();
 }
 
-/** Read the answers; what changes meanwhile waits, and is applied where it is not in them already. */
+/** Read the answers. Changes that come meanwhile wait, and are applied unless the answers contain them already. */
 async function readAnswers() {
   const mine = turn;
   const waiting = [];
@@ -186,7 +186,7 @@ function find(text) {
 
 // --- the chosen answer --------------------------------------------------------------------------------------
 
-/** Choose an answer, or let it go; `reveal` brings the witness into view, where the page is narrow and has it below the graph. */
+/** Choose an answer, or none; `reveal` scrolls to the witness, which is below the graph on a narrow page. */
 function choose(key, { reveal = false } = {}) {
   if (key === null && chosen === null) return;
   chosen = key === null ? null : { key, values: JSON.parse(key), witness: null, error: null, left: !answers.has(key), reveal };

@@ -7,14 +7,14 @@ const OF_TIME = [60, 600, 3600, 21_600, 86_400, 604_800];
 const OF_NUMBERS = [1, 10, 100, 1000, 10_000, 100_000];
 const UNITS = [[604_800, "week"], [86_400, "day"], [3600, "h"], [60, "min"], [1, "s"]];
 
-/** A speed as people say it: 43200 seconds a second are 12 h/s. */
+/** Return a speed in a readable unit: 43200 seconds a second are 12 h/s. */
 function speedText(speed, isTime) {
   if (!isTime) return `${count(speed)}/s`;
   const [length, unit] = UNITS.find(([seconds]) => speed % seconds === 0) ?? [1, "s"];
   return `${count(speed / length)} ${unit}/s`;
 }
 
-/** The control, hidden where the server plays nothing back; `onError(error)` where it refuses. */
+/** The control, hidden if the server plays nothing back; `onError(error)` is called if it refuses a request. */
 export class Playback {
   #state = null;
   #turn = 0; // A response to an earlier request must not set the control back.

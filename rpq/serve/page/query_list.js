@@ -9,7 +9,7 @@ const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL" };
 
 /**
  * The list; `onChoose(query | null)` when another one is followed, `onCount(name, answers)` when the server reports a number,
- * `onError(error)` where the server refuses; `unit()` of times.
+ * `onError(error)` when the server refuses; `unit()` returns the unit of times.
  */
 export class QueryList {
   queries = [];
@@ -140,7 +140,7 @@ export class QueryList {
     try {
       await request("DELETE", ofQuery(this.#dropping));
     } catch (error) {
-      // Somebody else was faster.
+      // Another user was faster.
       if (error.status !== 404) this.onError(error);
     }
     await this.refresh().catch(this.onError);
