@@ -67,7 +67,7 @@ class QueryOptions:
             if has_static or not reads_default(read(text, paths=self.paths).body):
                 return
             raise click.UsageError(
-                "Missing option '--window', which what stands in no WINDOW <name> { … } reads (or --static, the edges "
+                "Missing option '--window', which patterns outside WINDOW <name> { … } read (or --static, the edges "
                 "without time)."
             )
         if self.window is None:

@@ -210,7 +210,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if event is not None:
             if self._events is None:
                 raise InputError(
-                    'events of several tuples need an engine that knows of them: rpq.Engine(…, events="window"), or "alone"',
+                    'events of several tuples need an engine with events: rpq.Engine(…, events="window"), or "alone"',
                     column="event",
                 )
             data = with_event(data, event)
@@ -671,7 +671,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if not running.has_witnesses:
             raise QueryError(
                 f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
-                "where nobody reads what is between them: an Engine(witness=True) does not"
+                "where no variable between them is read; an Engine(witness=True) does not join them"
             )
         ids = tuple(map(evaluation.vertices.id_of, answer))
         if min(ids) < 0:
@@ -699,7 +699,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running = self._evaluation.running.named(query)
         explanation: Explanation | SparqlExplanation | PathExplanation | None = running.explain()
         if explanation is None:
-            raise QueryError(f"query {running.question.name!r} is of a kind of which there is nothing to explain")
+            raise QueryError(f"query {running.question.name!r} is of a kind without an explanation")
         return explanation
 
     @one_thread_at_a_time

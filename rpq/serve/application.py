@@ -328,9 +328,8 @@ class Application:
         if text is not None and after is None:
             raise Problem(422, "BadParameter", f"after: {text!r} is no position, nor the id of an event", {"field": "after"})
         if len(hub.followers) >= limits.followers:
-            raise Problem(
-                429, "TooManyFollowers", f"{limits.followers:,} follow already, as many as may", None, {"Retry-After": "5"}
-            )
+            message = f"there are {limits.followers:,} followers, which is the limit"
+            raise Problem(429, "TooManyFollowers", message, None, {"Retry-After": "5"})
 
         def see() -> Any:
             for name in wanted or ():
@@ -404,7 +403,7 @@ class Application:
         page = self._page / "index.html"
         if not page.is_file():
             return HTMLResponse(
-                "<!doctype html><title>rpq serve</title><p>This installation has no page. What the server does is told in "
+                "<!doctype html><title>rpq serve</title><p>This installation has no page. The requests are described in "
                 '<a href="/openapi.json">/openapi.json</a>.',
                 status_code=200,
             )

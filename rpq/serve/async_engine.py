@@ -172,7 +172,7 @@ class AsyncEngine:
         from rpq.engine.engine import Engine
 
         if engine is not None and (queries or options):
-            raise RpqError("an AsyncEngine is given an engine, or what makes one, not both: register queries afterwards")
+            raise RpqError("an AsyncEngine takes an engine, or the arguments of one, not both: register queries afterwards")
         self._engine = Engine(*queries, **options) if engine is None else engine
         self._followers = _Followers()
         self._thread = EngineThread(on_failure=self._followers.end)

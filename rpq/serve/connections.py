@@ -252,8 +252,8 @@ class Connections:
     def _refuse_waiting_clients(self, listener: socket.socket, error: OSError) -> None:
         """Refuse the waiting clients, which otherwise would not learn the reason."""
         self._log(
-            f"no connection can be accepted: {error.strerror}; {self.open:,} are open, and whoever comes is turned "
-            "away until descriptors are free"
+            f"no connection can be accepted: {error.strerror}; {self.open:,} are open, and others are refused "
+            "until descriptors are free"
         )
         if self._reserve is None:
             self._take_reserve()

@@ -282,7 +282,7 @@ class EngineThread:
             for call in announcements:
                 call()
         except Exception as problem:
-            self._fail(f"changes cannot be told to followers: {problem!r}; {self.failure_hint}", problem)
+            self._fail(f"changes cannot be sent to followers: {problem!r}; {self.failure_hint}", problem)
         finally:
             for result in results:
                 result.deliver()

@@ -79,7 +79,7 @@ class QueryRequest(RequestFields, frozen=True):
     simple_budget: Size | None = None
     on_budget: OnBudget | None = None
     start: Annotated[
-        Literal["window", "empty"] | None, Meta(description="What it begins with: what its window holds, or nothing.")
+        Literal["window", "empty"] | None, Meta(description="Begin with the edges in the window, or with none.")
     ] = None
 
 

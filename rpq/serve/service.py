@@ -302,7 +302,7 @@ class Service(EngineThread):
         """Return the error for jobs that are refused because nothing can be saved."""
         outage = self.storage.outage
         if outage is None:  # just over
-            return StorageUnavailable("what was not saved was taken back; send it again", is_full=False, retry_after=1)
+            return StorageUnavailable("unsaved changes were undone; send them again", is_full=False, retry_after=1)
         return StorageUnavailable(
             f"{outage.reason}; nothing of this was done, send it again later",
             is_full=outage.errno in (errno.ENOSPC, errno.EDQUOT),
@@ -525,7 +525,7 @@ class Service(EngineThread):
         try:
             yield
         except BaseException as error:
-            self._fail(f"what the engine did cannot be written down: {error!r}; {self.failure_hint}", error)
+            self._fail(f"the changes of the engine cannot be saved: {error!r}; {self.failure_hint}", error)
             raise
 
     def _complete(self, fields: dict[str, Any]) -> dict[str, Any]:

@@ -161,7 +161,7 @@ class TupleJournal:
         """Read the records on disk.  Raises `JournalError`."""
         content = read_tuple_journal(self.path, until=self._log.end.offset)
         if content.damage is not None or content.end != self._log.end:
-            raise content.damage or JournalError(f"{self.path}: was changed by somebody else while the server ran")
+            raise content.damage or JournalError(f"{self.path}: was changed by another program while the server ran")
         return content
 
     def rename(self, path: str) -> None:

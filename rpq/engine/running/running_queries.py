@@ -206,7 +206,7 @@ class RunningQueries:
             running.leave()
             self._forget_idle_host(kind.host)
             raise QueryError(
-                f"query {question.name!r}: report={running.report!r} tells at boundaries of its default window, which has "
+                f"query {question.name!r}: report={running.report!r} reports at boundaries of its default window, which has "
                 f"to be one of time, not {question.window!r}"
             )
         self._parts.update(self.parts_of(running))

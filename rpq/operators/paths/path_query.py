@@ -125,8 +125,8 @@ class PathQuery(RunningQuery):
         self._way = way_of(query)
         if resources.events is not None and query.window.kind == "count" and query.semantics == "implicit":
             raise QueryError(
-                f"query {query.name!r}: where events have several tuples, what a window of count lets go within one is to "
-                'be told: give semantics="explicit"'
+                f"query {query.name!r}: where events have several tuples, rows that leave a count window have to be "
+                'reported: pass semantics="explicit"'
             )
         key = shared_key(query, self._way, resources)
         trees: PathTrees | None = None if key is None else resources.shared.get(key)
