@@ -229,14 +229,14 @@ class Application:
     @operation(
         "GET /queries/{name}/answers",
         "The answers of a query that hold now.",
-        parameters=models.AnswersWanted,
+        parameters=models.AnswersParameters,
         gives={"application/json": models.Answers, "text/csv": TEXT, "application/vnd.apache.arrow.stream": {}},
         headers={
             "X-Rpq-Total": {"description": "How many there are.", "schema": {"type": "integer", "minimum": 0}},
             "X-Rpq-Position": {"description": "When they hold.", "schema": {"type": "integer", "minimum": 0}},
         },
     )
-    async def get_answers(self, request: Request, name: str, wanted: models.AnswersWanted) -> Response:
+    async def get_answers(self, request: Request, name: str, wanted: models.AnswersParameters) -> Response:
         format = FORMATS[wanted.format]
 
         def read() -> AnswersRead:
@@ -259,10 +259,10 @@ class Application:
     @operation(
         "GET /queries/{name}/witness",
         "What makes an answer: the edges of a path, or those behind the atoms of a pattern.",
-        parameters=models.WitnessWanted,
+        parameters=models.WitnessParameters,
         gives=models.Witness,
     )
-    async def get_witness(self, request: Request, name: str, wanted: models.WitnessWanted) -> Response:
+    async def get_witness(self, request: Request, name: str, wanted: models.WitnessParameters) -> Response:
         values = wanted.value
         query = await self.service.call(lambda: self.service.query_named(name))
         if language_of(query) == "path":
@@ -313,14 +313,14 @@ class Application:
         description="Events `start` (position, time), `changes` (position, time, changes: query, op, timestamp, values), "
         "`gap` (message, from, to: changes that cannot be given any more; read the answers anew) and `end` (reason). The id "
         "of an event, given back, goes on behind it.",
-        parameters=models.ChangesWanted,
+        parameters=models.ChangesParameters,
         more_parameters=(
             {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{models.EVENT_ID}$"}},
         ),
         gives={"text/event-stream": TEXT},
         refusals=(404, 429),
     )
-    async def follow_changes(self, request: Request, options: models.ChangesWanted) -> ASGIApp:
+    async def follow_changes(self, request: Request, options: models.ChangesParameters) -> ASGIApp:
         hub, limits = self.service.hub, self.service.limits
         wanted = frozenset(options.query) or None
         text = request.headers.get("last-event-id") or options.after

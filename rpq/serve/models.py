@@ -117,7 +117,7 @@ class Understood(Explained, frozen=True):
     warnings: list[str] | UnsetType = UNSET
 
 
-class AnswersWanted(RequestFields, frozen=True):
+class AnswersParameters(RequestFields, frozen=True):
     limit: Annotated[int, Meta(ge=0, le=1_000_000, description="So many, at most.")] = 1000
     format: Literal["json", "csv", "arrow"] = "json"
 
@@ -130,7 +130,7 @@ class Answers(Struct, frozen=True):
     position: Count
 
 
-class WitnessWanted(RequestFields, frozen=True):
+class WitnessParameters(RequestFields, frozen=True):
     value: Annotated[list[str], Meta(description="The values of the answer's columns, in their order.")] = []
 
 
@@ -171,7 +171,7 @@ class Applied(Struct, frozen=True):
     warnings: list[str] | UnsetType = UNSET
 
 
-class ChangesWanted(RequestFields, frozen=True):
+class ChangesParameters(RequestFields, frozen=True):
     query: Annotated[list[str], Meta(description="Of these queries alone.")] = []
     after: Annotated[
         str | None,
