@@ -20,7 +20,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.rows.delta import Delta, ids_of_columns
 
 UNBOUND = -1
-"""Stands where a column has no value."""
+"""In place of an id where a column has no value."""
 
 Row = tuple[int, ...]
 

@@ -50,9 +50,9 @@ OUTCOME_COUNT = len(OUTCOMES)
 INSERTED, REFRESHED, DELETED, ABSENT, LATE, PASSED_BY, IRRELEVANT = (int(outcome) for outcome in Outcome)
 
 NOT_HELD = int(np.iinfo(np.int64).min)
-"""In place of the slide at which an edge leaves: the window does not hold it."""
+"""In place of the slide at which an edge leaves a window: the window does not contain it."""
 NEVER = INT64_MAX
-"""In place of the slide at which an edge leaves: it does not by itself."""
+"""In place of the slide at which an edge leaves a window: it leaves only by a delete."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -89,7 +89,7 @@ class SnapshotGraph:
         self.counted = CountedWindows()
         self.counted.make_room(capacity)
         self.statics = 0
-        """Edges that are static."""
+        """The number of static edges."""
         self._keys: list[Hashable] = []  # a window: what tells a count window from others
         self._counts: list[list[int]] = []  # a group: the count windows over which its labels are read
         self._groups: dict[bytes, int] = {}  # the windows over which a group's labels are read, as bytes: its number

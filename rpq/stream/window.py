@@ -99,7 +99,7 @@ class Window:
 
     @property
     def reach(self) -> int:
-        """How much later than its timestamp an edge may leave, up to a slide.
+        """The time after its timestamp at which an edge leaves, up to a slide.
 
         >>> Window(size=30, slide=7).reach
         30
@@ -172,7 +172,7 @@ class CountWindow:
 
     @property
     def reach(self) -> int:
-        """How much later than its timestamp an edge may leave: it knows no time.
+        """The time after its timestamp at which an edge leaves: 0, because the window does not depend on time.
 
         >>> CountWindow(size=3).reach
         0
@@ -218,7 +218,7 @@ class UnboundedWindow:
 
     @property
     def reach(self) -> int:
-        """How much later than its timestamp an edge may leave: it knows no time.
+        """The time after its timestamp at which an edge leaves: 0, because the window does not depend on time.
 
         >>> UnboundedWindow().reach
         0

@@ -123,7 +123,7 @@ class MatchedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self._bags.nbytes + sum(array.nbytes for array in self._matching[:4])
 
     def ids(self) -> np.ndarray:

@@ -65,7 +65,7 @@ _OF_ENTRIES = {"bag": NONE, "counts": 0, "before": NONE, "next": NONE, "previous
 
 
 class RowBags:
-    """Bags 0 … `len(widths) − 1` of rows with so many columns, and their memory."""
+    """Bags 0 … `len(widths) − 1` of rows, each bag with rows of its width, and their memory."""
 
     def __init__(self, widths: list[int], *, capacity: int = 16) -> None:
         stride = max([1, *widths])

@@ -196,7 +196,7 @@ class NamedRoots:
 
     @property
     def vertex_count(self) -> int:
-        """How many are vertices."""
+        """The number of roots that are vertices."""
         return len(self._name_of)
 
     def ids(self, names: Iterable[Vertex]) -> np.ndarray:

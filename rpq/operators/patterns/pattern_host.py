@@ -326,7 +326,7 @@ class PatternHost:
         self._other_parts.discard(number)
 
     def rows_of_part(self, number: int, columns: int, *, most: int | None = None) -> np.ndarray:
-        """Return all current rows of a part with so many columns, int32 (row, column).
+        """Return all current rows of a part with `columns` columns, int32 (row, column).
 
         Where they are more than `most`, only somewhat more than `most` are returned. O(edges, and the cost of joining them).
         """

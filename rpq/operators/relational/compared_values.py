@@ -51,7 +51,7 @@ _KINDS = {"integer": EXACT, "decimal": EXACT, "float": FLOAT, "double": DOUBLE}
 _KIND_OF = np.array([_KINDS[name] for name in NUMBER_TYPES], np.int32)
 
 Place = tuple[int, int, int, float]
-"""Of a value: its kind, the number of a key or an integer for `high` and for `low`, and the double it is promoted to."""
+"""The place of a value: its kind, a key's number or an integer for each of `high` and `low`, and the nearest double."""
 
 _NOWHERE: Place = (NO_VALUE, 0, 0, 0.0)
 _NO_VALUES = Values(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
@@ -201,7 +201,7 @@ class ComparedValues:
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held."""
+        """The approximate number of bytes held."""
         return _BYTES_A_KEY * sum(len(table.numbers) for table in self._tables())
 
     def check(self) -> None:

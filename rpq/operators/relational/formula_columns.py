@@ -140,7 +140,7 @@ def read_integers(offsets, data, behind, found):
 
 
 UNFIT = NO_NUMBER + 1
-"""Stands for a number that is no small integer."""
+"""In place of a number that is no small integer."""
 
 _MOST_REMEMBERED = 1 << 20
 _BYTES_KNOWN = 150
@@ -211,7 +211,7 @@ class _FormulaColumn(ABC, Generic[Result]):
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held."""
+        """The approximate number of bytes held."""
         return _BYTES_KNOWN * len(self._known)
 
 

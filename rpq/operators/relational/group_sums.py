@@ -34,7 +34,7 @@ LARGEST = 2**31
 _MOST_ROWS = 2**32
 
 NO_NUMBER = 2**62
-"""Stands for a value that is no number, or unbound."""
+"""In place of a value that is no number, or unbound."""
 
 # The figures of an aggregate of a group.
 SUM, NUMBERS, OTHERS = range(3)

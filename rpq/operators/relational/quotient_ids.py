@@ -86,7 +86,7 @@ class QuotientIds:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self._numbers)
 
     def ids(self, dividends: np.ndarray, divisors: np.ndarray, kinds: np.ndarray | None = None) -> np.ndarray:

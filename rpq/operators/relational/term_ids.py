@@ -50,7 +50,7 @@ class TermIds:
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held."""
+        """The approximate number of bytes held."""
         return 200 * len(self._ids) + self._quotients.nbytes + self._alias.nbytes + 100 * len(self._cache)
 
     # --- vertices --------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ _MISSING = _UNKNOWN + 1
 GAP = 1 << 32
 """The distance between the labels of neighbours when all are numbered again."""
 _SINGLE = 4
-"""So many ids are cheaper one by one than as arrays."""
+"""The number of ids up to which they are labelled one by one, because arrays would be slower."""
 _FEW = 16
 """Terms that are put in their places one by one are fewer than the tied ones by this factor."""
 
@@ -94,7 +94,7 @@ class ValueOrder:
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held."""
+        """The approximate number of bytes held."""
         return sum(array.nbytes for array in self._labels) + 100 * len(self._only) + 300 * len(self._keys)
 
     def include(self, ids: np.ndarray) -> None:

@@ -81,9 +81,9 @@ class Judge(Protocol):
     """The decision which walks of a table make their pair an answer."""
 
     walks_return: bool
-    """Whether a walk may come back to its root: kernels keep those out of the table for whom it may not."""
+    """True if a walk may come back to its root; otherwise kernels keep such walks out of the table."""
     doubts: bool
-    """Whether cells can be in doubt: kernels mark those, and ask."""
+    """True if cells can be in doubt; then kernels mark them and ask the judge."""
 
     def serve(self, index: JudgedIndex) -> None:
         """Judge for this index from now on, and for no other; comes before everything else."""

@@ -44,7 +44,7 @@ class Reach:
     bound: Term
     forward: bool
     excludes_change: bool
-    """Whether it is before the seed and reads the same relation: then it must not use the changing edge."""
+    """True if it is before the seed and reads the same relation, so that it must not use the changing edge."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,7 +62,7 @@ class RelationStore:
             state=state,
         )
         self.fills = 0
-        """How often edges entered a relation in bulk, not one by one in the order of the stream."""
+        """The number of times that edges entered a relation in bulk, not in the order of the stream."""
         self._note_capacities()
 
     def _note_capacities(self) -> None:
