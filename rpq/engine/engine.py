@@ -586,7 +586,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation = self._evaluation
         return [evaluation.name_of(root) for root in evaluation.running.named(query).set_aside()]
 
-    # --- what holds now --------------------------------------------------------------------------------------
+    # --- present state ---------------------------------------------------------------------------------------
 
     @property
     def time(self) -> Any:

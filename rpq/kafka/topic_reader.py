@@ -108,7 +108,7 @@ class TopicReader:
         self._until = None if waits_forever else time.monotonic() + START_SECONDS
         self._known = self._all_topics()
 
-    # --- what there is ---------------------------------------------------------------------------------------
+    # --- contents --------------------------------------------------------------------------------------------
 
     def _on_error(self, error: Any) -> None:
         """Handle an error of a connection, as a callback of the client."""

@@ -308,7 +308,7 @@ class AsyncEngine:
         """
         await self._call(lambda: self._engine.unregister(name))
 
-    # --- what holds now --------------------------------------------------------------------------------------
+    # --- present state ---------------------------------------------------------------------------------------
 
     @property
     def time(self) -> Any:

@@ -136,7 +136,7 @@ class EngineThread:
         self.submit(Call(call, waiter, even_if_failed, writes))
         return await waiter
 
-    # --- what a subclass may define ----------------------------------------------------------------------------
+    # --- for subclasses ----------------------------------------------------------------------------------------
 
     def _batch_limits(self) -> tuple[int, int]:
         """Return how many jobs are executed together, and with how many tuples no further job joins them."""

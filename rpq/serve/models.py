@@ -251,7 +251,7 @@ class Error(Struct, frozen=True):
     error: ErrorContent
 
 
-# --- schemas, and what does not fit them -----------------------------------------------------------------------------
+# --- schemas ---------------------------------------------------------------------------------------------------------
 
 Model = TypeVar("Model", bound=Struct)
 

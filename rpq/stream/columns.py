@@ -390,7 +390,7 @@ def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
-# --- what each column is -------------------------------------------------------------------------------------
+# --- columns -------------------------------------------------------------------------------------------------
 
 def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
     """Return sources and targets; where lists hold both kinds, that of the stream counts, or that of most."""

@@ -150,7 +150,7 @@ class PathQuery(RunningQuery):
         if self._key is not None and not self._trees.readers:
             del self._shared[self._key]
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         if len(self._trees.readers) == 1:  # else they know
@@ -175,7 +175,7 @@ class PathQuery(RunningQuery):
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         return self._trees.load(self._reader, time, chunk, slides[0], quiet=quiet)
 
-    # --- what it reports -------------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         return [self.indexes[0].slides(edges)]
@@ -250,7 +250,7 @@ class PathQuery(RunningQuery):
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
         return [(self.question.name, index.delta()) for index in self.indexes if index.restore_root(root)]
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saved states ----------------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
         latency = self._latency()

@@ -246,7 +246,7 @@ class PathTrees:
     def _check_memory(self, size: int, place: int) -> None:
         next(iter(self.readers.values())).guard(size, place)
 
-    # --- what they read --------------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Add label ids with their names. O(labels)."""
@@ -320,7 +320,7 @@ class PathTrees:
         if self._ends is not None:
             self._is_end[fresh] = among(vertices, fresh, self._ends)
 
-    # --- windows that are there already ----------------------------------------------------------------------
+    # --- existing windows ------------------------------------------------------------------------------------
 
     def count_from(self, number: int) -> None:
         """Set the insert from which a count window goes on, if none has come to it yet."""
@@ -401,7 +401,7 @@ class PathTrees:
         if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
             raise Damage("a query holds other edges than one that asks for the same paths")
 
-    # --- what they report --------------------------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------------------------
 
     def number_rows(self, delta: PathDelta, numbers: Mapping[str, int]) -> list[tuple[int, Delta]]:
         """Return the rows of an index with the numbers of queries; `numbers` as in `Worker.deltas`.

@@ -173,7 +173,7 @@ class SimpleJudge:
         """Write a simple path for each row of the current event, from row RESUME on."""
         return int(judge.write_paths(self._index.view, self.known.view))
 
-    # --- what holds now --------------------------------------------------------------------------------------
+    # --- present state ---------------------------------------------------------------------------------------
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that have a simple path, and a root that is not set aside."""

@@ -359,7 +359,7 @@ class PlanTables:
         for query in self._parts:
             self._write(query)
 
-    # --- written -------------------------------------------------------------------------------------------------
+    # --- writing -------------------------------------------------------------------------------------------------
 
     def _append(self, name: str, records: Sequence[Record] | np.ndarray) -> tuple[int, int]:
         """Add records to a table; return the number of the first, and one past the last."""
