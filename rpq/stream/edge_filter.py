@@ -66,7 +66,7 @@ class EdgeFilter:
         self._entries = 0
         self._waiting: list[tuple[int, Ends]] = []  # accepted, and not in the arrays yet
 
-    # --- what is accepted ------------------------------------------------------------------------------------
+    # --- accepted edges --------------------------------------------------------------------------------------
 
     def has_filter(self, label: int) -> bool:
         """Return whether some edges of a label may be passed by."""

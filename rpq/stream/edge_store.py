@@ -203,7 +203,7 @@ def fill_table(edges):
             put_new(edges.table, entries, h, edge)
 
 
-# --- count windows: which edges each holds, and what an insert evicts ---------------------------------------
+# --- count windows: their edges, and evictions --------------------------------------------------------------
 #
 # A count window numbers the inserts that it meets, and holds an edge until the slide, in numbers, at which its last insert
 # leaves. Its edges are a list in the order of their last inserts, which is the order in which they leave: a refresh moves an
@@ -435,7 +435,7 @@ def delete_from_windows(edges, counted, group, edge):
             edges.holders[edge] -= 1
 
 
-# --- kernels that apply tuples to the graph, and say what became of each ------------------------------------
+# --- kernels that apply tuples to the graph -----------------------------------------------------------------
 
 AHEAD = 12
 """Tuples ahead for which memory is asked."""

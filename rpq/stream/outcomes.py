@@ -162,7 +162,7 @@ class WindowMembership:
         self._arrays = self._arrays._replace(**arrays)
         self._view = None
 
-    # --- readers and what they read --------------------------------------------------------------------------
+    # --- readers ---------------------------------------------------------------------------------------------
 
     @property
     def is_used(self) -> bool:

@@ -209,7 +209,7 @@ class StreamTime:
             return time
         return python_values(self.column(np.array([time], np.int64)))[0]
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saved states ----------------------------------------------------------------------------------------
 
     def to_json(self, queries: Collection[Windowed]) -> dict[str, Any]:
         """Return the kind of the timestamps, and whether windows are durations, as JSON values."""

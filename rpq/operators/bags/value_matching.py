@@ -216,7 +216,7 @@ class ValueMatches:
         are_of_kind = self._matching.kind == kind
         self._matching.high[are_of_kind], self._matching.low[are_of_kind] = high, low
 
-    # --- what it holds ---------------------------------------------------------------------------------------
+    # --- stored rows -----------------------------------------------------------------------------------------
 
     @property
     def entries(self) -> int:

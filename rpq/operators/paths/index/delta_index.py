@@ -133,7 +133,7 @@ class DeltaIndex:
         self.index = new_index(program, settings, self.cell, supports=witness or self.judge.doubts, capacity=capacity)
         self.judge.serve(self)
 
-    # --- what it is ------------------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------------------
 
     @property
     def index(self) -> Index:
@@ -221,7 +221,7 @@ class DeltaIndex:
         """True if a root can ever go over its budget."""
         return self.judge.doubts
 
-    # --- what it does ----------------------------------------------------------------------------------------
+    # --- changes ---------------------------------------------------------------------------------------------
 
     def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
         """Set the transition classes of every label id (int16, -1 none); the engine's own arrays, which keep growing."""

@@ -321,7 +321,7 @@ def raise_step(index, u, v, transition_class, slide):
     return np.int64(DONE)
 
 
-# --- trees that come and go as a whole, where not every vertex is a root ------------------------------------
+# --- whole trees, if not every vertex is a root -------------------------------------------------------------
 #
 # The adjacency lists hold all edges in the window, whoever is a root. So the tree of a vertex that becomes one later is
 # raised from them, and has the cells that it would have had.

@@ -109,7 +109,7 @@ class Judge(Protocol):
     def write_paths(self) -> int:
         """Write the witnesses of the current event from row RESUME on; return a code of the kernels."""
 
-    # --- what holds now --------------------------------------------------------------------------------------
+    # --- present state ---------------------------------------------------------------------------------------
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that are answers."""

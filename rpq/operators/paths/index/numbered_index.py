@@ -192,7 +192,7 @@ class NumberedIndex(DeltaIndex):
         taken, self._overruns = self._overruns, []
         return taken
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------------------
 
     @property
     def has_rows(self) -> bool:

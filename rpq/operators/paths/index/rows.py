@@ -463,7 +463,7 @@ def past_transition(edge):
     )
 
 
-# --- what the index holds now: its live cells and its answers -----------------------------------------------
+# --- live cells and answers ---------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
 def count_live(index):
