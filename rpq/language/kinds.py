@@ -36,7 +36,7 @@ class Kind:
 
 
 _NAMED = 10
-"""The largest number of queries that a warning names."""
+"""The number of queries that a warning names at most."""
 _kinds: dict[str, Kind] = {}
 _PLAIN = "path"  # the kind that JSON leaves out, as in states older than the other kinds
 

@@ -72,10 +72,10 @@ class RowGuard:
         self.limit = limit
         self.most = sys.maxsize if limit is None else limit
         self.row: int | None = 0
-        """The row of the push at which the chunk begins; None while the time moves without tuples."""
+        """The row of the push at which the chunk begins; None while time alone moves."""
 
     def error(self, query: str, number: int, *, place: int) -> RowLimitError:
-        """Return the error for tuple `place` of the chunk, which brings at least `number` rows to a query."""
+        """Return the error for tuple `place` of the chunk, which brings `number` rows to a query, or more."""
         row = None if self.row is None else self.row + place
         return self._error(query, number, row, "moving the time" if row is None else f"tuple {row} of the batch", _GO_ON)
 
@@ -132,10 +132,10 @@ class Question(Protocol):
 
     @property
     def labels(self) -> frozenset[str] | None:
-        """All labels that it can read; None if it reads labels that it does not name."""
+        """All labels that it can read; None where it reads some that it does not name."""
 
     def reads(self, label: str) -> bool:
-        """Return whether edges of a label can contribute to its answers."""
+        """Return whether edges of a label can matter to it."""
 
     @property
     def label_set(self) -> LabelSet:

@@ -225,7 +225,7 @@ def check_names(array: pa.Array, name: str, problems: list[InputError]) -> pa.Ar
 
 
 def to_int64(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
-    """Convert unsigned integers to int64; the first one that does not fit is a problem."""
+    """Unsigned integers as int64, the first beyond which is a problem."""
     numbers = array.to_numpy()
     beyond = numbers > np.uint64(2**63 - 1)
     if beyond.any():

@@ -218,7 +218,7 @@ class VertexDictionary:
             return [known[vertex] if vertex in known else found[vertex] for vertex in ids]
 
     def _remember(self, names: dict[int, int | str]) -> None:
-        """Store the Python objects of names by id, which rows of single tuples need."""
+        """Remember the Python objects of names by id, which rows of single tuples need."""
         if len(self._remembered) + len(names) > _MOST_REMEMBERED:
             self._remembered = {}
         self._remembered.update(names)

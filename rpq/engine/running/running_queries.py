@@ -286,7 +286,7 @@ class RunningQueries:
         graph.filter.accept(label, ends, passed_by=int(graph.horizons.passed_by[label]))
 
     def narrow(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> list[str]:
-        """Accept no longer the edges that only removed questions needed. Return the labels concerned.
+        """Accept no longer what removed questions alone needed; return the labels of which less is accepted now.
 
         While all edges of a label are accepted nothing changes. O(edges accepted) where that ends.
         """

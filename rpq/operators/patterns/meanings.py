@@ -174,7 +174,7 @@ class NamedVertex(NamedTuple):
 
 
 MeaningEdge = tuple[str | NamedVertex, str | PathRead, str | NamedVertex]
-"""The term at which an atom begins, the label or path that it reads, and the term at which it ends."""
+"""A term, what is read, and the term that it leads to."""
 
 
 class Meaning(NamedTuple):
@@ -205,7 +205,7 @@ class Meaning(NamedTuple):
 
 
 def name_of_read(reads: str | PathRead) -> str:
-    """Return the label, or the text of the path expression, that an atom reads."""
+    """Return the text of what is read: a label, or the expression of a path."""
     return reads if isinstance(reads, str) else reads.expression
 
 

@@ -266,7 +266,7 @@ class DeltaIndex:
 
     @property
     def has_rows(self) -> bool:
-        """True if `delta` is not empty."""
+        """Whether `delta` is not empty."""
         return bool(self._index.state[layout.EVENTS])
 
     def delta(self, *, before: int | None = None) -> PathDelta:
