@@ -126,7 +126,7 @@ class PathQuery(RunningQuery):
         if resources.events is not None and query.window.kind == "count" and query.semantics == "implicit":
             raise QueryError(
                 f"query {query.name!r}: where events have several tuples, rows that leave a count window have to be "
-                'reported: pass semantics="explicit"'
+                'reported: give semantics="explicit"'
             )
         key = shared_key(query, self._way, resources)
         trees: PathTrees | None = None if key is None else resources.shared.get(key)
