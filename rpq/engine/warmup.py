@@ -210,10 +210,12 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
     """Run operators of SPARQL over changes of both sides, until they exceed the first capacity."""
     bodies = {
         "group": "SELECT ?y (AVG(?x) AS ?n) (COUNT(*) AS ?m) { ?x <a> ?y } GROUP BY ?y",
+        "ends": "SELECT ?y (MIN(?x) AS ?n) (MAX(?x) AS ?m) (COUNT(DISTINCT ?x) AS ?k) { ?x <a> ?y } GROUP BY ?y",
         "filtered": "SELECT ?x { ?x <a> ?y FILTER(?y > 3) }",
         "distinct": "SELECT DISTINCT ?x ?w { ?x <a> ?y . ?z <b> ?w }",
         "optional": "SELECT ?x ?z { ?x <a> ?y OPTIONAL { ?y <b> ?z } }",
         "negated": "SELECT ?x { ?x <a> ?y FILTER NOT EXISTS { ?y <b> ?z } }",
+        "by value": "SELECT ?x ?z { ?x <a> ?y . ?z <b> ?w FILTER(?y = ?w) }",
         "product": "SELECT ?x ?v ?w { ?x <a> ?y . <0> <a> ?v . <1> <b> ?w }",
         "windows": "SELECT ?x FROM NAMED WINDOW <w> [COUNT 9] { ?x <a> ?y WINDOW <w> { ?y <b> ?z } }",
     }

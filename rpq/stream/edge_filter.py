@@ -87,13 +87,15 @@ class EdgeFilter:
         self._enter(label, accepted)
 
     def retract(self, label: int, ends: Iterable[Ends]) -> None:
-        """Accept some edges of a label no longer that are accepted now. O(these), and O(all of the label) with `ALL`."""
+        """Accept some edges of a label no longer that are accepted now. O(these), or O(label) with `ALL` or loops."""
         known = self._accepted[label]
         has_filter = self.has_filter(label)
+        had_loops = False
         for one in ends:
             del known[one]
+            had_loops |= one.is_loop
         self._constants = None
-        if not known or not has_filter:
+        if not known or not has_filter or had_loops:  # the flags say of loops that they are accepted
             self.restore(label, dict(known))
 
     def _enter(self, label: int, more: Mapping[Ends, int]) -> None:

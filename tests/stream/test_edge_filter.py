@@ -82,6 +82,17 @@ def test_rows_do_not_depend_on_what_others_accept_nor_on_batches_and_shares(data
     assert beside.statistics().passed_by == 0
 
 
+@pytest.mark.parametrize("vertices", range(2, 10))
+def test_an_edge_that_is_passed_by_makes_no_vertex_a_root(vertices):
+    x, y = Variable("x"), Variable("y")
+    loops = Pattern(atoms=(Atom(x, "b", x), Atom(x, "a+", y)))
+    twins = PatternTwins(PatternQuestion(name="q", pattern=loops, window=Window(size=99, slide=1)))
+    ring = [(str(i), str((i + 1) % vertices), "a", 1, "+") for i in range(vertices)]
+    twins.push(ring)
+    twins.push([("1", "0", "b", 2, "+"), ("0", "0", "b", 2, "+")])
+    twins.push(ring)
+
+
 @pytest.mark.parametrize("vertices", [int, str])
 @pytest.mark.parametrize(
     "text",
@@ -151,6 +162,21 @@ def test_edges_are_dropped_with_the_last_query_that_accepts_them(text, threads):
     assert (query.inserted, query.deleted, query.edges_live, query.passed_by) == (20, 0, 10, 80)
     assert engine.push_rows([("x8", "h8", "a", 100), ("x7", "h7", "a", 100, "-")]).removed == 1
     engine._check()
+
+
+def test_a_query_that_also_reads_other_labels_goes_on_accepting_what_it_needs():
+    x, y = Variable("x"), Variable("y")
+    window = Window(size=30, slide=4)
+    loops = Pattern(atoms=(Atom(x, "!b", Constant("1")), Atom(x, "b", x)))
+    edges = Pattern(atoms=(Atom(x, "b", y),))
+    twins = PatternTwins(
+        PatternQuestion(name="loops", pattern=loops, window=window),
+        PatternQuestion(name="edges", pattern=edges, window=window),
+    )
+    twins.push([("0", "2", "b", 1, "+"), ("0", "0", "b", 1, "+")])
+    twins.unregister("edges")
+    twins.push([("0", "2", "b", 2, "+"), ("2", "2", "b", 2, "+"), ("0", "1", "c", 2, "+")])
+    assert (twins.engine.statistics().edges_live, twins.engine.statistics().passed_by) == (3, 1)
 
 
 def test_a_kept_window_and_labels_that_nothing_reads_any_more_pass_nothing_by():

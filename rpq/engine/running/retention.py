@@ -18,7 +18,7 @@ from rpq.language.readings import Reading, edges_accepted_by, readings_of
 from rpq.stream.chunk import Chunk
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import name_in, text_of
+from rpq.stream.stream_labels import name_in
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
@@ -120,10 +120,11 @@ def _refusal(
 def _latest_lost_insert(question: Question, reading: Reading, labels: LabelDictionary, graph: SnapshotGraph) -> int:
     """Return the largest timestamp of an insert that a question needs for a reading and that was, or may have been, lost."""
     horizons, edges = graph.horizons, graph.filter
-    read = [(text_of(name), number) for name, number in labels.ids.items() if reading.reads(name)]
-    lost = [int(horizons.lost[number]) for _, number in read]
-    for text in {text for text, _ in read if text in labels.ids}:
-        merged = labels.ids[text]
+    lost = [int(horizons.lost[number]) for name, number in labels.ids.items() if reading.reads(name)]
+    # What was passed by is known of the merged stream alone, where every label has an id.
+    for text, merged in ((name, number) for name, number in labels.ids.items() if isinstance(name, str)):
+        if not reading.labels.has(text):
+            continue
         passed_by = int(horizons.passed_by[merged])
         lost += [edges.passed_before(merged, one, passed_by=passed_by) for one in edges_accepted_by(question, text)]
     if reading.labels.others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):

@@ -299,7 +299,8 @@ class RunningQueries:
                 accepted = graph.filter.accepted(label)
                 if ALL in accepted and (ALL not in mine or ALL in self._needed(text)):
                     continue
-                users = self._users_of_edges.get(text, Counter())
+                # What queries that read other labels need is in no counter; without one, thousands need not be looked at.
+                users = self._needed(text) if self._queries_of_other_labels else self._users_of_edges.get(text, Counter())
                 gone = [one for one in (accepted if ALL in accepted else mine) if one in accepted and one not in users]
                 if gone:
                     graph.filter.retract(label, gone)

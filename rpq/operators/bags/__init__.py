@@ -3,6 +3,7 @@
 - `row_bags`: the bags of rows that operators store
 - `product`: `Product` of parts, and `Distinct`
 - `matching`: `MatchedRows`, the joins, left joins, EXISTS and NOT EXISTS by key
+- `value_matching`: `ValueMatches`, the same where a comparison of values decides too which rows meet
 
 An operator has `change`, which applies changes (`rpq.rows.weighted_rows`) and returns those of the output; `clear`, which
 removes everything; `entries` and `nbytes`, which say how much it stores; `ids`, which returns the ids in stored rows; and

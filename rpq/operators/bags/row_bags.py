@@ -184,6 +184,16 @@ def prefetch_entry(bags, bag, rows, at):
 
 
 @njit(cache=True, nogil=True)
+def find(bags, bag, rows, at):
+    """Return the entry of a row, whose count may be 0, or -1."""
+    width = np.int64(bags.width[bag])
+    place = first_candidate(bags.table, bags.fields[TABLE], _hash(bag, rows, at, width))
+    while place >= 0 and not _is_row(bags, id_at(bags.table, place), bag, rows, at, width):
+        place = next_candidate(bags.table, bags.fields[TABLE], place)
+    return id_at(bags.table, place) if place >= 0 else np.int64(NONE)
+
+
+@njit(cache=True, nogil=True)
 def add(bags, bag, rows, at, amount):
     """Change the count of a row by an amount, which may be negative; return its entry. There must be room for one."""
     fields = bags.fields

@@ -1,9 +1,10 @@
 """Groups whose aggregates are counts, sums and averages of numbers of any type: kernels.
 
 Sums are exact. A number is added to *limbs*: digits to the base 2³², each in 64 bits, of a superaccumulator (Kulisch). A
-limb overflows after 2³¹ numbers, so carries are propagated once an event. Integers and decimals are summed in units of 10⁻¹⁸
-in five limbs, floats and doubles in units of 2⁻¹⁰⁸⁸ in as many limbs as their exponents require, the same for all groups.
-Hence the order of the changes, and numbers that left, have no effect. The result is rounded once: half to even.
+limb overflows after 2³¹ numbers, so carries are propagated once an event, and more often in an event of more than 2³⁰ rows.
+Integers and decimals are summed in units of 10⁻¹⁸ in five limbs, floats and doubles in units of 2⁻¹⁰⁸⁸ in as many limbs as
+their exponents require, the same for all groups. Hence the order of the changes, and numbers that left, have no effect. The
+result is rounded once: half to even.
 
 `rpq.operators.relational.group_sums` is faster, and continues here when a number is none of its small integers.
 """
@@ -49,6 +50,8 @@ NO_RESULT = -1
 
 LIMB = 32
 _MASK = 2**LIMB - 1
+_MOST_AT_ONCE = 2**30
+"""Rows whose numbers can be added without carries in between."""
 _OF_LINE = 8
 """Numbers in a cache line."""
 _BILLION = 10**9
@@ -225,7 +228,7 @@ class ExactSums:
         """Bytes held."""
         return self._bags.nbytes + self._figures.nbytes
 
-    def keys(self) -> np.ndarray:
+    def ids(self) -> np.ndarray:
         """Return the ids in keys, with duplicates. O(groups)."""
         return self._bags.rows(0)[0].reshape(-1)
 
@@ -277,6 +280,7 @@ def change_sums(
     count, aggregates, columns = len(weights), len(functions), starts[-1]
     width = np.int64(bags.width[0])
     written = first = 0
+    rows = np.int64(0)  # since carries were propagated
     for i in range(count):
         _look_ahead(bags, state, columns, keys, width, i)
         weight = weights[i]
@@ -288,6 +292,11 @@ def change_sums(
             places[written] = i
             groups[written] = entry
             written += 1
+        rows += abs(weight)
+        if rows >= _MOST_AT_ONCE:
+            for j in range(first, written):
+                _carry_all(figures, functions, starts, np.int64(groups[j]))
+            rows = abs(weight)
         row = figures[entry * columns : (entry + 1) * columns]
         for aggregate in range(aggregates):
             at = starts[aggregate]
@@ -295,8 +304,14 @@ def change_sums(
             if functions[aggregate] == COUNTED:
                 if kind != NO_AMOUNT:
                     row[at] += weight
-            else:
-                _add_amount(row, at, first_limb, weight, kind, high[aggregate, i], low[aggregate, i])
+            elif _count_amount(row, at, weight, kind):
+                type_, one, other = kind % TYPES, high[aggregate, i], low[aggregate, i]
+                if rows < _MOST_AT_ONCE:
+                    _add_amount(row, at, 0, first_limb, weight, type_, one, other)
+                else:
+                    _add_often(row, at, starts[aggregate + 1], first_limb, weight, type_, one, other)
+        if rows >= _MOST_AT_ONCE:  # it was one row, which left no carries
+            rows = np.int64(0)
         if i + 1 < count and events[i + 1] == events[i]:
             continue
         for j in range(first, written):
@@ -304,7 +319,7 @@ def change_sums(
             there[j] = (HAD if bags.before[entry] > 0 else 0) | (HAS if bags.counts[entry] > 0 else 0)
             _write_result(figures, functions, starts, first_limb, entry, j, work, types, highs, lows, reals)
         settle(bags)
-        first = written
+        first, rows = written, np.int64(0)
     return written
 
 
@@ -323,36 +338,69 @@ def _write_result(figures, functions, starts, first_limb, entry, j, work, types,
         if functions[aggregate] == COUNTED:
             types[aggregate, j], highs[aggregate, j], lows[aggregate, j] = INTEGER, 0, row[at]
             continue
-        _carry(row, at + _DECIMALS, at + _BINARY)
-        _carry(row, at + _BINARY, end)
+        _carry_sum(row, at, end)
         is_average = functions[aggregate] == AVERAGED
         _sum_result(row, at, end, first_limb, is_average, work, aggregate, j, types, highs, lows, reals)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _add_amount(row, at, first_limb, weight, kind, high, low):
-    """Add an amount to the figures of a sum, which begin at a place of a row."""
+def _count_amount(row, at, weight, kind):
+    """Count an amount in the figures of a sum, which begin at a place of a row; return whether its number is to be added."""
     if kind == NO_AMOUNT:
         row[at + _OTHERS] += weight
-        return
-    type_, special = kind % TYPES, kind // TYPES
-    row[at + _COUNTS + type_] += weight
+        return False
+    special = kind // TYPES
+    row[at + _COUNTS + kind % TYPES] += weight
     if special != FINITE:
         row[at + _SPECIALS + special] += weight
-    elif type_ <= DECIMAL:
-        place = at + _DECIMALS
+    return special == FINITE
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _add_amount(row, at, limb, first_limb, weight, type_, high, low):
+    """Add the number of an amount to a sum, so many limbs above its own; `weight` is at most `_MOST_AT_ONCE`."""
+    if type_ <= DECIMAL:
+        place = at + _DECIMALS + limb
         row[place] += weight * (low & _MASK)
         row[place + 1] += weight * ((low >> LIMB) & _MASK)
         row[place + 2] += weight * (high & _MASK)
         row[place + 3] += weight * (high >> LIMB)
     elif low != 0:
-        place, shift = at + _BINARY + (high >> 5) - first_limb, high & (LIMB - 1)
+        place, shift = at + _BINARY + limb + (high >> 5) - first_limb, high & (LIMB - 1)
         if low < 0:
             weight, low = -weight, -low
         # The mantissa has 53 bits: what is shifted out above goes into the second and third limb.
         row[place] += weight * ((low << shift) & _MASK)
         row[place + 1] += weight * ((low >> (LIMB - shift)) & _MASK)
         row[place + 2] += weight * ((low >> LIMB) >> (LIMB - shift))
+
+
+@njit(cache=True, nogil=True)
+def _add_often(row, at, end, first_limb, weight, type_, high, low):
+    """Add the number of an amount of any weight to a sum whose carries are propagated, and propagate its own.
+
+    The lower half of the weight is that of the number, the upper half that of the number one limb above.
+    """
+    lower = ((weight + 2**31) & _MASK) - 2**31
+    for limb, part in ((0, lower), (1, (weight - lower) >> LIMB)):
+        for some in (part >> 1, part - (part >> 1)):
+            _add_amount(row, at, limb, first_limb, some, type_, high, low)
+            _carry_sum(row, at, end)
+
+
+@njit(cache=True, nogil=True)
+def _carry_all(figures, functions, starts, entry):
+    """Propagate the carries of all sums of a group."""
+    row = figures[entry * starts[-1] : (entry + 1) * starts[-1]]
+    for aggregate in range(len(functions)):
+        if functions[aggregate] != COUNTED:
+            _carry_sum(row, starts[aggregate], starts[aggregate + 1])
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _carry_sum(row, at, end):
+    _carry(row, at + _DECIMALS, at + _BINARY)
+    _carry(row, at + _BINARY, end)
 
 
 @njit(cache=True, nogil=True, forceinline=True)

@@ -203,8 +203,8 @@ class _FormulaColumn(ABC, Generic[Result]):
     def forget(self, fresh: np.ndarray) -> None:
         """Discard what is cached for these ids, which now denote other terms."""
         if self._known:
-            for identity in fresh.tolist():
-                self._known.pop(identity, None)
+            for identity in self._known.keys() & fresh.tolist():
+                del self._known[identity]
 
     @property
     def nbytes(self) -> int:
@@ -329,6 +329,16 @@ class NumberColumn(_NumericColumn):
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
         return (lambda numbers: numbers) if isinstance(formula, Variable) else None
 
+    def _judged(self, vertices: np.ndarray) -> np.ndarray:
+        if not isinstance(self._formula, Variable):
+            return super()._judged(vertices)
+        kinds = read_names(self._terms.names(vertices))[0]
+        results = np.full(len(vertices), UNFIT)
+        others = (kinds <= INTEGER) | (kinds > DOUBLE)
+        if others.any():
+            results[others] = super()._judged(vertices[others])
+        return results
+
     def _result(self, binding: dict[str, str]) -> int:
         text = value_or_unbound(self._judge, binding)
         try:
@@ -361,15 +371,8 @@ class AmountColumn(_NumericColumn):
     def _judged(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
             return super()._judged(vertices)
-        results = np.full(len(vertices), self._unknown, self._type)
-        names = self._terms.names(vertices)
-        if len(names) and pa.types.is_string(names.type):
-            _, offsets, data = names.buffers()
-            where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
-            if where[-1] > where[0]:
-                kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
-                read_amounts(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, kinds, high, low, low.view(np.float64))
-                results["kinds"], results["high"], results["low"] = kinds, high, low
+        results = np.empty(len(vertices), self._type)
+        results["kinds"], results["high"], results["low"] = read_names(self._terms.names(vertices))
         others = np.flatnonzero(self._are_unknown(results))
         if len(others):
             name, texts = self._names[0], self._terms.texts(vertices[others])
@@ -385,6 +388,20 @@ class AmountColumn(_NumericColumn):
 
 
 NO_VALUE = (NO_AMOUNT, 0, 0)
+
+
+def read_names(names: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the numbers that names are as (kinds, high, low) of `exact_sums.Amounts`.
+
+    The kind of what is unusual, or no number, is `NO_AMOUNT` + 1. O(total length).
+    """
+    kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
+    if len(names) and pa.types.is_string(names.type):
+        _, offsets, data = names.buffers()
+        where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+        if where[-1] > where[0]:
+            read_amounts(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, kinds, high, low, low.view(np.float64))
+    return kinds, high, low
 
 
 def amount_of(number: Number) -> tuple[int, int, int]:
@@ -434,62 +451,92 @@ def _type_of(data, begin, end, ends):
 
 @wraps_around
 @njit(cache=True, nogil=True)
+def _read_number(data, begin, end, ends):
+    """Return the type of a number of up to 18 digits, these without their point, the scale, and whether it is negative.
+
+    The type is -1 for what is unusual, or no number.
+    """
+    unread = -1, np.int64(0), 0, False
+    type_ = -1
+    if end > begin and data[begin] == _QUOTE:
+        begin += 1
+        type_, end = _type_of(data, begin, end, ends)
+        if type_ < 0:
+            return unread
+    is_negative = begin < end and data[begin] == _MINUS
+    if begin < end and (is_negative or data[begin] == _PLUS):
+        begin += 1
+    number, digits, scale = np.int64(0), 0, 0
+    has_point = has_exponent = False
+    while begin < end and digits <= 18:
+        character = data[begin]
+        if _ZERO <= character <= _NINE:
+            number = 10 * number + np.int64(character) - _ZERO
+            digits += 1
+            scale += 1 if has_point else 0
+        elif character == _POINT and not has_point:
+            has_point = True
+        else:
+            break
+        begin += 1
+    if digits == 0 or digits > 18:
+        return unread
+    if begin < end and (data[begin] == _SMALL_E or data[begin] == _GREAT_E):
+        has_exponent = True
+        begin += 1
+        sign = 1
+        if begin < end and (data[begin] == _MINUS or data[begin] == _PLUS):
+            sign = -1 if data[begin] == _MINUS else 1
+            begin += 1
+        exponent, length = 0, 0
+        while begin < end and length < 4 and _ZERO <= data[begin] <= _NINE:
+            exponent = 10 * exponent + int(data[begin]) - _ZERO
+            length += 1
+            begin += 1
+        if length == 0:
+            return unread
+        scale -= sign * exponent
+    if begin != end:
+        return unread
+    if type_ < 0:
+        type_ = DOUBLE if has_exponent else DECIMAL if has_point else INTEGER
+        if type_ == DECIMAL and scale == 0:
+            return unread  # a point needs digits behind it there
+    if type_ <= DECIMAL and (has_exponent or (type_ == INTEGER and has_point)):
+        return unread
+    return type_, number, scale, is_negative
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _nearest(type_, number, scale, tens):
+    """Return the double nearest to a number without its sign (of a float, rounded further), or NaN where that is not easy.
+
+    With a mantissa below 2⁵³ and an exponent of up to 22 digits it is one product or quotient, which is rounded once
+    (Clinger 1990).
+    """
+    if number >= 2**53 or scale > 22 or scale < -22:
+        return np.nan
+    real = np.float64(number)
+    real = real / tens[scale] if scale >= 0 else real * tens[-scale]
+    if type_ == FLOAT and number != 0:
+        if real > 1e38 or real < 1e-37:  # near the ends of 32 bits
+            return np.nan
+        real = np.float64(np.float32(real))
+    return real
+
+
+@wraps_around
+@njit(cache=True, nogil=True)
 def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
     """Read names that are numbers of up to 18 digits; what is unusual, or no number, stays as it is.
 
-    A double with a mantissa below 2⁵³ and an exponent of up to 22 digits is one product or quotient, which is rounded once
-    (Clinger 1990). `reals` is another view of `low`.
+    `reals` is another view of `low`.
     """
     for i in range(len(kinds)):
-        begin, end = np.int64(offsets[i]), np.int64(offsets[i + 1])
-        type_ = -1
-        if end > begin and data[begin] == _QUOTE:
-            begin += 1
-            type_, end = _type_of(data, begin, end, ends)
-            if type_ < 0:
-                continue
-        is_negative = begin < end and data[begin] == _MINUS
-        if begin < end and (is_negative or data[begin] == _PLUS):
-            begin += 1
-        number, digits, scale = np.int64(0), 0, 0
-        has_point = has_exponent = False
-        while begin < end and digits <= 18:
-            character = data[begin]
-            if _ZERO <= character <= _NINE:
-                number = 10 * number + np.int64(character) - _ZERO
-                digits += 1
-                scale += 1 if has_point else 0
-            elif character == _POINT and not has_point:
-                has_point = True
-            else:
-                break
-            begin += 1
-        if digits == 0 or digits > 18:
-            continue
-        if begin < end and (data[begin] == _SMALL_E or data[begin] == _GREAT_E):
-            has_exponent = True
-            begin += 1
-            sign = 1
-            if begin < end and (data[begin] == _MINUS or data[begin] == _PLUS):
-                sign = -1 if data[begin] == _MINUS else 1
-                begin += 1
-            exponent, length = 0, 0
-            while begin < end and length < 4 and _ZERO <= data[begin] <= _NINE:
-                exponent = 10 * exponent + int(data[begin]) - _ZERO
-                length += 1
-                begin += 1
-            if length == 0:
-                continue
-            scale -= sign * exponent
-        if begin != end:
-            continue
+        type_, number, scale, is_negative = _read_number(data, np.int64(offsets[i]), np.int64(offsets[i + 1]), ends)
         if type_ < 0:
-            type_ = DOUBLE if has_exponent else DECIMAL if has_point else INTEGER
-            if type_ == DECIMAL and scale == 0:
-                continue  # a point needs digits behind it there
+            continue
         if type_ <= DECIMAL:
-            if has_exponent or (type_ == INTEGER and has_point):
-                continue
             units = np.int64(10) ** np.int64(18 - scale)
             # number · units in 128 bits, by halves of 32
             one_low, one_high = number & 0xFFFFFFFF, number >> 32
@@ -505,20 +552,39 @@ def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
         elif number == 0:
             high[i], low[i] = 0, 0
         else:
-            if number >= 2**53 or scale > 22 or scale < -22:
+            real = _nearest(type_, number, scale, tens)
+            if np.isnan(real):
                 continue
-            real = np.float64(number)
-            real = real / tens[scale] if scale >= 0 else real * tens[-scale]
-            if type_ == FLOAT:
-                if real > 1e38 or real < 1e-37:  # near the ends of 32 bits
-                    continue
-                real = np.float64(np.float32(real))
             reals[i] = real
             bits = low[i]
             high[i] = ((bits >> 52) & 0x7FF) - 1075 + LIMB * ONE
             mantissa = (bits & (2**52 - 1)) | 2**52
             low[i] = -mantissa if is_negative else mantissa
         kinds[i] = type_
+
+
+@njit(cache=True, nogil=True)
+def _read_reals(offsets, data, ends, tens, reals):
+    """Write the doubles nearest to names that are numbers of up to 18 digits; for others, and what is not easy, NaN."""
+    for i in range(len(reals)):
+        type_, number, scale, is_negative = _read_number(data, np.int64(offsets[i]), np.int64(offsets[i + 1]), ends)
+        reals[i] = np.nan
+        if type_ >= 0:
+            real = _nearest(type_, number, scale, tens)
+            reals[i] = -real if is_negative else real
+
+
+def nearest_reals(names: pa.Array) -> np.ndarray:
+    """Return the doubles nearest to names that are numbers, correctly rounded; NaN for others, and for unusual ones."""
+    if pa.types.is_integer(names.type):
+        return names.to_numpy(zero_copy_only=False).astype(np.float64)
+    reals = np.full(len(names), np.nan)
+    if pa.types.is_string(names.type) and len(names):
+        _, offsets, data = names.buffers()
+        where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
+        if where[-1] > where[0]:
+            _read_reals(where, np.frombuffer(data, np.uint8), _TYPE_ENDS, _TENS, reals)
+    return reals
 
 
 class IdColumn(ValueColumn):

@@ -2,8 +2,8 @@
 
 A group is an entry of row bags (`rpq.operators.bags.row_bags`) whose count is the number of its rows. For each aggregate the
 sum of the numbers, their number, and the number of values that are unbound or no numbers are stored. Numbers are below 2³¹,
-so that sums of all rows that fit into memory fit into 64 bits. Anything else (decimals, floats, larger integers)
-is not summed here: `rpq.operators.relational.groups` then continues with exact sums, which it makes of these.
+so that sums of 2³² rows fit into 64 bits. Anything else (decimals, floats, larger integers, more rows, as products have
+them) is not summed here: `rpq.operators.relational.groups` then continues with exact sums, which it makes of these.
 
 Groups lie anywhere in memory, and each change is of another one: the kernel asks for those of later changes ahead.
 """
@@ -32,6 +32,7 @@ from rpq.operators.bags.row_bags import (
 )
 
 LARGEST = 2**31
+_MOST_ROWS = 2**32
 
 NO_NUMBER = 2**62
 """Stands for a value that is no number, or unbound."""
@@ -83,8 +84,11 @@ class SummedGroups:
         self._bags = RowBags([self._keys])
         self._figures = np.zeros((int(self._bags.bags.fields[ROOM]), self._aggregates * FIGURES), np.int64)
 
-    def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups:
-        """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none."""
+    def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
+        """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none.
+
+        Return None, without any effect, if there are so many rows that sums may not fit into 64 bits.
+        """
         count, fields = len(weights), self._bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
             self._bags.make_room(count)
@@ -102,7 +106,7 @@ class SummedGroups:
         keys = np.ascontiguousarray(keys).reshape(-1)
         figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
         some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *changed)
-        return ChangedGroups(*(array[..., :some] for array in changed))
+        return None if some < 0 else ChangedGroups(*(array[..., :some] for array in changed))
 
     @property
     def state(self) -> tuple[RowBags, np.ndarray]:
@@ -124,7 +128,7 @@ class SummedGroups:
         """Bytes held."""
         return self._bags.nbytes + self._figures.nbytes
 
-    def keys(self) -> np.ndarray:
+    def ids(self) -> np.ndarray:
         """Return the ids in keys, with duplicates. O(groups)."""
         return self._bags.rows(0)[0].reshape(-1)
 
@@ -147,8 +151,13 @@ def _look_ahead(bags, state, columns, keys, width, i):
 
 @njit(cache=True, nogil=True)
 def change_groups(bags, state, functions, keys, weights, events, numbers, places, groups, there, dividends, divisors):
-    """Apply changes to groups and return how many changed groups were written."""
+    """Apply changes to groups and return how many changed groups were written; -1, without effect, if rows are too many."""
     count, aggregates = len(weights), len(functions)
+    rows = bags.total[0]
+    for i in range(count):
+        rows += abs(weights[i])
+        if rows >= _MOST_ROWS:
+            return -1
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
     written = first = 0
     for i in range(count):

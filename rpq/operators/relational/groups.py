@@ -4,8 +4,11 @@ On bags: AggregateJoin(Aggregation(e, f, Group(keys, Ω)), …) = { key → f of
 (§18.5.1); HAVING is a filter above it. A group stores how many rows are in it, an accumulator for each aggregate
 (`rpq.language.sparql.values.aggregates`), and its output row. An event changes accumulators; then the output row of each
 group that it touched is computed again, and the difference is emitted. Without keys there is one group, whether or not it
-has rows. Counts, sums and averages are maintained by kernels: of small integers by `SummedGroups`, and once another
-number has arrived by `ExactSums`.
+has rows.
+
+Kernels maintain aggregates: `SummedGroups` counts, sums and averages of small integers, and once another number has arrived
+`ExactSums`; `GroupedValues` MIN, MAX, SAMPLE and COUNT(DISTINCT …). Where a group has aggregates of both, each counts its
+rows. SUM and AVG of distinct values alone, and what stands beside them, are left to accumulators.
 """
 
 from __future__ import annotations
@@ -16,12 +19,12 @@ from itertools import chain
 
 import numpy as np
 
-from rpq.language.sparql.algebra import Aggregate
+from rpq.language.sparql.algebra import Aggregate, Formula
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.aggregates import Accumulator, accumulator
 from rpq.language.sparql.values.typed_values import NoValue
 from rpq.operators.relational.exact_sums import INTEGER, NO_AMOUNT, NO_RESULT, Amounts, ChangedSums, ExactSums
-from rpq.operators.relational.formula_columns import UNFIT, AmountColumn, NumberColumn, ValueColumn
+from rpq.operators.relational.formula_columns import UNFIT, AmountColumn, IdColumn, NumberColumn, ValueColumn
 from rpq.operators.relational.group_sums import (
     AVERAGED,
     COUNTED,
@@ -32,11 +35,22 @@ from rpq.operators.relational.group_sums import (
     SummedGroups,
     group_output,
 )
+from rpq.operators.relational.group_values import (
+    GREATEST,
+    LEAST,
+    Argument,
+    ChangedValues,
+    GroupedValues,
+    TouchedGroups,
+)
 from rpq.operators.relational.nodes import Node, places_of
 from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.value_order import ValueOrder
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
 _SUMMED_AS = {"COUNT": COUNTED, "SUM": SUMMED, "AVG": AVERAGED}
+_ENDS = {"MIN": (LEAST,), "MAX": (GREATEST,), "SAMPLE": (LEAST,), "COUNT": ()}
+"""By the aggregates of different values, the ends of these that they need."""
 
 
 @dataclass
@@ -68,31 +82,57 @@ class GroupNode(Node):
         self._groups: dict[Row, _Group] = {}
         self.is_isolated = False
         """Whether its rows meet no others: their numbers need not be the terms that others may be."""
-        self._numbers: list[NumberColumn | None] = []
-        self._amounts: list[AmountColumn | None] = []
         self._summed: SummedGroups | None = None
         self._exact: ExactSums | None = None
-        if all(one.function in _SUMMED_AS and not one.is_distinct for one in self._aggregates):
-            self._summed_as = [_SUMMED_AS[one.function] for one in self._aggregates]
-            self._numbers = [
-                None if one.argument is None else NumberColumn(one.argument, inner.columns, terms)
-                for one in self._aggregates
-            ]
-            self._amounts = [
-                None if one.argument is None or one.function == "COUNT" else AmountColumn(one.argument, inner.columns, terms)
-                for one in self._aggregates
-            ]
+        self._by_value: GroupedValues | None = None
+        self._of_sums = [
+            place for place, one in enumerate(self._aggregates) if one.function in _SUMMED_AS and not one.is_distinct
+        ]
+        self._of_values = [place for place, one in enumerate(self._aggregates) if place not in self._of_sums]
+        self._is_compiled = all(self._aggregates[place].function in _ENDS for place in self._of_values)
+        if not self._is_compiled:
+            self._of_sums, self._of_values = [], []
+        summed = [self._aggregates[place] for place in self._of_sums]
+        self._summed_as = [_SUMMED_AS[one.function] for one in summed]
+        self._numbers = [
+            None if one.argument is None else NumberColumn(one.argument, inner.columns, terms) for one in summed
+        ]
+        self._amounts = [
+            None if one.argument is None or one.function == "COUNT" else AmountColumn(one.argument, inner.columns, terms)
+            for one in summed
+        ]
+        self._order = ValueOrder(terms)
+        # Aggregates of one argument have its values in common.
+        self._ids_of: dict[Formula | None, IdColumn | None] = {}
+        self._ends: dict[Formula | None, tuple[int, ...]] = {}
+        for one in (self._aggregates[place] for place in self._of_values):
+            if one.argument not in self._ids_of:
+                column = None if one.argument is None else IdColumn(one.argument, inner.columns, terms)
+                self._ids_of[one.argument] = column
+            self._ends[one.argument] = (*self._ends.get(one.argument, ()), *_ENDS[one.function])
 
     def begin(self) -> WeightedRows:
         self._groups.clear()
-        self._summed = SummedGroups(len(self._keys), self._summed_as) if self._numbers else None
-        self._exact = None
+        keys = len(self._keys)
+        self._summed = self._exact = self._by_value = None
+        if self._is_compiled and (self._of_sums or not self._of_values):
+            self._summed = SummedGroups(keys, self._summed_as)
+        if self._of_values:
+            arguments = [
+                Argument(ends=tuple({*ends}))
+                if formula is not None
+                else Argument(width=len(self._shown), skips_unbound=False)
+                for formula, ends in self._ends.items()
+            ]
+            self._by_value = GroupedValues(keys, arguments, self._order)
         self._output_ids = np.zeros((0, len(self._aggregates)), np.int32)
         if self._keys:
             return WeightedRows.of([], self.width)
-        if self._summed is not None:
+        if self._is_compiled:
             zeros = np.zeros((len(self._aggregates), 1), np.int64)
             self._output_ids = np.ascontiguousarray(self._ids(zeros, zeros).T)
+            has_none = [place for place in self._of_values if self._aggregates[place].function != "COUNT"]
+            self._output_ids[:, has_none] = UNBOUND
             return WeightedRows.of([(0, tuple(self._output_ids[0].tolist()), 1)], self.width)
         group = self._groups[()] = self._new()
         group.output = self._row((), group)
@@ -103,13 +143,8 @@ class GroupNode(Node):
         (change,) = changes
         if not len(change):
             return WeightedRows.of([], self.width)
-        if self._summed is not None:
-            summed = self._change_sums(change, self._summed)
-            if summed is not None:
-                return summed
-            self._continue_exactly(self._summed)
-        if self._exact is not None:
-            return self._change_exactly(change, self._exact)
+        if self._is_compiled:
+            return self._change_by_kernels(change)
         # Aggregates cannot lose what they do not have: in an event what comes is before what goes.
         change = change.where(np.lexsort((change.weights < 0, change.events)))
         keys = map(tuple, change.select_columns(self._keys).rows.tolist())
@@ -145,25 +180,77 @@ class GroupNode(Node):
         result = WeightedRows.of(output, self.width)
         return result.where(np.lexsort((result.weights, result.events)))
 
-    # --- sums of whole numbers -------------------------------------------------------------------------------
+    # --- aggregates by kernels -------------------------------------------------------------------------------
 
-    def _change_sums(self, change: WeightedRows, summed: SummedGroups) -> WeightedRows | None:
-        """Return the change by kernels, or None, without any effect, if a number cannot be summed by them."""
-        numbers = np.zeros((len(self._aggregates), len(change)), np.int64)
-        for place, (column, one) in enumerate(zip(self._numbers, self._aggregates, strict=True)):
-            if one.function == "COUNT":
-                if (values := self._values[place]) is not None:
-                    numbers[place, ~values.are_bound(change.rows)] = NO_NUMBER
-            elif column is not None:
-                numbers[place] = column.array_of(change.rows)
-                if numbers[place].max() == UNFIT:
-                    return None
+    def _change_by_kernels(self, change: WeightedRows) -> WeightedRows:
         keys = np.ascontiguousarray(change.select_columns(self._keys).rows)
-        groups = summed.change(keys, change.weights, change.events, numbers)
-        return self._output(keys, change.events, groups, self._ids(groups.dividends, groups.divisors), summed.room)
+        groups: TouchedGroups | ChangedGroups | ChangedSums | None = None
+        after, room = None, 0
+        if self._by_value is not None:
+            values = [self._values_of(column, change.rows) for column in self._ids_of.values()]
+            groups, changed = self._by_value.change(keys, change.weights, change.events, values)
+            after = np.empty((len(self._aggregates), len(groups.places)), np.int32)
+            of_arguments = dict(zip(self._ids_of, changed, strict=True))
+            for place in self._of_values:
+                one = self._aggregates[place]
+                after[place] = self._ids_of_values(one, of_arguments[one.argument])
+            room = self._by_value.room
+        if self._summed is not None or self._exact is not None:
+            # These are the same groups in the same order, under other numbers.
+            groups, of_sums, room = self._change_sums(keys, change)
+            if after is None:
+                after = of_sums
+            else:
+                after[self._of_sums] = of_sums
+        assert groups is not None and after is not None
+        return self._output(keys, change.events, groups, after, room)
+
+    def _values_of(self, column: IdColumn | None, rows: np.ndarray) -> np.ndarray:
+        """Return the values of an argument, int32 (row, column); of solutions all columns."""
+        return rows[:, self._shown] if column is None else column.ids_of(rows).reshape(-1, 1)
+
+    def _ids_of_values(self, aggregate: Aggregate, changed: ChangedValues) -> np.ndarray:
+        """Return the ids (int32) of an aggregate of different values, of groups."""
+        if aggregate.function == "COUNT":
+            counts = changed.different.reshape(1, -1)
+            return self._ids(counts, np.zeros_like(counts))[0]
+        (end,) = _ENDS[aggregate.function]
+        if aggregate.function == "SAMPLE":
+            return changed.ends[end]
+        return np.where(changed.unbound > 0, UNBOUND, changed.ends[end])
+
+    def _change_sums(self, keys: np.ndarray, change: WeightedRows) -> tuple[ChangedGroups | ChangedSums, np.ndarray, int]:
+        """Return the changed groups, the ids of their counts, sums and averages, and the bound of numbers of groups."""
+        if self._summed is not None:
+            numbers = self._small_numbers(change)
+            groups = None if numbers is None else self._summed.change(keys, change.weights, change.events, numbers)
+            if groups is not None:
+                return groups, self._ids(groups.dividends, groups.divisors), self._summed.room
+            self._continue_exactly(self._summed)
+        assert self._exact is not None
+        sums = self._exact.change(keys, change.weights, change.events, self._all_amounts(change))
+        return sums, self._ids_of_results(sums.types, sums.high, sums.low), self._exact.room
+
+    def _small_numbers(self, change: WeightedRows) -> np.ndarray | None:
+        """Return what is summed as small integers, (aggregate, row), or None if a number is none of these."""
+        numbers = np.zeros((len(self._of_sums), len(change)), np.int64)
+        for row, (place, column) in enumerate(zip(self._of_sums, self._numbers, strict=True)):
+            if self._aggregates[place].function == "COUNT":
+                if (values := self._values[place]) is not None:
+                    numbers[row, ~values.are_bound(change.rows)] = NO_NUMBER
+            elif column is not None:
+                numbers[row] = column.array_of(change.rows)
+                if numbers[row].max() == UNFIT:
+                    return None
+        return numbers
 
     def _output(
-        self, keys: np.ndarray, of_changes: np.ndarray, groups: ChangedGroups | ChangedSums, after: np.ndarray, room: int
+        self,
+        keys: np.ndarray,
+        of_changes: np.ndarray,
+        groups: TouchedGroups | ChangedGroups | ChangedSums,
+        after: np.ndarray,
+        room: int,
     ) -> WeightedRows:
         """Return the change of the output rows of groups that changes with these keys and events touched."""
         if self._keys and room > len(self._output_ids):
@@ -200,22 +287,23 @@ class GroupNode(Node):
         # The group without keys has its output before it has rows; others without rows have none that counts.
         count = self._exact.room if self._keys else 1
         ids = self._ids_of_results(*(array[:, :count] for array in (results.types, results.high, results.low)))
-        self._output_ids = np.ascontiguousarray(ids.T)
+        output = np.zeros((count, len(self._aggregates)), np.int32)
+        output[: len(self._output_ids)] = self._output_ids
+        output[:, self._of_sums] = ids.T
+        self._output_ids = output
 
-    def _change_exactly(self, change: WeightedRows, exact: ExactSums) -> WeightedRows:
-        shape = len(self._aggregates), len(change)
+    def _all_amounts(self, change: WeightedRows) -> Amounts:
+        """Return what is summed as numbers of any type; the arrays are (aggregate, row)."""
+        shape = len(self._of_sums), len(change)
         amounts = Amounts(np.zeros(shape, np.int8), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-        for place, (values, column) in enumerate(zip(self._values, self._amounts, strict=True)):
+        for row, (place, column) in enumerate(zip(self._of_sums, self._amounts, strict=True)):
             if column is not None:
                 found = column.array_of(change.rows)
                 for array, name in zip(amounts, ("kinds", "high", "low"), strict=True):
-                    array[place] = found[name]
-            elif values is not None:
-                amounts.kinds[place, ~values.are_bound(change.rows)] = NO_AMOUNT
-        keys = np.ascontiguousarray(change.select_columns(self._keys).rows)
-        groups = exact.change(keys, change.weights, change.events, amounts)
-        after = self._ids_of_results(groups.types, groups.high, groups.low)
-        return self._output(keys, change.events, groups, after, exact.room)
+                    array[row] = found[name]
+            elif (values := self._values[place]) is not None:
+                amounts.kinds[row, ~values.are_bound(change.rows)] = NO_AMOUNT
+        return amounts
 
     def _ids_of_results(self, types: np.ndarray, high: np.ndarray, low: np.ndarray) -> np.ndarray:
         """Return the ids (int32) of aggregates of groups, (aggregate, group)."""
@@ -260,25 +348,34 @@ class GroupNode(Node):
         return (*key, *(self._terms.intern(_result(one)) for one in group.accumulators))
 
     def forget(self, fresh: np.ndarray) -> None:
-        for column in (*self._values, *self._numbers, *self._amounts):
-            if column is not None:
-                column.forget(fresh)
+        for column in self._columns:
+            column.forget(fresh)
+        self._order.forget(fresh)
+
+    @property
+    def _columns(self) -> list[ValueColumn | NumberColumn | AmountColumn]:
+        columns = (*self._values, *self._numbers, *self._amounts, *self._ids_of.values())
+        return [column for column in columns if column is not None]
+
+    @property
+    def _kernels(self) -> list[SummedGroups | ExactSums | GroupedValues]:
+        """What has the groups where kernels maintain the aggregates."""
+        return [one for one in (self._summed, self._exact, self._by_value) if one is not None]
 
     @property
     def entries(self) -> int:
-        sums = self._summed or self._exact
-        return len(self._groups) if sums is None else sums.entries
+        return sum(one.entries for one in self._kernels) if self._is_compiled else len(self._groups)
 
     @property
     def nbytes(self) -> int:
-        sums = self._summed or self._exact
-        of_groups = super().nbytes if sums is None else sums.nbytes + self._output_ids.nbytes
-        columns = (*self._values, *self._numbers, *self._amounts)
-        return of_groups + sum(column.nbytes for column in columns if column is not None)
+        held = super().nbytes
+        if self._is_compiled:
+            held = sum(one.nbytes for one in self._kernels) + self._output_ids.nbytes + self._order.nbytes
+        return held + sum(column.nbytes for column in self._columns)
 
     def ids(self) -> Iterable[int] | np.ndarray:
-        if (sums := self._summed or self._exact) is not None:
-            return np.concatenate([sums.keys(), self._output_ids.reshape(-1)])
+        if self._is_compiled:
+            return np.concatenate([*(one.ids() for one in self._kernels), self._output_ids.reshape(-1)])
         return chain.from_iterable(group.output for group in self._groups.values() if group.output is not None)
 
     def describe(self) -> str:
@@ -291,8 +388,8 @@ class GroupNode(Node):
         return "for each group its row and its aggregates"
 
     def _check(self) -> None:
-        if (sums := self._summed or self._exact) is not None:
-            sums.check()
+        for one in self._kernels:
+            one.check()
         for key, group in self._groups.items():
             assert group.rows > 0 or not self._keys, (key, group.rows)
             assert group.output == self._row(key, group), (key, group.output)

@@ -16,6 +16,7 @@ import numpy as np
 
 from rpq.language.sparql.algebra import Formula
 from rpq.operators.bags.matching import MatchedRows, Mode
+from rpq.operators.bags.value_matching import ValueMatches, ValueMode
 from rpq.operators.relational.formula_columns import Condition
 from rpq.operators.relational.nodes import Node
 from rpq.operators.relational.term_ids import TermIds
@@ -58,6 +59,21 @@ class Agreement:
         left_width, right_width = self._widths
         return MatchedRows(
             mode,
+            left_width=left_width,
+            right_width=right_width,
+            left_keys=left_keys,
+            right_keys=right_keys,
+            more=self._more,
+        )
+
+    def matched_by_value(self, mode: ValueMode, sign: str) -> ValueMatches:
+        """Return the compiled matching of rows that agree on the key, and on whose values `left sign right` holds."""
+        assert not self._optional_places
+        left_keys, right_keys = self._key_places
+        left_width, right_width = self._widths
+        return ValueMatches(
+            mode,
+            sign,
             left_width=left_width,
             right_width=right_width,
             left_keys=left_keys,

@@ -49,6 +49,7 @@ from rpq.language.sparql.algebra import (
 )
 from rpq.language.sparql.rewriting import rewrite
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
+from rpq.operators.bags.value_matching import ValueMode
 from rpq.operators.patterns.joins.plan import plan_pattern
 from rpq.operators.patterns.meanings import DirectedAtom, Meaning, NamedVertex, PathRead, direct_atoms, meanings_of, variable
 from rpq.operators.relational.groups import GroupNode
@@ -67,7 +68,7 @@ from rpq.operators.relational.nodes import (
     UnionNode,
 )
 from rpq.operators.relational.term_ids import TermIds
-from rpq.operators.relational.value_joins import MIRRORED, Comparison, ValueExistsNode, ValueJoinNode
+from rpq.operators.relational.value_joins import MIRRORED, Comparison, ValueMatchNode
 
 
 class Read(NamedTuple):
@@ -371,8 +372,8 @@ class _Planner:
             if above & (of_right - of_left) and not above & (of_left - of_right):
                 join, following, comparison = following, join, comparison.mirrored()
                 of_left, of_right = of_right, of_left
-            is_right_needed = bool(above & (of_right - of_left))
-            join = ValueJoinNode(join, following, comparison, self._terms, is_right_needed=is_right_needed)
+            mode: ValueMode = "join" if above & (of_right - of_left) else "rows"
+            join = ValueMatchNode(mode, join, following, comparison, self._terms)
         return join, conditions
 
     def _exists_by_value(self, left: Node, body: Operator, *, is_negated: bool) -> Node | None:
@@ -395,11 +396,11 @@ class _Planner:
             compared = variables_of(one.right)
             if variables_of(one.left) <= outer and compared <= own:
                 right = ProjectNode(sorted(shared | compared), self.node(inner, shared | compared))
-                return ValueExistsNode(left, right, one, self._terms, is_negated=is_negated)
+                return ValueMatchNode("not exists" if is_negated else "exists", left, right, one, self._terms)
         return None
 
     def _optional_by_value(self, left: Node, right: Node, condition: Formula) -> Node | None:
-        """Return OPTIONAL if one comparison joins its sides: the rows with partners, and those without. Otherwise None."""
+        """Return OPTIONAL if one comparison joins its sides, otherwise None."""
         conditions = _conjuncts(condition)
         of_right = [one for one in conditions if variables_of(one) <= right.sure and not has_exists(one)]
         across = [one for one in conditions if one not in of_right]
@@ -408,11 +409,7 @@ class _Planner:
             return None
         for one in of_right:
             right = self.filtered(right, one)
-        joined = ValueJoinNode(left, right, comparison, self._terms, is_right_needed=True)
-        names = ({*left.columns} & {*right.columns}) | variables_of(comparison.right)
-        partners = ProjectNode(sorted(names), right)
-        alone = ValueExistsNode(left, partners, comparison, self._terms, is_negated=True)
-        return UnionNode(joined.columns, joined, alone)
+        return ValueMatchNode("left join", left, right, comparison, self._terms)
 
     def _left_join(self, operator: LeftJoin, needed: Names) -> Node:
         looked_at = needed if operator.condition is None else needed | variables_of(operator.condition)

@@ -68,11 +68,11 @@ class TermIds:
                 del self._aliases[vertex]
                 self._alias[vertex] = vertex
         if self._ids:
-            names = vertices.names_of(fresh).to_pylist()
-            for vertex, name in zip(fresh.tolist(), names, strict=True):
-                identity = self._ids.get(name if isinstance(name, str) else str(name))
-                if identity is not None:
-                    self._set_text(vertex, identity)
+            names = vertices.names_of(fresh)
+            texts = names.to_pylist() if vertices.kind == "string" else names.cast(pa.string()).to_pylist()
+            vertex_of = dict(zip(texts, fresh.tolist(), strict=True))
+            for text in self._ids.keys() & vertex_of.keys():
+                self._set_text(vertex_of[text], self._ids[text])
 
     def _set_text(self, vertex: int, identity: int) -> None:
         self._aliases[vertex] = identity

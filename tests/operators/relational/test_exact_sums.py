@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 from rpq.language.sparql.values.aggregates import Count, Sum
 from rpq.language.sparql.values.operators import number_of
 from rpq.language.sparql.values.terms import XSD
-from rpq.language.sparql.values.typed_values import NoValue
+from rpq.language.sparql.values.typed_values import NoValue, Number, number_term, rounded_number
 from rpq.operators.relational import formula_columns
 from rpq.operators.relational.exact_sums import (
     FLOAT,
@@ -164,3 +165,25 @@ def test_a_kernel_reads_numbers_as_python_does():
             assert value(*found) == value(*amount_of(number_of(term))), term
             read += 1
     assert read > len(terms) / 10
+
+
+@pytest.mark.parametrize("term", ["9223372036854775807", "-0.1", literal("-1e10", "double"), literal("1e-3", "float"), "0"])
+@pytest.mark.parametrize("weights", [[2**29] * 20, [2**40, 5], [2**62 - 1], [2**31, -(2**31 - 1)], [1, 2**61, -(2**61)]])
+def test_an_event_may_have_any_number_of_rows(term, weights):
+    sums = ExactSums(1, FUNCTIONS)
+    changes = [(1, "3", 7), *((0, term, weight) for weight in weights), (1, "4", 7)]
+    found = apply(sums, changes)
+    total, number = sum(weights), number_of(term)
+    exact = Fraction(number.amount) * total
+    texts = []
+    for type_, amount in ((number.type, exact), (number.type, exact / total)):
+        type_ = "decimal" if type_ == "integer" and texts else type_
+        try:
+            texts.append(number_term(rounded_number(type_, amount)))
+        except NoValue:
+            texts.append(None)
+    assert found[0] == [number_term(Number("integer", total)), *texts]
+    assert found[1][1] == number_term(Number("integer", 49))
+    found = apply(sums, [(0, term, -weight) for weight in weights])
+    assert found[0] == [number_term(Number("integer", 0))] * 3
+    sums.check()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +14,12 @@ from hypothesis import strategies as st
 import rpq
 from rpq.language.pattern import Variable
 from rpq.language.sparql.values.operators import COMPARISONS
-from rpq.language.sparql.values.typed_values import NoValue
+from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NoValue, Number
+from rpq.operators.relational import compared_values
+from rpq.operators.relational.formula_columns import amount_of
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.term_ids import TermIds
-from rpq.operators.relational.value_joins import Comparison, ValueExistsNode, ValueJoinNode
+from rpq.operators.relational.value_joins import Comparison, ValueMatchNode
 from rpq.rows.weighted_rows import WeightedRows
 from tests.operators.relational.sparql_twins import Twins, warnings_of_rdflib
 from tests.reference_pattern_stream import Window
@@ -59,9 +64,11 @@ def brute_force(kind: str, sign: str, left: Counter, right: Counter) -> Counter:
             for other, number in right.items()
             if row[0] == other[0] and None not in (row[1], other[1]) and is_true(sign, row[1], other[1])
         ]
-        if kind == "pairs":
+        if kind in ("join", "left join"):
             for other, number in partners:
                 found[(*row, *other[1:])] += count * number
+            if kind == "left join" and not partners:
+                found[*row, None, None] += count
         elif kind == "rows":
             found[row] += count * sum(number for _, number in partners)
         elif bool(partners) == (kind == "exists"):
@@ -69,7 +76,16 @@ def brute_force(kind: str, sign: str, left: Counter, right: Counter) -> Counter:
     return +found
 
 
-@pytest.mark.parametrize("kind", ["pairs", "rows", "exists", "not exists"])
+@pytest.fixture(params=[(1, 0), (compared_values.GAP, 1_000)], ids=["no gaps", "gaps"])
+def few_labels(request, monkeypatch):
+    """Without gaps, labels are replaced when a value comes between two others; those without rows are removed at once."""
+    gap, least_garbage = request.param
+    monkeypatch.setattr(compared_values, "GAP", gap)
+    monkeypatch.setattr(compared_values, "_LEAST_GARBAGE", least_garbage)
+
+
+@pytest.mark.usefixtures("few_labels")
+@pytest.mark.parametrize("kind", ["join", "rows", "left join", "exists", "not exists"])
 @examples(100)
 @given(st.sampled_from(SIGNS), st.data())
 def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.DataObject):
@@ -79,13 +95,10 @@ def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.D
     for leaf in (left_leaf, right_leaf):
         leaf.sure = frozenset({"key", leaf.columns[2]})
     comparison = Comparison(sign, Variable("u"), Variable("v"))
-    if kind in ("pairs", "rows"):
-        node = ValueJoinNode(left_leaf, right_leaf, comparison, terms, is_right_needed=kind == "pairs")
-    else:
-        node = ValueExistsNode(left_leaf, right_leaf, comparison, terms, is_negated=kind == "not exists")
+    node = ValueMatchNode(kind, left_leaf, right_leaf, comparison, terms)
     node.begin()
     sides, answer = [Counter(), Counter()], Counter()
-    numbers = st.integers(0, 9).map(str)
+    numbers = st.integers(0, 9).map(str) | st.sampled_from("abcdefgh")
     pool = data.draw(st.lists(numbers | st.sampled_from([None, *TERMS]), min_size=2, max_size=6))
     change = st.tuples(
         st.booleans(), st.sampled_from([0, 0, 1]), st.sampled_from(pool), st.integers(0, 1), st.sampled_from([1, 1, 2, -1])
@@ -110,6 +123,21 @@ def test_a_join_by_value_changes_with_its_sides(kind: str, sign: str, data: st.D
             assert +answer == expected and all(count >= 0 for count in answer.values())
     stored = node.begin()
     assert not len(stored) and node.entries == 0
+
+
+@given(st.lists(st.integers(-(2**127), 2**127 - 1) | st.integers(-(10**20), 10**20).map(lambda cents: cents * 10**16)))
+def test_exact_numbers_are_promoted_to_the_nearest_double(numbers: list[int]):
+    numbers = [units for units in numbers if abs(units) < 2**127]
+    amounts = [amount_of(Number("decimal", Fraction(units, DECIMAL_UNIT))) for units in numbers]
+    high, low = (np.array([one[place] for one in amounts], np.int64) for place in (1, 2))
+    reals = np.zeros(len(numbers))
+    compared_values.promote(high, low, np.ones(len(numbers), bool), reals)
+    for units, real in zip(numbers, reals.tolist(), strict=True):
+        if not math.isnan(real):
+            assert real == units / DECIMAL_UNIT
+        else:
+            digits = str(abs(units))
+            assert int(digits.rstrip("0")) >= 2**53 or len(digits) - len(digits.rstrip("0")) > 18
 
 
 TEMPLATES = {

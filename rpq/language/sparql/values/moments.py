@@ -44,7 +44,7 @@ class Moment:
     @property
     def instant(self) -> Fraction:
         """Seconds since the first day of year 1 in UTC; moments without a zone count as UTC."""
-        return self.seconds - 60 * (self.zone or 0)
+        return self.seconds - 60 * self.zone if self.zone else self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ def read_moment(type_: str, text: str) -> Moment | None:
     fields = found.groupdict()
     year, month, day = (int(fields.get(name) or 1) for name in ("year", "month", "day"))
     hour, minute = (int(fields.get(name) or 0) for name in ("hour", "minute"))
-    second = Fraction(fields.get("second") or 0)
+    text_of_second = fields.get("second") or "0"
+    second = Fraction(text_of_second if "." in text_of_second else int(text_of_second))
     if hour > 24 or minute > 59 or second >= 60 or (hour == 24 and (minute or second)) or not 1 <= year <= _LAST_YEAR:
         return None
     try:

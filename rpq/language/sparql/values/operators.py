@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from rpq.language.sparql.values.moments import Duration, Moment, is_before, is_same
@@ -130,48 +129,6 @@ COMPARISONS: dict[str, Callable[[str, str], bool]] = {
 """The comparisons by their signs; each raises `NoValue`."""
 
 
-@lru_cache(maxsize=1 << 16)
-def comparison_place(term: str) -> tuple[Any, Any] | None:
-    """Return the kind of the value of a term and its key in the order of this kind, or None for a term without an order.
-
-    Of two values of one kind, that with the smaller key is smaller (`is_less`) and not equal to the other (`is_equal`). If
-    their keys are equal, the keys do not decide: numbers are compared exactly or as doubles, depending on their types, and
-    have doubles as keys. Values of two kinds have no order and are not equal, unless `are_comparable` says otherwise.
-
-    >>> comparison_place("7"), comparison_place('"7"')
-    ((('number',), 7.0), (('text', ''), '7'))
-    """
-    try:
-        value = value_of(term)
-    except NoValue:
-        return None
-    if isinstance(value, Number):
-        # Of a float and a decimal, the decimal is rounded to 32 bits, which no order of doubles knows.
-        amount = promoted_amount(value, "double")
-        return None if value.type == "float" or math.isnan(amount) else (("number",), amount)
-    if isinstance(value, Text):
-        return ("text", value.language), value.text
-    if isinstance(value, bool):
-        return ("boolean",), value
-    if isinstance(value, Moment):
-        return (value.type, value.zone is None), value.instant
-    return None
-
-
-def are_comparable(kind: Any, other: Any) -> bool:
-    """Return whether values of two different kinds may be comparable: moments with and without a zone are."""
-    return isinstance(kind[-1], bool) and kind[0] == other[0]
-
-
-@lru_cache(maxsize=1 << 16)
-def compares(sign: str, left: str, right: str) -> bool:
-    """Return whether a comparison of two terms is true; an error counts as false."""
-    try:
-        return COMPARISONS[sign](left, right)
-    except NoValue:
-        return False
-
-
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
@@ -230,7 +187,7 @@ def order_key(term: str) -> tuple[Any, ...]:
         amount = value.amount
         if isinstance(amount, float) and not math.isfinite(amount):
             return (1, 2 if math.isnan(amount) else 1 if amount > 0 else -1, 0, term)
-        return (1, 0, Fraction(amount), term)
+        return (1, 0, amount, term)  # numbers of different types of Python are compared exactly
     if isinstance(value, Text):
         return (2, value.text, term)
     if isinstance(value, bool):

@@ -132,7 +132,7 @@ def _number(type_: NumberType, text: str) -> Number:
     whole, parts = whole.lstrip("0"), parts.rstrip("0")
     if len(whole) > _MOST_DIGITS or len(parts) > _MOST_DIGITS:  # Python is slow for millions of digits
         raise OutOfRange(f"a number of {len(text):,} characters does not fit into xsd:{type_}")
-    amount = Fraction(f"{whole or 0}.{parts or 0}")
+    amount = Fraction(f"{whole or 0}.{parts}" if parts else int(whole or 0))
     return checked_number(type_, -amount if text.startswith("-") else amount)
 
 

@@ -411,6 +411,7 @@ class PathRelations:
             if not of_label.any():
                 continue
             near, far = (chunk.source, chunk.target) if need.inward else (chunk.target, chunk.source)
+            of_label &= far >= 0  # the names of an edge that is passed by have no ids
             if (ids := self._ids(need)) is not None:
                 of_label &= np.isin(near, ids)
             found.append(relation.missing_roots(far[of_label]))

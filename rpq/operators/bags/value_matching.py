@@ -1,0 +1,933 @@
+"""Joins, left joins, EXISTS and NOT EXISTS by value: rows meet if a comparison between a value of each side holds.
+
+In `ValueMatches` the rows of each side are found by key and value. All values of one side, key and kind are the nodes of one
+tree, a treap (Seidel and Aragon 1996) whose nodes are also linked in order. A value that is searched for is compared with
+the nodes of each kind that is comparable with its own. Along a tree, the result of such a comparison falls from 1 to -1 (it
+may be `NO_ORDER` in between), so partners are a prefix, a suffix or a range. Only durations are compared one by one, as they
+are ordered in part.
+
+An event changes the right side, then the left side. What the change of a value on the right can concern is found by search:
+the rows whose number of partners differs lie between the bounds of the values that come and go, and those that gain their
+first partner or lose their last one lie between the bounds of the outermost values before and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.arrays.hashing import mixed
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import view
+from rpq.operators.bags.matching import LEFT, RIGHT, Mode
+from rpq.operators.bags.row_bags import FREE, NONE, ROOM, STRIDE, USED, RowBags, add, find
+from rpq.rows.weighted_rows import WeightedRows
+
+ValueMode = Mode | Literal["rows"]
+"""How sides are matched; `rows`: rows of the left, each as often as it has partners."""
+
+TREE = 2
+"""The bag of trees, whose rows are a key, the kind of the values and the side. A tree is counted once for each node."""
+
+# Kinds of values. Others, of which each is comparable with itself alone, follow `TEXT`.
+NO_VALUE = -1
+EXACT, DOUBLE, FLOAT = range(3)
+MOMENT = 3  # of three types, with a zone and without
+BOOLEAN, DURATION, TERM, TEXT = range(9, 13)
+
+_NUMBERS = 3
+_WIDEST_ZONE = 14 * 3600
+
+NO_ORDER = 2
+"""The comparison of two values that have no order and are not equal."""
+
+SIGNS = ("=", "<", "<=", ">", ">=")
+EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(5)
+
+# Fields of `Matching.shape`.
+JOINS = 0  # 1: rows of both sides are joined
+LONE = 1  # 1: rows of the left without a partner are output; -1: those with one, without it
+LEFT_WIDTH = 2
+RIGHT_WIDTH = 3
+KEYS = 4
+MORE = 5  # columns of the right that come behind those of the left
+SIGN = 6
+NODES = 7  # nodes given out so far (high water)
+FREE_NODES = 8  # nodes in the stack of free ones
+TOUCHED = 9  # entries of `touched`
+SHAPE = 10
+
+_LEAST = np.int64(-(2**63))
+"""Makes an unsigned comparison of a signed one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values that are compared. Of a kind, they are ordered by `reals` if they are inexact, else by (`high`, `low`).
+
+    Exact numbers are 128 bits, moments have seconds as `high`. The real of a number is the double that it is promoted to.
+    """
+
+    kinds: np.ndarray  # int32
+    high: np.ndarray  # int64
+    low: np.ndarray  # int64; of exact numbers unsigned
+    reals: np.ndarray  # float64
+
+    def arrays(self) -> list[np.ndarray]:
+        """Return the arrays, in the order in which kernels read them."""
+        return [*map(np.ascontiguousarray, (self.kinds, self.high, self.low, self.reals))]
+
+
+class Matching(NamedTuple):
+    """The arrays of the trees of both sides."""
+
+    node_of: np.ndarray  # int32 an entry of a row: its node
+    next: np.ndarray  # int32 an entry of a row, in the list of its node
+    previous: np.ndarray  # int32
+    root: np.ndarray  # int32 an entry of a tree
+    running: np.ndarray  # int64 an entry of a tree: weights of partners of its first node
+    kind: np.ndarray  # int32 a node
+    high: np.ndarray  # int64 a node
+    low: np.ndarray  # int64 a node
+    real: np.ndarray  # float64 a node
+    tree: np.ndarray  # int32 a node: the entry of its tree
+    parent: np.ndarray  # int32 a node
+    before: np.ndarray  # int32 a node: the child with smaller values
+    after: np.ndarray  # int32 a node: the child with greater values
+    smaller: np.ndarray  # int32 a node: the one before it in order
+    greater: np.ndarray  # int32 a node: the one behind it in order
+    head: np.ndarray  # int32 a node: its first row
+    total: np.ndarray  # int64 a node: its rows
+    pending: np.ndarray  # int64 a node: what it adds to the partners from here on, or whether it had one
+    free: np.ndarray  # int32, stack
+    touched: np.ndarray  # int32: nodes of the left that the event touched
+    left_keys: np.ndarray  # int32: places of the key in rows of the left
+    right_keys: np.ndarray  # int32
+    more: np.ndarray  # int32: places in rows of the right
+    keyed: np.ndarray  # int32: the row of a tree
+    shape: np.ndarray  # int64[SHAPE]
+
+
+_OF_ENTRIES = {"node_of": NONE, "next": NONE, "previous": NONE, "root": NONE, "running": 0}
+_OF_NODES = {
+    "kind": NONE,
+    "high": 0,
+    "low": 0,
+    "real": 0,
+    "tree": NONE,
+    "parent": NONE,
+    "before": NONE,
+    "after": NONE,
+    "smaller": NONE,
+    "greater": NONE,
+    "head": NONE,
+    "total": 0,
+    "pending": 0,
+    "free": NONE,
+}
+_UNTOUCHED = 0
+_HAD_NO_PARTNER = 1
+_HAD_PARTNER = 2
+"""What `Matching.pending` says of a node that an event may give its first partner, or rob of its last one."""
+
+
+class ValueMatches:
+    """The rows of two sides, matched by key and by a comparison of values, and the result of an operator over them."""
+
+    def __init__(
+        self,
+        mode: ValueMode,
+        sign: str,
+        *,
+        left_width: int,
+        right_width: int,
+        left_keys: Sequence[int],
+        right_keys: Sequence[int],
+        more: Sequence[int],
+    ) -> None:
+        joins = mode in ("join", "left join")
+        self.width = left_width + (len(more) if joins else 0)
+        self._keys = len(left_keys)
+        self._widths = [left_width, right_width if joins else 0, self._keys + 2]
+        lone = {"join": 0, "rows": 0, "left join": 1, "exists": -1, "not exists": 1}[mode]
+        of_more = len(more) if joins else 0
+        self._shape = [joins, lone, left_width, right_width, self._keys, of_more, SIGNS.index(sign), 0, 0, 0]
+        self._columns = [np.array(places, np.int32) for places in (left_keys, right_keys, more)]
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove everything."""
+        self._bags = RowBags(self._widths)
+        left_keys, right_keys, more = self._columns
+        empty: dict[str, np.ndarray] = {name: np.zeros(0, _dtype(name)) for name in Matching._fields}
+        own = {"left_keys": left_keys, "right_keys": right_keys, "more": more}
+        keyed, shape = np.zeros(self._keys + 2, np.int32), np.array(self._shape, np.int64)
+        self._matching = Matching(**{**empty, **own, "keyed": keyed, "shape": shape})
+        self._follow(16)
+
+    def _follow(self, nodes: int) -> None:
+        """Grow the arrays to the number of entries of the bags, and to a number of nodes."""
+        matching = self._matching
+        room = int(self._bags.bags.fields[ROOM])
+        longer = {name: _longer_by(getattr(matching, name), room, value) for name, value in _OF_ENTRIES.items()}
+        longer |= {name: _longer_by(getattr(matching, name), nodes, value) for name, value in _OF_NODES.items()}
+        most = 4 * len(longer["kind"]) + room  # a change of the right touches two nodes of each of three kinds
+        self._matching = matching._replace(**longer, touched=_longer_by(matching.touched, most, NONE))
+        self._view = view(self._matching)
+
+    def change(self, left: WeightedRows, left_values: Values, right: WeightedRows, right_values: Values) -> WeightedRows:
+        """Apply net changes of both sides, with their values, and return the change of the result."""
+        fields, shape = self._bags.bags.fields, self._matching.shape
+        count = len(left) + len(right)
+        has_room = fields[USED] - fields[FREE] + 2 * count <= fields[ROOM]
+        nodes = int(shape[NODES] - shape[FREE_NODES]) + count
+        if not has_room or nodes > len(self._matching.kind):
+            if not has_room:
+                self._bags.make_room(2 * count)
+            self._follow(max(nodes, 2 * len(self._matching.kind)) if nodes > len(self._matching.kind) else 0)
+        rows, weights, events, size = change_by_value(
+            self._bags.view,
+            self._view,
+            np.ascontiguousarray(left.rows).reshape(-1),
+            left.weights,
+            left.events,
+            *left_values.arrays(),
+            np.ascontiguousarray(right.rows).reshape(-1),
+            right.weights,
+            right.events,
+            *right_values.arrays(),
+        )
+        return WeightedRows(rows[: size * self.width].reshape(size, self.width), weights[:size], events[:size])
+
+    # --- values ----------------------------------------------------------------------------------------------
+
+    def stored(self, kind: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return `high` and `low` of the nodes of a kind, with duplicates. O(nodes)."""
+        are_of_kind = self._matching.kind == kind
+        return self._matching.high[are_of_kind], self._matching.low[are_of_kind]
+
+    def replace(self, kind: int, high: np.ndarray, low: np.ndarray) -> None:
+        """Replace what `stored` returned by values in the same order."""
+        are_of_kind = self._matching.kind == kind
+        self._matching.high[are_of_kind], self._matching.low[are_of_kind] = high, low
+
+    # --- what it holds ---------------------------------------------------------------------------------------
+
+    @property
+    def entries(self) -> int:
+        """Rows that are held, and values."""
+        return int(self._bags.bags.different[:TREE].sum() + self._bags.bags.total[TREE])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._bags.nbytes + sum(array.nbytes for array in self._matching)
+
+    def ids(self) -> np.ndarray:
+        """Return the ids in the stored rows and keys, with duplicates. O(entries)."""
+        keys = self._bags.rows(TREE)[0][:, : self._keys]
+        return np.concatenate([rows.reshape(-1) for rows in (self._bags.rows(LEFT)[0], self._bags.rows(RIGHT)[0], keys)])
+
+    def check(self) -> None:
+        """Assert that trees are in order, and that each row hangs at the node that counts it. O(entries)."""
+        self._bags.check()
+        bags, matching, shape = self._bags.bags, self._matching, self._matching.shape
+        table = bags.rows.reshape(-1, int(bags.fields[STRIDE]))
+        nodes = 0
+        for tree in np.flatnonzero((bags.bag == TREE) & (bags.counts != 0)).tolist():
+            kind, side = table[tree, self._keys : self._keys + 2].tolist()
+            node, smaller, number = int(matching.root[tree]), NONE, 0
+            assert matching.parent[node] == NONE, "a root has a parent"
+            while matching.before[node] != NONE:
+                node = int(matching.before[node])
+            while node != NONE:
+                number += 1
+                assert (matching.kind[node], matching.tree[node]) == (kind, tree), "a node stands in another tree"
+                assert matching.smaller[node] == smaller, "nodes are linked one way only"
+                for child in (int(matching.before[node]), int(matching.after[node])):
+                    assert child == NONE or matching.parent[child] == node, "a child has another parent"
+                if smaller != NONE:
+                    values = [getattr(matching, name)[smaller] for name in ("kind", "high", "low", "real")]
+                    assert compare(self._view, *values, node) == -1, "values are out of order"
+                assert matching.total[node] > 0 and matching.pending[node] == 0, "an event was not settled"
+                rows = np.flatnonzero((matching.node_of == node) & (bags.bag == side) & (bags.counts != 0))
+                listed, entry = [], int(matching.head[node])
+                while entry != NONE:
+                    listed.append(entry)
+                    entry = int(matching.next[entry])
+                if side == LEFT or shape[JOINS]:
+                    assert sorted(listed) == rows.tolist(), "a node lists other rows than it has"
+                    assert bags.counts[rows].sum() == matching.total[node], "a node is miscounted"
+                smaller, node = node, int(matching.greater[node])
+            assert number == bags.counts[tree], "a tree is miscounted"
+            nodes += number
+        assert nodes == shape[NODES] - shape[FREE_NODES] == (matching.kind != NONE).sum(), "nodes are lost"
+        held = np.flatnonzero((bags.bag == LEFT) & (bags.counts != 0))
+        assert (matching.node_of[held] != NONE).all(), "a row hangs at no value"
+
+
+def _dtype(name: str) -> type:
+    if name in ("high", "low", "total", "pending", "running"):
+        return np.int64
+    return np.float64 if name == "real" else np.int32
+
+
+def _longer_by(array: np.ndarray, length: int, value: int) -> np.ndarray:
+    more = length - len(array)
+    return array if more <= 0 else np.concatenate([array, np.full(more, value, array.dtype)])
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _order(one, other):
+    return np.int64(-1) if one < other else np.int64(1) if one > other else np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def compare(matching, kind, high, low, real, node):
+    """Return how a value compares with that of a node: -1 if it is smaller, 0, 1, or `NO_ORDER`."""
+    other = np.int64(matching.kind[node])
+    if kind == other:
+        if kind in (DOUBLE, FLOAT):
+            return _order(real, matching.real[node])
+        if high != matching.high[node]:
+            return _order(high, matching.high[node])
+        if kind == EXACT:
+            return _order(low ^ _LEAST, matching.low[node] ^ _LEAST)
+        return _order(low, matching.low[node])
+    if kind < _NUMBERS and other < _NUMBERS:
+        another = matching.real[node]
+        if kind == EXACT and other == FLOAT:
+            real = np.float64(np.float32(real))
+        elif kind == FLOAT and other == EXACT:
+            another = np.float64(np.float32(another))
+        return _order(real, another)
+    # moments of one type, of which one has no zone
+    ahead = matching.high[node] - high
+    if ahead > _WIDEST_ZONE or (ahead == _WIDEST_ZONE and matching.low[node] > low):
+        return np.int64(-1)
+    if ahead < -_WIDEST_ZONE or (ahead == -_WIDEST_ZONE and matching.low[node] < low):
+        return np.int64(1)
+    return np.int64(NO_ORDER)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _compare_in_part(matching, high, low, node):
+    """Return how a duration compares with that of a node: both have months and seconds."""
+    if high == matching.high[node]:
+        return _order(low, matching.low[node])
+    return _order(high, matching.high[node]) if low == matching.low[node] else np.int64(NO_ORDER)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _accepts(sign, comparison):
+    """Return whether `u sign v` holds of two values that compare so."""
+    if comparison == 0:
+        return sign in (EQUAL, LESS_EQUAL, GREATER_EQUAL)
+    if comparison == -1:
+        return sign in (LESS, LESS_EQUAL)
+    return comparison == 1 and sign in (GREATER, GREATER_EQUAL)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _is_scanned(sign, kind):
+    """Return whether values of a kind must be compared one by one."""
+    return kind == DURATION and sign != EQUAL
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _is_partner(matching, sign, kind, high, low, real, node):
+    if _is_scanned(sign, kind):
+        return _accepts(sign, _compare_in_part(matching, high, low, node))
+    return _accepts(sign, compare(matching, kind, high, low, real, node))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _mirrored(sign):
+    if sign in (LESS, LESS_EQUAL):
+        return sign + 2
+    return sign if sign == EQUAL else sign - 2
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _first_kind(kind):
+    """Return the first one of the kinds that are comparable with a kind."""
+    if kind < _NUMBERS:
+        return np.int64(0)
+    return kind - (kind - MOMENT) % 2 if kind < BOOLEAN else kind
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _end_of_kinds(kind):
+    if kind < _NUMBERS:
+        return np.int64(_NUMBERS)
+    return _first_kind(kind) + 2 if kind < BOOLEAN else kind + 1
+
+
+# --- trees -----------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _leftmost(matching, tree):
+    node = np.int64(matching.root[tree])
+    if node != NONE:
+        while matching.before[node] != NONE:
+            node = np.int64(matching.before[node])
+    return node
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _rightmost(matching, tree):
+    node = np.int64(matching.root[tree])
+    if node != NONE:
+        while matching.after[node] != NONE:
+            node = np.int64(matching.after[node])
+    return node
+
+
+@njit(cache=True, nogil=True)
+def _bound(matching, tree, sign, kind, high, low, real):
+    """Return the node behind the prefix of partners, or the first one of a suffix or a range; NONE is behind all."""
+    node, found = np.int64(matching.root[tree]), np.int64(NONE)
+    while node != NONE:
+        comparison = compare(matching, kind, high, low, real, node)
+        if sign in (GREATER, GREATER_EQUAL):
+            is_before = _accepts(sign, comparison)
+        elif sign == LESS:
+            is_before = comparison != -1
+        else:
+            is_before = comparison == 1 or comparison == NO_ORDER
+        if is_before:
+            node = np.int64(matching.after[node])
+        else:
+            found = node
+            node = np.int64(matching.before[node])
+    return found
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _first_partner(matching, tree, sign, kind, high, low, real):
+    """Return the first node whose value v satisfies `value sign v`, or NONE."""
+    if matching.root[tree] == NONE:
+        return np.int64(NONE)
+    if sign in (GREATER, GREATER_EQUAL) or _is_scanned(sign, kind):
+        node = _leftmost(matching, tree)
+    else:
+        node = _bound(matching, tree, sign, kind, high, low, real)
+    while node != NONE and not _is_partner(matching, sign, kind, high, low, real, node):
+        if not _is_scanned(sign, kind):
+            return np.int64(NONE)
+        node = np.int64(matching.greater[node])
+    return node
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _next_partner(matching, sign, kind, high, low, real, node):
+    node = np.int64(matching.greater[node])
+    if sign in (LESS, LESS_EQUAL) and kind != DURATION:
+        return node  # it is in a suffix
+    while node != NONE and not _is_partner(matching, sign, kind, high, low, real, node):
+        if not _is_scanned(sign, kind):
+            return np.int64(NONE)
+        node = np.int64(matching.greater[node])
+    return node
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _rises(matching, node, parent):
+    """Return whether a node stands above its parent in a treap."""
+    return mixed(np.uint64(node + 1)) > mixed(np.uint64(parent + 1))
+
+
+@njit(cache=True, nogil=True)
+def _raise(matching, node):
+    """Exchange a node with its parent; the order stays."""
+    parent = np.int64(matching.parent[node])
+    above = np.int64(matching.parent[parent])
+    if matching.before[parent] == node:
+        child = np.int64(matching.after[node])
+        matching.before[parent] = child
+        matching.after[node] = parent
+    else:
+        child = np.int64(matching.before[node])
+        matching.after[parent] = child
+        matching.before[node] = parent
+    if child != NONE:
+        matching.parent[child] = parent
+    matching.parent[parent] = node
+    matching.parent[node] = above
+    if above == NONE:
+        matching.root[matching.tree[node]] = node
+    elif matching.before[above] == parent:
+        matching.before[above] = node
+    else:
+        matching.after[above] = node
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _find(matching, tree, kind, high, low, real):
+    """Return the node of a value in the tree of its own kind, or NONE."""
+    node = np.int64(matching.root[tree])
+    while node != NONE:
+        comparison = compare(matching, kind, high, low, real, node)
+        if comparison == 0:
+            break
+        node = np.int64(matching.before[node] if comparison < 0 else matching.after[node])
+    return node
+
+
+@njit(cache=True, nogil=True)
+def _insert(bags, matching, tree, kind, high, low, real):
+    """Insert a value that its tree does not have, and return its node."""
+    shape = matching.shape
+    if shape[FREE_NODES] > 0:
+        shape[FREE_NODES] -= 1
+        node = np.int64(matching.free[shape[FREE_NODES]])
+    else:
+        node = shape[NODES]
+        shape[NODES] += 1
+    parent, smaller, greater = np.int64(NONE), np.int64(NONE), np.int64(NONE)
+    other = np.int64(matching.root[tree])
+    while other != NONE:
+        parent = other
+        if compare(matching, kind, high, low, real, other) < 0:
+            greater = other
+            other = np.int64(matching.before[other])
+        else:
+            smaller = other
+            other = np.int64(matching.after[other])
+    matching.kind[node] = kind
+    matching.high[node] = high
+    matching.low[node] = low
+    matching.real[node] = real
+    matching.tree[node] = tree
+    matching.parent[node] = parent
+    matching.before[node] = NONE
+    matching.after[node] = NONE
+    matching.head[node] = NONE
+    matching.total[node] = 0
+    matching.smaller[node] = smaller
+    matching.greater[node] = greater
+    if smaller != NONE:
+        matching.greater[smaller] = node
+    if greater != NONE:
+        matching.smaller[greater] = node
+    if parent == NONE:
+        matching.root[tree] = node
+    elif parent == greater:
+        matching.before[parent] = node
+    else:
+        matching.after[parent] = node
+    while matching.parent[node] != NONE and _rises(matching, node, np.int64(matching.parent[node])):
+        _raise(matching, node)
+    add(bags, TREE, bags.rows, tree * bags.fields[STRIDE], np.int64(1))
+    return node
+
+
+@njit(cache=True, nogil=True)
+def _delete(bags, matching, node):
+    """Remove a node without rows."""
+    shape, tree = matching.shape, np.int64(matching.tree[node])
+    while True:
+        one, other = np.int64(matching.before[node]), np.int64(matching.after[node])
+        if one == NONE and other == NONE:
+            break
+        if one == NONE or (other != NONE and _rises(matching, other, one)):
+            one = other
+        _raise(matching, one)
+    parent = np.int64(matching.parent[node])
+    if parent == NONE:
+        matching.root[tree] = NONE
+    elif matching.before[parent] == node:
+        matching.before[parent] = NONE
+    else:
+        matching.after[parent] = NONE
+    smaller, greater = np.int64(matching.smaller[node]), np.int64(matching.greater[node])
+    if smaller != NONE:
+        matching.greater[smaller] = greater
+    if greater != NONE:
+        matching.smaller[greater] = smaller
+    matching.kind[node] = NONE
+    matching.free[shape[FREE_NODES]] = node
+    shape[FREE_NODES] += 1
+    add(bags, TREE, bags.rows, tree * bags.fields[STRIDE], np.int64(-1))
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _read_key(matching, rows, at, side):
+    """Write the key of a row of a side as that of a tree."""
+    for column in range(matching.shape[KEYS]):
+        place = matching.left_keys[column] if side == LEFT else matching.right_keys[column]
+        matching.keyed[column] = rows[at + place]
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _tree_of(bags, matching, kind, side):
+    """Return the tree of the key that was read, or NONE."""
+    keys = matching.shape[KEYS]
+    matching.keyed[keys] = kind
+    matching.keyed[keys + 1] = side
+    return find(bags, TREE, matching.keyed, 0)
+
+
+@njit(cache=True, nogil=True)
+def _change_value(bags, matching, kind, high, low, real, side, weight):
+    """Add to the rows of a value of the key that was read, and return its node, which may then have none."""
+    tree = _tree_of(bags, matching, kind, side)
+    if tree == NONE:
+        tree = add(bags, TREE, matching.keyed, 0, np.int64(1))
+        add(bags, TREE, matching.keyed, 0, np.int64(-1))
+    node = _find(matching, tree, kind, high, low, real)
+    if node == NONE:
+        node = _insert(bags, matching, tree, kind, high, low, real)
+    matching.total[node] += weight
+    return node
+
+
+@njit(cache=True, nogil=True)
+def _change_row(bags, matching, bag, rows, at, weight, node):
+    """Add to the count of a row, which hangs at a node while it has one."""
+    entry = add(bags, bag, rows, at, weight)
+    if bags.counts[entry] == weight:
+        following = np.int64(matching.head[node])
+        matching.node_of[entry] = node
+        matching.next[entry] = following
+        matching.previous[entry] = NONE
+        if following != NONE:
+            matching.previous[following] = entry
+        matching.head[node] = entry
+    elif bags.counts[entry] == 0:
+        before, following = np.int64(matching.previous[entry]), np.int64(matching.next[entry])
+        if before != NONE:
+            matching.next[before] = following
+        else:
+            matching.head[node] = following
+        if following != NONE:
+            matching.previous[following] = before
+        matching.node_of[entry] = NONE
+
+
+@njit(cache=True, nogil=True)
+def _has_partner(bags, matching, sign, kind, high, low, real):
+    """Return whether a value of the left, of the key that was read, has a partner."""
+    for other in range(_first_kind(kind), _end_of_kinds(kind)):
+        tree = _tree_of(bags, matching, other, RIGHT)
+        if tree != NONE and _first_partner(matching, tree, sign, kind, high, low, real) != NONE:
+            return True
+    return False
+
+
+# --- rows without a partner, or with one -----------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def _node_has_partner(bags, matching, node):
+    return _has_partner(
+        bags,
+        matching,
+        matching.shape[SIGN],
+        np.int64(matching.kind[node]),
+        matching.high[node],
+        matching.low[node],
+        matching.real[node],
+    )
+
+
+@njit(cache=True, nogil=True)
+def _mark(bags, matching, node):
+    """Remember whether a node of the left has a partner, unless an earlier change of the event has."""
+    if matching.pending[node] == _UNTOUCHED:
+        has = _node_has_partner(bags, matching, node)
+        matching.pending[node] = _HAD_PARTNER if has else _HAD_NO_PARTNER
+        matching.touched[matching.shape[TOUCHED]] = node
+        matching.shape[TOUCHED] += 1
+
+
+@njit(cache=True, nogil=True)
+def _mark_concerned(bags, matching, kind, high, low, real, weight):
+    """Mark the nodes of the left that a change of the count of a value on the right can concern."""
+    tree = _tree_of(bags, matching, kind, RIGHT)
+    node = np.int64(NONE) if tree == NONE else _find(matching, tree, kind, high, low, real)
+    if node != NONE and matching.total[node] + weight != 0:
+        return  # it stays
+    sign = matching.shape[SIGN]
+    mirrored = _mirrored(sign)
+    is_ordered = sign != EQUAL and kind != DURATION
+    outer = np.int64(NONE)  # the outermost value before it comes or goes
+    if is_ordered and tree != NONE and matching.root[tree] != NONE:
+        looks_up = sign in (LESS, LESS_EQUAL)
+        outer = _rightmost(matching, tree) if looks_up else _leftmost(matching, tree)
+        if node == NONE:
+            comparison = compare(matching, kind, high, low, real, outer)
+            if comparison == (-1 if looks_up else 1):
+                return
+        elif node != outer:
+            return
+        else:
+            outer = np.int64(matching.smaller[node] if looks_up else matching.greater[node])
+    for other in range(_first_kind(kind), _end_of_kinds(kind)):
+        lefts = _tree_of(bags, matching, other, LEFT)
+        if lefts == NONE or matching.root[lefts] == NONE:
+            continue
+        if not is_ordered:
+            one = _first_partner(matching, lefts, mirrored, kind, high, low, real)
+            while one != NONE:
+                _mark(bags, matching, one)
+                one = _next_partner(matching, mirrored, kind, high, low, real, one)
+            continue
+        one = _bound(matching, lefts, mirrored, kind, high, low, real)
+        if outer == NONE:
+            end = np.int64(NONE)
+        else:
+            end = _bound(matching, lefts, mirrored, kind, matching.high[outer], matching.low[outer], matching.real[outer])
+        if mirrored in (GREATER, GREATER_EQUAL):  # prefixes, of which that of the outer value is shorter
+            one, end = (_leftmost(matching, lefts) if outer == NONE else end), one
+        while one != end:
+            _mark(bags, matching, one)
+            one = np.int64(matching.greater[one])
+
+
+# --- rows as often as they have partners -----------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _count_partners(bags, matching, kind, high, low, real, weight):
+    """Add a change of a value on the right to the bounds of its partners on the left."""
+    shape = matching.shape
+    mirrored = _mirrored(shape[SIGN])
+    for other in range(_first_kind(kind), _end_of_kinds(kind)):
+        tree = _tree_of(bags, matching, other, LEFT)
+        if tree == NONE or matching.root[tree] == NONE:
+            continue
+        bound = _bound(matching, tree, mirrored, kind, high, low, real)
+        if mirrored in (GREATER, GREATER_EQUAL):
+            matching.running[tree] += weight
+            first = _leftmost(matching, tree)
+            matching.touched[shape[TOUCHED]] = first
+            shape[TOUCHED] += 1
+            weight_at = -weight
+        else:
+            weight_at = weight
+        if bound != NONE:
+            matching.pending[bound] += weight_at
+            matching.touched[shape[TOUCHED]] = bound
+            shape[TOUCHED] += 1
+
+
+@njit(cache=True, nogil=True)
+def _is_behind(matching, one, other):
+    """Return whether a node is in a later tree than another, or at a later place of the same."""
+    if matching.tree[one] != matching.tree[other]:
+        return matching.tree[one] > matching.tree[other]
+    kind = np.int64(matching.kind[one])
+    return compare(matching, kind, matching.high[one], matching.low[one], matching.real[one], other) > 0
+
+
+@njit(cache=True, nogil=True)
+def _sort(matching, count):
+    """Sort the nodes that were touched (Shell 1959, with the gaps of Knuth 1973). O(count^1.5)."""
+    touched = matching.touched
+    gap = 1
+    while 3 * gap + 1 < count:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, count):
+            node, j = np.int64(touched[i]), i
+            while j >= gap and _is_behind(matching, np.int64(touched[j - gap]), node):
+                touched[j] = touched[j - gap]
+                j -= gap
+            touched[j] = node
+        gap //= 3
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _longer(array, count):
+    longer = np.empty(2 * count, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+@njit(cache=True, nogil=True)
+def change_by_value(
+    bags,
+    matching,
+    lefts,
+    left_weights,
+    left_events,
+    left_kinds,
+    left_high,
+    left_low,
+    left_reals,
+    rights,
+    right_weights,
+    right_events,
+    right_kinds,
+    right_high,
+    right_low,
+    right_reals,
+):
+    """Apply net changes of both sides; return (rows, weights, events, number) of the changes of the result."""
+    shape = matching.shape
+    joins, lone, more, sign = shape[JOINS] != 0, shape[LONE], shape[MORE], shape[SIGN]
+    left_width, right_width, stride = shape[LEFT_WIDTH], shape[RIGHT_WIDTH], bags.fields[STRIDE]
+    mirrored, width = _mirrored(sign), left_width + more
+    left_count, right_count = len(left_weights), len(right_weights)
+    room = left_count + right_count + 16
+    rows, weights, events = np.empty(room * max(width, 1), np.int32), np.empty(room, np.int64), np.empty(room, np.int64)
+    size = 0
+    i = j = 0
+    while i < left_count or j < right_count:
+        if i == left_count:
+            event = right_events[j]
+        elif j == right_count:
+            event = left_events[i]
+        else:
+            event = min(left_events[i], right_events[j])
+        begin = j
+        while j < right_count and right_events[j] == event:
+            j += 1
+        # What is inserted comes first: a value that replaces the outermost one then concerns what lies between them.
+        for is_deleted in range(2):
+            for place in range(begin, j):
+                weight, kind = right_weights[place], np.int64(right_kinds[place])
+                if kind == NO_VALUE or (weight < 0) != (is_deleted == 1):
+                    continue
+                high, low, real = right_high[place], right_low[place], right_reals[place]
+                at = place * right_width
+                _read_key(matching, rights, at, RIGHT)
+                if lone != 0:
+                    _mark_concerned(bags, matching, kind, high, low, real, weight)
+                elif not joins and sign != EQUAL and kind != DURATION:
+                    _count_partners(bags, matching, kind, high, low, real, weight)
+                if joins or (lone == 0 and (sign == EQUAL or kind == DURATION)):
+                    for other in range(_first_kind(kind), _end_of_kinds(kind)):
+                        tree = _tree_of(bags, matching, other, LEFT)
+                        node = np.int64(NONE)
+                        if tree != NONE:
+                            node = _first_partner(matching, tree, mirrored, kind, high, low, real)
+                        while node != NONE:
+                            entry = np.int64(matching.head[node])
+                            while entry != NONE:
+                                if size == len(weights):
+                                    rows, weights = _longer(rows, len(rows)), _longer(weights, size)
+                                    events = _longer(events, size)
+                                for column in range(left_width):
+                                    rows[size * width + column] = bags.rows[entry * stride + column]
+                                for column in range(more):
+                                    rows[size * width + left_width + column] = rights[at + matching.more[column]]
+                                weights[size] = weight * bags.counts[entry]
+                                events[size] = event
+                                size += 1
+                                entry = np.int64(matching.next[entry])
+                            node = _next_partner(matching, mirrored, kind, high, low, real, node)
+                node = _change_value(bags, matching, kind, high, low, real, RIGHT, weight)
+                if joins:
+                    _change_row(bags, matching, RIGHT, rights, at, weight, node)
+                if matching.total[node] == 0:
+                    _delete(bags, matching, node)
+        touched = shape[TOUCHED]
+        if lone == 0 and touched > 0:
+            _sort(matching, touched)
+        for place in range(touched):
+            node = np.int64(matching.touched[place])
+            tree, until, factor = np.int64(matching.tree[node]), np.int64(NONE), np.int64(0)
+            if lone == 0:
+                if place > 0 and matching.touched[place - 1] == node:
+                    continue  # it was touched several times
+                after = place + 1
+                while after < touched and matching.touched[after] == node:
+                    after += 1
+                matching.running[tree] += matching.pending[node]
+                matching.pending[node] = 0
+                factor = matching.running[tree]
+                if after < touched and matching.tree[matching.touched[after]] == tree:
+                    until = np.int64(matching.touched[after])
+                else:
+                    matching.running[tree] = 0
+                if factor == 0:
+                    continue
+            else:
+                had = matching.pending[node] == _HAD_PARTNER
+                matching.pending[node] = _UNTOUCHED
+                for column in range(shape[KEYS]):
+                    matching.keyed[column] = bags.rows[tree * stride + column]
+                has = _node_has_partner(bags, matching, node)
+                if has == had:
+                    continue
+                factor = np.int64(-1 if has == (lone > 0) else 1)
+                until = np.int64(matching.greater[node])
+            while node != until:
+                entry = np.int64(matching.head[node])
+                while entry != NONE:
+                    if size == len(weights):
+                        rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
+                    for column in range(left_width):
+                        rows[size * width + column] = bags.rows[entry * stride + column]
+                    for column in range(left_width, width):
+                        rows[size * width + column] = NONE
+                    weights[size] = factor * bags.counts[entry]
+                    events[size] = event
+                    size += 1
+                    entry = np.int64(matching.next[entry])
+                node = np.int64(matching.greater[node])
+        shape[TOUCHED] = 0
+        while i < left_count and left_events[i] == event:
+            weight, kind, at = left_weights[i], np.int64(left_kinds[i]), i * left_width
+            high, low, real = left_high[i], left_low[i], left_reals[i]
+            factor = np.int64(0)  # how often the row is output without columns of the right
+            if kind == NO_VALUE:
+                factor = np.int64(1 if lone > 0 else 0)
+            else:
+                _read_key(matching, lefts, at, LEFT)
+                if lone != 0:
+                    has = _has_partner(bags, matching, sign, kind, high, low, real)
+                    factor = np.int64(1 if has == (lone < 0) else 0)
+                if lone == 0 or joins:
+                    for other in range(_first_kind(kind), _end_of_kinds(kind)):
+                        tree = _tree_of(bags, matching, other, RIGHT)
+                        node = np.int64(NONE)
+                        if tree != NONE:
+                            node = _first_partner(matching, tree, sign, kind, high, low, real)
+                        while node != NONE:
+                            if not joins:
+                                factor += matching.total[node]
+                            entry = np.int64(matching.head[node])
+                            while entry != NONE:
+                                if size == len(weights):
+                                    rows, weights = _longer(rows, len(rows)), _longer(weights, size)
+                                    events = _longer(events, size)
+                                for column in range(left_width):
+                                    rows[size * width + column] = lefts[at + column]
+                                for column in range(more):
+                                    rows[size * width + left_width + column] = bags.rows[
+                                        entry * stride + matching.more[column]
+                                    ]
+                                weights[size] = weight * bags.counts[entry]
+                                events[size] = event
+                                size += 1
+                                entry = np.int64(matching.next[entry])
+                            node = _next_partner(matching, sign, kind, high, low, real, node)
+                node = _change_value(bags, matching, kind, high, low, real, LEFT, weight)
+                _change_row(bags, matching, LEFT, lefts, at, weight, node)
+                if matching.total[node] == 0:
+                    _delete(bags, matching, node)
+            if factor != 0:
+                if size == len(weights):
+                    rows, weights, events = _longer(rows, len(rows)), _longer(weights, size), _longer(events, size)
+                for column in range(left_width):
+                    rows[size * width + column] = lefts[at + column]
+                for column in range(left_width, width):
+                    rows[size * width + column] = NONE
+                weights[size] = weight * factor
+                events[size] = event
+                size += 1
+            i += 1
+    return rows, weights, events, size

@@ -1,0 +1,303 @@
+"""The order of terms in MIN, MAX and SAMPLE as pairs of integers, which kernels compare.
+
+The *label* of a term is (high, rank). `high` is the double nearest to a number, as an integer in the same order; above all
+numbers, strings have their first bytes, moments their seconds, and the other classes of `order_key` a number each. Terms
+with an equal `high` are *tied*: two spellings of a number, numbers that differ beyond a double, strings that begin alike.
+Python sorts these by `order_key` and gives them ranks with gaps, so that another term has one between two others; without a
+gap all of them are numbered again. Either way the order of two terms never changes, so what kernels ordered by labels stays
+in order.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from bisect import bisect_left, insort
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import view
+from rpq.language.sparql.values.moments import MOMENTS
+from rpq.language.sparql.values.operators import order_key
+from rpq.operators.relational.formula_columns import nearest_reals
+from rpq.operators.relational.term_ids import FIRST, TermIds
+from rpq.rows.weighted_rows import UNBOUND
+
+_UNKNOWN = np.iinfo(np.int64).min
+"""The rank of an id without a label."""
+_MISSING = _UNKNOWN + 1
+"""The rank of an id that is to have one."""
+
+_GAP = 1 << 32
+_FEW = 16
+"""Terms that are put in their places one by one are fewer than the tied ones by this factor."""
+
+_BLANKS = np.iinfo(np.int64).min
+_NOT_A_NUMBER = 0x7FF8 << 48
+_STRINGS = 0x7FF9 << 48
+_MOMENTS = 0x7FFB << 48
+_MOMENT_TYPES = sorted(MOMENTS)
+_BITS_OF_SECONDS = 44
+_DAY = 86_400
+"""Moments are from year 1 to year 9999, and up to 14 hours away from these by their zone."""
+_OTHERS = {3: 0x7FFA << 48, 5: 0x7FFC << 48}
+"""`high` of booleans and other terms, by their class in `order_key`."""
+_LARGEST = np.iinfo(np.int64).max
+
+
+class Labels(NamedTuple):
+    """The labels of ids: of vertices, and of other terms from `FIRST` on."""
+
+    high: np.ndarray  # int64 a vertex
+    rank: np.ndarray  # int64 a vertex
+    term_high: np.ndarray  # int64 a term
+    term_rank: np.ndarray  # int64 a term
+
+
+class ValueOrder:
+    """The labels of the terms that `include` received."""
+
+    def __init__(self, terms: TermIds) -> None:
+        self._terms = terms
+        self._labels = Labels(*(np.full(1, empty, np.int64) for empty in (0, _UNKNOWN, 0, _UNKNOWN)))
+        self.view = view(self._labels)
+        self._only: dict[int, int] = {}
+        """The id of the first term with a `high`."""
+        self._tied: dict[int, list[tuple[Any, int]]] = {}
+        """By `high`: (order key, id) of tied terms in order."""
+        self._keys: dict[int, Any] = {}
+        """The order keys of tied terms, by id."""
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes held."""
+        return sum(array.nbytes for array in self._labels) + 100 * len(self._only) + 300 * len(self._keys)
+
+    def include(self, ids: np.ndarray) -> None:
+        """Give the terms of ids (int32) their labels. O(ids), plus the sorting of new ones."""
+        if not len(ids):
+            return
+        self._make_room(ids)
+        missing = np.empty(len(ids), np.int32)
+        missing = missing[: find_unlabelled(self.view, ids, missing)]
+        if not len(missing):
+            return
+        is_vertex = missing < FIRST
+        highs = np.empty(len(missing), np.int64)
+        known: dict[int, Any] = {}
+        if is_vertex.any():
+            highs[is_vertex] = self._highs(missing[is_vertex], self._terms.names(missing[is_vertex]), known)
+        if not is_vertex.all():
+            texts = pa.array(self._terms.texts(missing[~is_vertex]), pa.string())
+            highs[~is_vertex] = self._highs(missing[~is_vertex], texts, known)
+        self._set(missing, highs, np.zeros(len(missing), np.int64))
+        self._rank(missing.tolist(), highs.tolist(), known)
+
+    def _make_room(self, ids: np.ndarray) -> None:
+        needed = int(ids.max()) + 1
+        is_term = needed > FIRST
+        if is_term:
+            of_vertices = ids[ids < FIRST]
+            sizes = [int(of_vertices.max(initial=-1)) + 1, needed - FIRST]
+        else:
+            sizes = [needed, 0]
+        labels = self._labels
+        for size, high, rank in zip(sizes, ("high", "term_high"), ("rank", "term_rank"), strict=True):
+            have = len(getattr(labels, high))
+            if size > have:
+                more = max(size, 2 * have) - have
+                grown = {
+                    name: np.concatenate([getattr(labels, name), np.full(more, empty, np.int64)])
+                    for name, empty in ((high, 0), (rank, _UNKNOWN))
+                }
+                labels = labels._replace(**grown)
+        if labels is not self._labels:
+            self._labels = labels
+            self.view = view(labels)
+
+    def _highs(self, ids: np.ndarray, names: pa.Array, known: dict[int, Any]) -> np.ndarray:
+        """Return the upper parts of labels; the order keys that this takes are added to `known`, by id."""
+        highs = _in_order(nearest_reals(names))
+        others = np.flatnonzero(highs == _NOT_A_NUMBER)
+        if len(others):
+            keys = [order_key(str(text)) for text in self._terms.texts(ids[others])]
+            known.update(zip(ids[others].tolist(), keys, strict=True))
+            highs[others] = [_high(key) for key in keys]
+        return highs
+
+    def _set(self, ids: np.ndarray, highs: np.ndarray | None, ranks: np.ndarray | int) -> None:
+        """Write labels; without `highs`, ranks alone."""
+        labels = self._labels
+        is_term = ids >= FIRST
+        ranks = np.broadcast_to(ranks, len(ids))
+        for some, first, high, rank in (
+            (~is_term, 0, labels.high, labels.rank),
+            (is_term, FIRST, labels.term_high, labels.term_rank),
+        ):
+            places = ids[some] - first
+            rank[places] = ranks[some]
+            if highs is not None:
+                high[places] = highs[some]
+
+    # --- ties ------------------------------------------------------------------------------------------------
+
+    def _rank(self, ids: list[int], highs: list[int], known: dict[int, Any]) -> None:
+        """Give ranks to those of new terms that are tied; the order keys of some are `known`."""
+        fresh: dict[int, list[int]] = {}
+        for identity, high in zip(ids, highs, strict=True):
+            if self._only.setdefault(high, identity) != identity:
+                fresh.setdefault(high, []).append(identity)
+        for high, some in fresh.items():
+            tied = self._tied.get(high)
+            if tied is None:
+                tied = self._tied[high] = []
+                some.append(self._only[high])
+            others = [identity for identity in some if identity not in known]
+            texts = self._terms.texts(np.array(others, np.int64))
+            known.update((identity, order_key(str(text))) for identity, text in zip(others, texts, strict=True))
+            entries = [(known[identity], identity) for identity in some]
+            self._keys.update((identity, key) for key, identity in entries)
+            if len(entries) * _FEW < len(tied):
+                for entry in entries:
+                    self._insert(tied, entry)
+            else:
+                tied.extend(entries)
+                tied.sort()
+                self._number(tied)
+
+    def _insert(self, tied: list[tuple[Any, int]], entry: tuple[Any, int]) -> None:
+        """Put a term among tied ones."""
+        insort(tied, entry)
+        place = bisect_left(tied, entry)
+        if place == 0:
+            rank = self._rank_of(tied[1][1]) - _GAP
+        elif place == len(tied) - 1:
+            rank = self._rank_of(tied[-2][1]) + _GAP
+        else:
+            below, above = self._rank_of(tied[place - 1][1]), self._rank_of(tied[place + 1][1])
+            rank = (below + above) // 2
+            if rank == below:
+                self._number(tied)
+                return
+        self._set(np.array([entry[1]], np.int64), None, rank)
+
+    def _number(self, tied: list[tuple[Any, int]]) -> None:
+        ids = np.array([identity for _, identity in tied], np.int64)
+        self._set(ids, None, np.arange(len(ids)) * _GAP)
+
+    def _rank_of(self, identity: int) -> int:
+        labels = self._labels
+        return int(labels.rank[identity] if identity < FIRST else labels.term_rank[identity - FIRST])
+
+    # --- ids that denote other terms -------------------------------------------------------------------------
+
+    def forget(self, fresh: np.ndarray) -> None:
+        """Discard the labels of ids, which now denote other terms."""
+        if not self._only:
+            return
+        labels = self._labels
+        for first, end, high, rank in (
+            (0, FIRST, labels.high, labels.rank),
+            (FIRST, _LARGEST, labels.term_high, labels.term_rank),
+        ):
+            places = fresh[(fresh >= first) & (fresh < end)] - first
+            places = places[places < len(rank)]
+            places = np.unique(places[rank[places] != _UNKNOWN])
+            for place, of_place in zip(places.tolist(), high[places].tolist(), strict=True):
+                self._leave(first + place, of_place)
+            rank[places] = _UNKNOWN
+
+    def _leave(self, identity: int, high: int) -> None:
+        key = self._keys.pop(identity, None)
+        if key is None:
+            del self._only[high]
+            return
+        tied = self._tied[high]
+        del tied[bisect_left(tied, (key, identity))]
+        if tied:
+            self._only[high] = tied[0][1]
+        else:
+            del self._tied[high], self._only[high]
+
+    def check(self, ids: np.ndarray) -> None:
+        """Assert that the labels of these ids have the order of their terms."""
+        ids = np.unique(ids)
+        ids = ids[ids != UNBOUND]
+        keys = [order_key(str(text)) for text in self._terms.texts(ids)]
+        labels = [self.label(identity) for identity in ids.tolist()]
+        assert all(rank not in (_UNKNOWN, _MISSING) for _, rank in labels), "a value has no label"
+        by_key = sorted(range(len(keys)), key=keys.__getitem__)
+        assert sorted(range(len(labels)), key=labels.__getitem__) == by_key, "labels are out of order"
+
+    def label(self, identity: int) -> tuple[int, int]:
+        labels = self._labels
+        high = labels.high[identity] if identity < FIRST else labels.term_high[identity - FIRST]
+        return int(high), self._rank_of(identity)
+
+
+def _in_order(reals: np.ndarray) -> np.ndarray:
+    """Return integers (int64) in the order of doubles; of what is not a number, `_NOT_A_NUMBER`."""
+    bits = (reals + 0.0).view(np.int64)  # there is one zero
+    bits = np.where(bits < 0, bits ^ _LARGEST, bits)
+    return np.where(np.isnan(reals), _NOT_A_NUMBER, bits)
+
+
+def _high(key: tuple[Any, ...]) -> int:
+    """Return the upper part of the label of a term with this order key."""
+    match key:
+        case (0, *_):
+            return _BLANKS
+        case (1, 0, amount, _):
+            return _high_of_real(float(amount))
+        case (1, 2, *_):
+            return _NOT_A_NUMBER
+        case (1, sign, *_):
+            return _high_of_real(sign * math.inf)
+        case (2, text, _):
+            return _STRINGS + int.from_bytes(text.encode("utf-8", "surrogatepass")[:6].ljust(6, b"\0"), "big")
+        case (4, type_, instant, _):
+            return _MOMENTS + (_MOMENT_TYPES.index(type_) << _BITS_OF_SECONDS) + math.floor(instant) + _DAY
+    return _OTHERS[key[0]]
+
+
+def _high_of_real(real: float) -> int:
+    """Return what `_in_order` returns, of one double that is a number."""
+    bits: int = struct.unpack("<q", struct.pack("<d", real + 0.0))[0]
+    return bits if bits >= 0 else bits ^ _LARGEST
+
+
+@njit(cache=True, nogil=True)
+def find_unlabelled(labels, ids, missing):
+    """Write each id that has no label once, as missing; return how many there are."""
+    found = 0
+    for i in range(len(ids)):
+        identity = np.int64(ids[i])
+        if identity == UNBOUND:
+            continue
+        if identity < FIRST:
+            if labels.rank[identity] != _UNKNOWN:
+                continue
+            labels.rank[identity] = _MISSING
+        else:
+            if labels.term_rank[identity - FIRST] != _UNKNOWN:
+                continue
+            labels.term_rank[identity - FIRST] = _MISSING
+        missing[found] = identity
+        found += 1
+    return found
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def is_before(labels, one, other):
+    """Return whether a term is before another, by their ids."""
+    if one < FIRST:
+        high, rank = labels.high[one], labels.rank[one]
+    else:
+        high, rank = labels.term_high[one - FIRST], labels.term_rank[one - FIRST]
+    if other < FIRST:
+        return high < labels.high[other] or (high == labels.high[other] and rank < labels.rank[other])
+    place = other - FIRST
+    return high < labels.term_high[place] or (high == labels.term_high[place] and rank < labels.term_rank[place])

@@ -1,0 +1,241 @@
+"""MIN, MAX, SAMPLE and COUNT(DISTINCT …) by kernels, against accumulators that receive what is there anew each time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from rpq import Engine, Query, Window
+from rpq.language.pattern import Variable
+from rpq.language.sparql.algebra import Aggregate, Call
+from rpq.language.sparql.values.aggregates import accumulator
+from rpq.language.sparql.values.formula_values import judge, value_or_unbound
+from rpq.language.sparql.values.operators import order_key
+from rpq.language.sparql.values.terms import XSD
+from rpq.language.sparql.values.typed_values import NoValue
+from rpq.operators.relational.groups import GroupNode
+from rpq.operators.relational.nodes import LeafNode
+from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.value_order import ValueOrder
+from rpq.rows.typed_columns import lexical
+from rpq.rows.weighted_rows import WeightedRows
+
+VALUE = Variable("v")
+
+
+def literal(text, name):
+    return f'"{text}"^^<{XSD}{name}>'
+
+
+SPECIAL = [
+    "7", "07", "007", "7.0", "7e0", "0", "-0", literal("7", "integer"), literal("7.00", "decimal"),
+    literal("0.1", "decimal"), literal("0.1", "double"), literal("0.1", "float"), literal("-0.0", "double"),
+    literal("0.1000000000000000055", "decimal"), literal("NaN", "double"), literal("INF", "double"),
+    literal("-INF", "float"), literal("1e308", "double"), "5e-324", "9007199254740993", "9007199254740992",
+    "9007199254740992.5", "-9223372036854775808", "-9007199254740993", "_:b", "_:a", "bob", "alice", '"alice"',
+    '"alice"@en', "http://example.org/1", "http://example.org/10", "zoë", "\U0001f600", literal("true", "boolean"),
+    literal("false", "boolean"), literal("2020-01-01", "date"), literal("2019-12-31", "date"),
+    literal("2020-01-01T00:00:00Z", "dateTime"), '"z"^^<http://u>', '"y"^^<http://u>', literal("x", "integer"), '""',
+]  # fmt: skip
+
+
+def draw(chance):
+    """Return a term: special ones often, and many that begin alike or are equal as doubles."""
+    match chance.randrange(6):
+        case 0 | 1:
+            return chance.choice(SPECIAL)
+        case 2:
+            return f"http://example.org/{chance.randrange(40)}"
+        case 3:
+            return str(2**60 + chance.randrange(300))
+        case 4:
+            return literal(f"{chance.uniform(-9, 9):.1f}", chance.choice(["decimal", "double", "float"]))
+    return f"{chance.randrange(-99, 99)}"
+
+
+AGGREGATES = {
+    "least": Aggregate("MIN", VALUE, is_distinct=False),
+    "greatest": Aggregate("MAX", VALUE, is_distinct=False),
+    "one": Aggregate("SAMPLE", VALUE, is_distinct=False),
+    "different": Aggregate("COUNT", VALUE, is_distinct=True),
+    "rows": Aggregate("COUNT", None, is_distinct=False),
+    "sum": Aggregate("SUM", VALUE, is_distinct=False),
+    "solutions": Aggregate("COUNT", None, is_distinct=True),
+    "doubled": Aggregate("MAX", Call("+", (VALUE, VALUE)), is_distinct=True),
+}
+CHOICES = [
+    ["least"],
+    ["greatest", "different"],
+    ["different"],
+    ["solutions", "one"],
+    ["doubled"],
+    ["rows", "least", "sum", "greatest"],
+    [*AGGREGATES],
+]
+
+
+def double(term):
+    return value_or_unbound(judge(AGGREGATES["doubled"].argument), {} if term is None else {"v": term})
+
+
+def expected_of(names, rows):
+    """Return the row of a group of rows (key, value)."""
+    found = []
+    for name in names:
+        one = accumulator(AGGREGATES[name])
+        values = {"solutions": lambda row: row, "rows": lambda row: True, "doubled": lambda row: double(row[1])}
+        for row in rows:
+            one.insert(values.get(name, lambda row: row[1])(row))
+        try:
+            found.append(one.result())
+        except NoValue:
+            found.append(None)
+    return tuple(found)
+
+
+def shown(row):
+    """Return a row with the lexical forms of literals."""
+    return tuple(None if term is None else lexical(str(term)) for term in row)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("names", CHOICES, ids=" ".join)
+@pytest.mark.parametrize("keys", [("g",), ()], ids=["groups", "one group"])
+def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
+    chance = random.Random(f"{names}{seed}")
+    terms = TermIds()
+    leaf = LeafNode(("g", "v"), "edges")
+    leaf.sure = frozenset("g")
+    node = GroupNode(leaf, keys, [(name, AGGREGATES[name]) for name in names], terms)
+    held: Counter = Counter()
+    answer: Counter = Counter()
+
+    def take(changes):
+        for _, row, weight in changes:
+            answer[tuple(map(terms.text, row))] += weight
+        assert all(count in (0, 1) for count in answer.values())
+
+    def expected():
+        groups = {} if keys else {(): []}
+        for row, count in held.items():
+            groups.setdefault(row[:1] if keys else (), []).extend([row] * count)
+        return {(*key, *expected_of(names, rows)) for key, rows in groups.items()}
+
+    take(node.begin().changes())
+    assert set(+answer) == expected()
+    for _ in range(12):
+        changes, after = [], []
+        for event in range(chance.randrange(1, 5)):
+            of_event = []
+            for _ in range(chance.randrange(1, 8)):
+                rows = [row for row in held if held[row]]
+                if rows and chance.random() < 0.5:
+                    row = chance.choice(rows)
+                    weight = -chance.randrange(1, held[row] + 1)
+                else:
+                    row = (chance.choice("ABC"), None if chance.random() < 0.05 else draw(chance))
+                    weight = chance.randrange(1, 3)
+                held[row] += weight
+                of_event.append((event, tuple(map(terms.intern, row)), weight))
+            chance.shuffle(of_event)  # what goes may be before what comes
+            held = +held
+            changes += of_event
+            after.append(expected())
+        result = [*node.change(WeightedRows.of(changes, 2)).changes()]
+        for event, rows in enumerate(after):
+            take(one for one in result if one[0] == event)
+            assert set(+answer) == rows
+        node._check()
+        ids = [terms.intern(term) for row in held for term in row]
+        node.forget(terms.keep(np.concatenate([np.fromiter(node.ids(), np.int64), np.array(ids, np.int64)])))
+    assert node.nbytes > 0 and node.entries >= len(+answer) - (not keys)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_labels_have_the_order_of_terms(seed, monkeypatch):
+    if seed % 2:
+        monkeypatch.setattr("rpq.operators.relational.value_order._GAP", 2)  # so that gaps are exhausted
+    chance = random.Random(seed)
+    terms = TermIds()
+    order = ValueOrder(terms)
+    live: set[int] = set()
+    for _ in range(60):
+        some = np.array([terms.intern(draw(chance)) for _ in range(chance.randrange(1, 12))], np.int32)
+        order.include(some)
+        live |= {*some.tolist()}
+        order.check(np.array([*live]))
+        if chance.random() < 0.3:
+            live = {*chance.sample(sorted(live), len(live) // 2)}
+            order.forget(terms.keep(np.array([*live])))
+    texts = {terms.text(one): order.label(one) for one in live}
+    assert sorted(texts, key=texts.__getitem__) == sorted(texts, key=order_key)
+    assert order.nbytes > 0
+    order.forget(terms.keep(np.zeros(0, np.int64)))
+    assert not order._only and not order._tied and not order._keys
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("report", ["change", "slide"])
+def test_rows_of_the_engine_are_those_of_the_window(seed, report, tmp_path):
+    """Names come and go, so that ids denote other terms; edges expire and are deleted; there are batches and a restart."""
+    chance = random.Random(seed)
+    names = ["least", "greatest", "different"] if seed % 2 else ["one", "sum", "different", "greatest"]
+    wanted = {"least": "MIN(?v)", "greatest": "MAX(?v)", "one": "SAMPLE(?v)", "sum": "SUM(?v)"}
+    wanted["different"] = "COUNT(DISTINCT ?v)"
+    heads = " ".join(f"({wanted[name]} AS ?{name})" for name in names)
+    by = "?g" if seed % 3 else ""
+    text = f"SELECT {by} {heads} {{ ?x <of> ?g . ?x <has> ?v }} {'GROUP BY ?g' if by else ''}"
+    query = Query(text, window=Window(size=8, slide=1), name="q", report=report, semantics="explicit")
+    engine = Engine(query, _capacity=1)
+    edges, answer, time = {}, Counter(), 0
+    for step in range(25):
+        batch = []
+        for _ in range(chance.randrange(1, 6)):
+            time += chance.randrange(3)
+            subject, label = f"s{chance.randrange(4)}", chance.choice(["of", "has", "has"])
+            edge = subject, f"g{chance.randrange(2)}" if label == "of" else draw(chance), label
+            goes = chance.random() < 0.2 and edges
+            if goes:
+                edge = chance.choice([*edges])
+                edges.pop(edge)
+            else:
+                edges[edge] = time
+            batch.append((*edge, time, "-" if goes else "+"))
+        changes = [engine.push_rows(batch)]
+        if step == 12:
+            engine.save(tmp_path / "state")
+            engine = Engine.restore(tmp_path / "state")
+        if report == "slide":
+            time += 1
+            changes.append(engine.advance(time))
+        for change in changes:
+            for row in change.rows():
+                answer[shown(getattr(row, name) for name in [*by[1:], *names])] += 1 if row.op == "+" else -1
+        engine._check()
+        if report == "slide":
+            edges = {edge: at for edge, at in edges.items() if at > time - 1 - 8}
+        else:
+            edges = {edge: at for edge, at in edges.items() if at > time - 8}
+        groups = {} if by else {(): []}
+        for subject, group, label in edges:
+            if label == "of":
+                for other, value, has in edges:
+                    if has == "has" and other == subject:
+                        groups.setdefault((group,) if by else (), []).append((group, value))
+        assert set(+answer) == {shown((*key, *expected_of(names, rows))) for key, rows in groups.items()}, step
+
+
+def test_sums_of_more_rows_than_64_bits_hold_are_exact():
+    terms = TermIds()
+    node = GroupNode(LeafNode(("v",), "edges"), (), [("sum", AGGREGATES["sum"])], terms)
+    node.begin()
+    largest, one = terms.intern(str(2**31 - 1)), terms.intern("1")
+    sums = []
+    for weight in (2**31, 2**32, -(2**31), -(2**32)):
+        changes = node.change(WeightedRows.of([(0, (largest,), weight), (0, (one,), weight)], 1))
+        sums += [terms.text(row[0]) for _, row, sign in changes.changes() if sign > 0]
+        node._check()
+    assert sums == [literal(2**62, "integer"), None, literal(0, "integer")]  # 3 · 2⁶² is no integer of 64 bits
