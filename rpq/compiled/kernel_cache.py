@@ -39,10 +39,12 @@ from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
+import llvmlite.binding
 import numba
 from numba import config
 from numba.core import sigutils
 from numba.core.caching import CompileResultCacheImpl, _Cache, _CacheLocator
+from numba.core.runtime import _nrt_python
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
@@ -110,7 +112,6 @@ class KernelCache(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled variant for these argument types; if there is none, record the reason and return None."""
-        target_context.refresh()
         if not self._is_enabled or not places(self._file):
             return None
         key = self._key(sig, target_context.codegen())
@@ -125,6 +126,9 @@ class KernelCache(_Cache):
                 if content is not None:
                     _turns.end(place.directory / self._name(key))
         if content is not None:
+            # numba refreshes its context here. That imports what a compiler needs and compiles numba's own runtime, 30 MB
+            # and 0.2 s that a compiled kernel can do without; numba refreshes it also before it compiles.
+            _define_runtime_symbols()
             return self._format.rebuild(target_context, content)
         _record_reason(self._reason(key), self._function)
         return None
@@ -172,7 +176,6 @@ class KernelCache(_Cache):
         """Return why the variant for these argument types is not cached, or None if it is. Reads first lines of files."""
         if not places(self._file):
             return "a function that is in no file of this package is not cached"
-        target_context.refresh()
         key = self._key(sig, target_context.codegen())
         if key is None:
             return REPLACED
@@ -271,6 +274,13 @@ class _Format(CompileResultCacheImpl):
     def __init__(self, function: Any) -> None:
         self._lineno = function.__code__.co_firstlineno
         self._locator = SimpleNamespace(_py_file=function.__code__.co_filename)  # for the text of numba's warning
+
+
+@cache
+def _define_runtime_symbols() -> None:
+    """Define the functions of numba's runtime that compiled kernels call, under the names that numba gives them."""
+    for name, address in _nrt_python.c_helpers.items():
+        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 def _parsed(line: bytes) -> Key | None:
@@ -478,7 +488,7 @@ def why_compiled() -> str | None:
 def reason_to_compile(kernel: Any, *arguments: Any) -> str | None:
     """Return why calling a kernel with these arguments will compile it; None if it is loaded, or in the cache.
 
-    Nothing is compiled and no code is loaded: this takes well under a millisecond, once numba is initialised.
+    Nothing is compiled and no code is loaded: this takes well under a millisecond.
     """
     if config.DISABLE_JIT:
         return None
