@@ -12,6 +12,7 @@ one kernel at the same time can each read the other's file as their own. In this
   writers could corrupt, and a file appears complete or not at all;
 * the first line of a file is its key: numba's version, the processor, and a digest of the kernel's module and of all
   modules of this package that it imports;
+* after the kernel a file has the symbols that `kernel_loading.py` needs to load it without numba's compiler;
 * a process whose package was replaced by an upgrade compiles without the cache, because its code differs from the files;
 * a kernel for generic processors (`processors.py`) is used if there is none for this processor;
 * if several processes need a kernel at the same time, one compiles it, and the others wait for the file;
@@ -39,15 +40,14 @@ from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
-import llvmlite.binding
 import numba
 from numba import config
 from numba.core import sigutils
 from numba.core.caching import CompileResultCacheImpl, _Cache, _CacheLocator
-from numba.core.runtime import _nrt_python
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
+from rpq.compiled.kernel_loading import Symbols, load, symbols_of
 from rpq.compiled.kernel_sources import digest
 from rpq.compiled.processors import common_names_here, difference
 
@@ -94,6 +94,13 @@ class Key(NamedTuple):
     features: str
 
 
+class Content(NamedTuple):
+    """A compiled kernel as numba serialises it, and its symbols, None if they are unknown."""
+
+    kernel: Any
+    symbols: Symbols | None
+
+
 class KernelCache(_Cache):
     """The compiled variants of one kernel, in all places."""
 
@@ -126,10 +133,7 @@ class KernelCache(_Cache):
                 if content is not None:
                     _turns.end(place.directory / self._name(key))
         if content is not None:
-            # numba refreshes its context here. That imports what a compiler needs and compiles numba's own runtime, 30 MB
-            # and 0.2 s that a compiled kernel can do without; numba refreshes it also before it compiles.
-            _define_runtime_symbols()
-            return self._format.rebuild(target_context, content)
+            return load(content.kernel, content.symbols, target_context, self._format.rebuild)
         _record_reason(self._reason(key), self._function)
         return None
 
@@ -141,6 +145,8 @@ class KernelCache(_Cache):
         if key is None:
             return
         content = json.dumps(key).encode() + b"\n" + dumps(self._format.reduce(data))
+        if (symbols := symbols_of(data.library)) is not None:
+            content += json.dumps(symbols).encode()
         while (place := writable_place(self._file)) is not None:
             path = place.directory / self._name(key)
             try:
@@ -213,7 +219,7 @@ class KernelCache(_Cache):
         variant = sha256(json.dumps(key[2:]).encode()).hexdigest()[:20]
         return f"{self._stem}.{variant}.nbc"
 
-    def _find(self, key: Key) -> Any:
+    def _find(self, key: Key) -> Content | None:
         """Return the cached content for a key from any place, or None."""
         for fitting in _fitting(key):
             for place in places(self._file):
@@ -222,13 +228,14 @@ class KernelCache(_Cache):
                     return content
         return None
 
-    def _read(self, place: Place, key: Key) -> Any:
+    def _read(self, place: Place, key: Key) -> Content | None:
         """Return the content for a key in one place; None if there is no file or the file is damaged."""
         try:
             with open(place.directory / self._name(key), "rb") as file:
                 if _parsed(file.readline()) != key:
                     return None
-                return pickle.loads(file.read())
+                kernel, symbols = pickle.load(file), file.read()
+                return Content(kernel, Symbols(*json.loads(symbols)) if symbols else None)
         except Exception:  # a damaged pickle can raise any exception
             return None
 
@@ -274,13 +281,6 @@ class _Format(CompileResultCacheImpl):
     def __init__(self, function: Any) -> None:
         self._lineno = function.__code__.co_firstlineno
         self._locator = SimpleNamespace(_py_file=function.__code__.co_filename)  # for the text of numba's warning
-
-
-@cache
-def _define_runtime_symbols() -> None:
-    """Define the functions of numba's runtime that compiled kernels call, under the names that numba gives them."""
-    for name, address in _nrt_python.c_helpers.items():
-        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 def _parsed(line: bytes) -> Key | None:

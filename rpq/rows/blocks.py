@@ -16,6 +16,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.rows.column_kernels import Names, Region
 from rpq.rows.delta import Delta, IdRows
 from rpq.rows.typed_columns import Texts, kinds_of, terms_to_values
+from rpq.stream.numpy_arrays import arrow_array
 from rpq.stream.vertices import VertexDictionary
 
 Schema = tuple[str, ...]
@@ -58,7 +59,7 @@ class Block(NamedTuple):
             query=self.query[events],
             timestamp=self.timestamp[events],
             removed=self.removed[events],
-            witness=None if self.witness is None else self.witness.take(pa.array(rows)),
+            witness=None if self.witness is None else self.witness.take(arrow_array(rows)),
             first=None if self.first is None else self.first[events],
         )
 
@@ -243,7 +244,7 @@ def _block_of(
             if rows is not None:
                 place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
             event, row = event + len(mine), row + len(delta)
-        witness = witness if witness is None or rows is None else witness.take(pa.array(rows.reshape(-1)))
+        witness = witness if witness is None or rows is None else witness.take(arrow_array(rows.reshape(-1)))
     values, names = stable(values)
     return Block(
         columns=columns,

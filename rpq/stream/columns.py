@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
-from rpq.stream.numpy_arrays import numpy_array
+from rpq.stream.numpy_arrays import numpy_array, text_array
 from rpq.stream.plain_columns import (
     NUMBER,
     TEXT,
@@ -158,7 +158,7 @@ def columns_of(
         source, target, label, timestamp, delete = source[:end], target[:end], label[:end], timestamp[:end], delete[:end]
         streams = None if streams is None else streams[:end]
     if stream:
-        streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), pa.array([stream], TEXT))
+        streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), text_array([stream]))
     if first is not None:
         first = first[:end]
         timestamp = at_one_time(first, timestamp)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from rpq.stream.numpy_arrays import numpy_array
+from rpq.stream.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.stream_labels import LabelName, StreamLabel, text_of
 
 NEVER_LOST = int(np.iinfo(np.int64).min)
@@ -69,7 +69,7 @@ class LabelDictionary:
         dictionary = column.dictionary
         if len(dictionary) > len(codes):
             used, codes = np.unique(codes, return_inverse=True)
-            dictionary = dictionary.take(pa.array(used))
+            dictionary = dictionary.take(arrow_array(used))
         names = dictionary.to_pylist()
         known = self.ids
         ids = np.fromiter((known.get(name, -1) for name in names), np.int32, len(names))

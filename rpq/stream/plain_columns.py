@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.stream.numpy_arrays import numpy_array
+from rpq.stream.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.values import EMPTY, MEANT, MISSING, Misfit, first_empty
 
 TEXT = pa.string()
@@ -148,7 +148,7 @@ def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         ends = numpy_array(column.run_ends) - column.offset
         lengths = np.diff(np.clip(ends, 0, len(column)), prepend=0)
         runs = np.repeat(np.arange(len(lengths)), lengths)
-        return _converted_if_needed(column.values, wanted).take(pa.array(runs))
+        return _converted_if_needed(column.values, wanted).take(arrow_array(runs))
     if pa.types.is_dictionary(kind):
         words = plain(column.dictionary)
         if wanted == TEXTS and words.type == TEXT:
@@ -232,4 +232,4 @@ def to_int64(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array
     if beyond.any():
         row = int(np.argmax(beyond))
         add_problem(problems, row, name, f"{numbers[row]} does not fit into 64 bits with a sign")
-    return pa.array(numbers.view(np.int64))
+    return arrow_array(numbers.view(np.int64))

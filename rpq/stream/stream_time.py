@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError, QueryError
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS, DurationError, duration_text, nanoseconds_of
-from rpq.stream.numpy_arrays import numpy_array
+from rpq.stream.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.plain_columns import NUMBER, add_problem, cast, fill_nulls, padded_to_length, to_int64
 from rpq.stream.values import MISSING, kind_of_timestamp, shown, timestamps_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
@@ -194,15 +194,15 @@ class StreamTime:
     def column(self, times: np.ndarray) -> pa.Array:
         """Integers of the stream as an array of its type."""
         if self.type is None or self.type == NUMBER:
-            return pa.array(times, NUMBER)
+            return arrow_array(times)
         ours, own = NANOSECONDS[self.inner_unit], _unit_of(self.type)
         if own < ours and len(times) and max(-int(times.min()), int(times.max())) > INT64_MAX // (ours // own):
             # Finer times came later than these, which no longer fit into the unit that those made necessary.
-            return pa.array(times, NUMBER).view(pa.timestamp(self.inner_unit, self.type.tz))
+            return arrow_array(times).view(pa.timestamp(self.inner_unit, self.type.tz))
         numbers = times // (own // ours) if own >= ours else times * (ours // own)
         if pa.types.is_date32(self.type):
-            return pa.array(numbers.astype(np.int32)).view(self.type)
-        return pa.array(numbers, NUMBER).view(self.type)
+            return arrow_array(numbers.astype(np.int32)).view(self.type)
+        return arrow_array(numbers).view(self.type)
 
     def to_timestamp(self, time: int | None) -> Any:
         """Return one time of the stream as the type that came in: an integer, or a date or time."""

@@ -417,7 +417,7 @@ for _name in ("JOIN", "AVG"):
 # --- one query alone -------------------------------------------------------------------------------------------------
 
 
-@line("MEMORY-PROCESS", "peak memory of a process that warms up and runs one path query", unit="MB", sense="at most", bound=180)
+@line("MEMORY-PROCESS", "peak memory of a process that runs one path query", unit="MB", sense="at most", bound=180)
 def _memory_of_a_process(settings: Settings) -> Reading:
     """Return the peak resident megabytes of a process that warms up, pushes Arrow batches and reads no rows."""
     number = np.arange(2 * window_of(settings, 10_000))
