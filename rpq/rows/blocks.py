@@ -114,7 +114,7 @@ class FewRows(NamedTuple):
         for schema, events in groups.items():
             width, ends = len(schema), np.cumsum([self.lengths[event] for event in events])
             places = np.arange(width * ends[-1], dtype=np.int32).reshape(width, ends[-1])
-            names = [name for place in range(width) for event in events for name in self.values[event][place]]
+            names: list[Any] = [name for place in range(width) for event in events for name in self.values[event][place]]
             block = Block(
                 columns=schema,
                 ids=IdRows(np.ascontiguousarray(places.T), (*range(width),)),
