@@ -276,12 +276,17 @@ class PlaceColumn(NumericColumn):
         self._by_vertex = np.zeros(0, self._type)
 
 
+_NO_PLACES = np.zeros(0, PlaceColumn._type)
+
+
 def values_of(order: ComparedValues, columns: Sequence[PlaceColumn], rows: Sequence[np.ndarray]) -> list[Values]:
     """Return the values of the rows of each side, all in one order. O(rows), plus the evaluation of new values."""
     if order.remove_others():
         for column in columns:
             column.clear()
-    places = [column.array_of(of_side) for column, of_side in zip(columns, rows, strict=True)]
+    # The places of both sides are found first: a new key may give others new labels.
+    sides = zip(columns, rows, strict=True)
+    places = [column.array_of(of_side) if len(of_side) else _NO_PLACES for column, of_side in sides]
     return [order.values(one) for one in places]
 
 

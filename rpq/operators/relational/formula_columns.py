@@ -415,7 +415,7 @@ def amount_of(number: Number) -> tuple[int, int, int]:
     """
     type_, amount = NUMBER_TYPES.index(number.type), number.amount
     if not isinstance(amount, float):
-        units = int(amount * DECIMAL_UNIT) % 2**128
+        units = amount.numerator * DECIMAL_UNIT // amount.denominator % 2**128
         high, low = (part - 2**64 if part >= 2**63 else part for part in (units >> 64, units % 2**64))
         return type_, high, low
     if not math.isfinite(amount):
