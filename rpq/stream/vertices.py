@@ -51,7 +51,7 @@ _WORD = 8
 """Bytes."""
 _TOGETHER = 16
 """Names whose hashes are found together."""
-_FEW_NAMES = 6
+_FEW_NAMES = 16
 """The number of names from which on a column is cheaper than a lookup of each."""
 _MOST_REMEMBERED = 1 << 15
 """The limit of names that are held as Python objects too."""
@@ -215,20 +215,20 @@ class VertexDictionary:
         O(ids, and the length of names that were not read lately).
         """
         if len(self._objects) < self.count or np.count_nonzero(self._is_remembered.take(ids)) < ids.size:
-            self._remember(np.unique(ids))
+            self._remember(ids)
         return self._objects.take(ids)
 
     def _remember(self, ids: np.ndarray) -> None:
-        """Remember the names of different ids; others may be forgotten for these."""
-        self._remember_room(len(ids))
-        fresh = ids[~self._is_remembered[ids]]
-        if len(fresh) < _FEW_NAMES:
-            for vertex in fresh.tolist():
+        """Remember the names of ids; others may be forgotten for these."""
+        self._remember_room(ids.size)
+        missing = [*{*ids[~self._is_remembered.take(ids)].tolist()}]
+        if len(missing) < _FEW_NAMES:
+            for vertex in missing:
                 self._objects[vertex] = self.name_of(vertex)
         else:
-            self._objects[fresh] = self.names_of(fresh).to_pylist()
-        self._is_remembered[fresh] = True
-        self._remembered += len(fresh)
+            self._objects[missing] = self.names_of(np.array(missing)).to_pylist()
+        self._is_remembered[missing] = True
+        self._remembered += len(missing)
 
     def _remember_room(self, names: int) -> None:
         """Make room for so many names more, if they are of ids that were given out."""
