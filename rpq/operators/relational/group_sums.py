@@ -81,7 +81,11 @@ class SummedGroups:
     def clear(self) -> None:
         """Remove everything."""
         self._bags = RowBags([self._keys])
-        self._figures = np.zeros((int(self._bags.bags.fields[ROOM]), self._aggregates * FIGURES), np.int64)
+        self._set_figures(np.zeros((int(self._bags.bags.fields[ROOM]), self._aggregates * FIGURES), np.int64))
+
+    def _set_figures(self, figures: np.ndarray) -> None:
+        self._figures = figures
+        self._figures_view = view(Figures(figures.reshape(-1)))  # flat, as kernels index it, compiled or not
 
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
         """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none.
@@ -93,7 +97,7 @@ class SummedGroups:
             self._bags.make_room(count)
             more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
             if more > 0:
-                self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
+                self._set_figures(np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)]))
         shape = self._aggregates, count
         changed = ChangedGroups(
             np.empty(count, np.int64),
@@ -103,8 +107,7 @@ class SummedGroups:
             np.empty(shape, np.int64),
         )
         keys = np.ascontiguousarray(keys).reshape(-1)
-        figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
-        some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *changed)
+        some = change_groups(self._bags.view, self._figures_view, self._functions, keys, weights, events, numbers, *changed)
         return None if some < 0 else ChangedGroups(*(array[..., :some] for array in changed))
 
     @property
