@@ -36,7 +36,7 @@ from rpq.operators.bags.value_matching import (
     Values,
 )
 from rpq.operators.relational.exact_sums import DECIMAL, INTEGER, LIMB, NO_AMOUNT, ONE
-from rpq.operators.relational.formula_columns import Judge, NumericColumn, amount_of, read_names
+from rpq.operators.relational.formula_columns import FEW, Judge, NumericColumn, amount_of, read_names
 from rpq.operators.relational.term_ids import TermIds
 
 GAP = 1 << 32
@@ -57,9 +57,6 @@ Place = tuple[int, int, int, float]
 
 _NOWHERE: Place = (NO_VALUE, 0, 0, 0.0)
 _NO_VALUES = Values(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-
-_FEW = 8
-"""Values of fewer rows are looked up one by one, which takes less time than several calls over arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +235,7 @@ class PlaceColumn(NumericColumn):
         return are_unknown
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
-        return super().array_of(rows) if len(rows) >= _FEW else np.array(self.of(rows), self._type)
+        return super().array_of(rows) if len(rows) >= FEW else np.array(self.of(rows), self._type)
 
     def _judged(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
@@ -258,8 +255,7 @@ class PlaceColumn(NumericColumn):
         results["reals"][are_read] = reals[are_read]
         others = np.flatnonzero(~are_read)
         if len(others):
-            name, texts = self._names[0], self._terms.texts(vertices[others])
-            results[others] = [self._result({name: str(text)}) for text in texts]
+            results[others] = self._judged_singly(vertices[others])
         return results
 
     def _result(self, binding: dict[str, str]) -> Place:
