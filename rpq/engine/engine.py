@@ -320,7 +320,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             return self._push(data, collect=collect)
         has_rows = collect or bool(self._handlers)
         applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=has_rows)
-        changes = self._changes([applied.rows], applied.counts, applied.late_rows)
+        changes = self._changes([applied.rows] if applied.rows else [], applied.counts, applied.late_rows)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
         if applied.failure is not None:
@@ -851,7 +851,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation = self._evaluation
         changes = Changes(
             evaluation.running.schemas,
-            rows if len(rows) == 1 and rows[0] else [chunk for chunk in rows if chunk],
+            rows if all(rows) else [chunk for chunk in rows if chunk],
             added=int(counts[0]),
             removed=int(counts[1]),
             late_rows=np.zeros(0, np.int64) if late_rows is None else late_rows,

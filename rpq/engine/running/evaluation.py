@@ -294,8 +294,8 @@ class Evaluation:
             if total > self.row_guard.most and failure is None and (overflow := self._row_overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
-                if collect and not self.witness and total <= FEW and not running.texts:
-                    rows = few_rows_of(deltas, self.vertices)
+                if collect and not self.witness and total <= FEW:
+                    rows = few_rows_of(deltas, self.vertices, running.texts)
                     counts = rows.counts()
                 else:
                     counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
