@@ -415,7 +415,7 @@ def _memory_of_a_process(settings: Settings) -> Reading:
     """Return the peak resident megabytes of a process that warms up, pushes Arrow batches and reads no rows."""
     number = np.arange(2 * window_of(settings, 10_000))
     source, target = numbered_iris("x", number * 7_919 % len(number)), numbered_iris("y", number * 7_907 % len(number))
-    stream = stream_of("pairs", len(number) // 2, source, choose_terms(["a2q", "c2a"], number % 2), target)
+    stream = edge_a_moment("pairs", len(number) // 2, source, choose_terms(["a2q", "c2a"], number % 2), target)
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     return Reading(measured=resident_memory(query, stream).run / 1e6)
