@@ -49,8 +49,8 @@ from rpq.engine.running.limits import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
+from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
-from rpq.readers.where import WhereError
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
 from rpq.run.loop import Run
 from rpq.stream.window import WindowTextError, size_and_slide, window_of

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.cli.request import RunSettings
-from rpq.errors import InputError, RpqError
+from rpq.errors import InputError, RpqError, did_you_mean
 from rpq.kafka.client import ClientSettings, client, read_settings
 from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
@@ -30,7 +30,6 @@ from rpq.kafka.topic_reader import TopicInput
 from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
-from rpq.readers.column_names import did_you_mean
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
 from rpq.run.checkpoint import AnotherRunError

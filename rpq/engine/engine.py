@@ -17,6 +17,7 @@ from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.intake import EventClock, over_one_event
 from rpq.engine.running.limits import default_limit
+from rpq.engine.running.multigraph import Identity, refuse_unread_conditions
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.running.statistics import Statistics, statistics_of
 from rpq.engine.state.engine_state import read_state, write_state
@@ -100,6 +101,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         events: Literal["window", "alone"] | None = None,
         keep: Window | None = None,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
+        edges: Literal["triple", "parallel"] = "triple",
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
     ) -> None:
@@ -124,6 +126,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             capacity=_capacity,
             events=events,
             sharing=_sharing,
+            edges=_identity(edges),
         )
         self._times = StreamTime(unit=time_unit)
         self._max_ahead: MaxAhead | None = None
@@ -232,6 +235,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 stream=stream,
                 events=self._events is not None,
                 ahead=self._ahead_limit(),
+                properties=None if self._evaluation.multigraph is None else self._evaluation.multigraph.read_properties,
             )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
@@ -311,7 +315,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         latest = evaluation.running.latest
         if self._most_ahead is not None and (now := evaluation.graph.time) is not None:
             latest = min(latest, now + self._most_ahead)  # one beyond goes the way on which it is refused
-        plain = self._times.is_of_numbers and not evaluation.awaits_first and self._clock is None and is_plain(
+        is_usual = not evaluation.awaits_first and self._clock is None and evaluation.multigraph is None
+        plain = self._times.is_of_numbers and is_usual and is_plain(
             source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=latest
         )
         if not plain:
@@ -470,6 +475,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if start == "window":
             for one in queries:
                 refuse_if_lost(one, evaluation.labels, evaluation.graph, to_timestamp=self._times.to_timestamp)
+        for one in queries:
+            refuse_unread_conditions(one, evaluation, empty=start == "empty")
         evaluation.midway = True
         try:
             added = evaluation.add(*queries, is_late=time is not None and start == "empty")
@@ -787,6 +794,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             witness=witness,
             share=saved.content.share,
             events=None if events is None else events.mode,
+            edges="triple" if saved.content.multigraph is None else saved.content.multigraph.identity,
         )
         saved.fill(engine._evaluation)
         engine._times, engine._original_queries = saved.times()
@@ -874,6 +882,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _check(self) -> None:
         """Assert the invariants of every part."""
         self._evaluation.check()
+
+
+def _identity(edges: Any) -> Identity:
+    """Return when two inserts are the same edge. Raises `QueryError`."""
+    if edges == "triple" or edges == "parallel":
+        return edges
+    hint = "; edges with an id are not supported" if edges == "id" else ""
+    raise QueryError(f"edges are 'triple' or 'parallel', not {edges!r}{hint}")
 
 
 def _queries_by_window(queries: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:

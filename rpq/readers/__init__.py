@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from rpq.errors import InputError
+from rpq.language.where import Where, WhereError, parse_where
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, format_by_name, formats, hint_on_error
@@ -24,7 +25,6 @@ from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
 from rpq.readers.rdf.rdf_format import RdfReading
 from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
-from rpq.readers.where import Where, WhereError, parse_where
 
 __all__ = [
     "BATCH_ROWS",

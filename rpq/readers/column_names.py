@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rpq.errors import InputError
-from rpq.readers.fields import FieldError
+from rpq.errors import InputError, did_you_mean
+from rpq.stream.fields import FieldError
 from rpq.stream.values import EMPTY
 
 TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
@@ -290,13 +290,3 @@ def _rename_hint(found: Mapping[str, str], missing: Sequence[str]) -> str:
     renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
     added = " and ".join(column for column in missing if column not in found)
     return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Return a hint with the known name that is closest to an unknown one, or an empty text if none is close.
-
-    >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
-    ("; did you mean 'user'?", '')
-    """
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from rpq.engine.running.statistics import LatencyCounts
-from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
+from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, did_you_mean
 from rpq.language.kinds import single_thread_warning
-from rpq.readers.column_names import did_you_mean
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
 from rpq.serve.changes import ChangeHub, Published
 from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter

@@ -15,6 +15,7 @@ from typing import Any
 
 from rpq import automata
 from rpq.automata.dfa import DFA
+from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Atom, Constant
 from rpq.language.query import PatternQuery
 from rpq.operators.paths.index.delta_index import DeltaIndex
@@ -42,7 +43,7 @@ class Step:
     """
 
     source: Vertex
-    label: str
+    label: LabelSymbol
     target: Vertex
     timestamp: Any
     against: bool = False
@@ -243,7 +244,7 @@ def _term_text(variable: str) -> str:
 
 def _steps(
     atom: Atom,
-    edge: tuple[str | NamedVertex, str | PathRead, str | NamedVertex],
+    edge: tuple[str | NamedVertex, LabelSymbol | PathRead, str | NamedVertex],
     binding: Binding,
     host: PatternHost,
     relation_of: Callable[[MeaningEdge], int],

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
+from rpq.language.where import Where
 from rpq.readers.column_names import EVENT, STREAM, ColumnNames
-from rpq.readers.fields import DEFAULT_UNIT, FieldError, time_kind
-from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
 from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
-from rpq.readers.where import Where
+from rpq.stream.fields import DEFAULT_UNIT, FieldError, time_kind
 
 
 def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:

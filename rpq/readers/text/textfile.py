@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
+from rpq.language.predicate import Predicate
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.fields import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
-from rpq.readers.predicate import Predicate
 from rpq.readers.source import Block, ByteSource
 from rpq.readers.text.line_layout import Layout, is_ignored
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.text.quotes import whole_records
+from rpq.stream.fields import FieldError
 
 BEGINNING_BYTES = 1 << 16
 """The number of bytes at the beginning of a file that detection reads."""
