@@ -35,6 +35,7 @@ from rpq.readers.format_registry import format_by_name
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import Source
 from rpq.stream.event_grouping import end_of_event, first_of_events
+from rpq.stream.stream_labels import text_of
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -148,7 +149,7 @@ class LabelMonitor:
     """
 
     def __init__(self, queries: Iterable[Query]) -> None:
-        self._unseen = {label: None for query in queries for label in sorted(query.named_labels)}
+        self._unseen = {label: None for query in queries for label in sorted(map(text_of, query.named_labels))}
         self._others: dict[str, None] = {}
         self._is_empty = True
 
@@ -286,10 +287,13 @@ class StartedInput:
     labels: LabelMonitor
 
 
-def open_input(settings: RunSettings) -> RunInput:
-    """Open the input that the settings name.  Raises a usage error, or another exception of click's."""
+def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunInput:
+    """Open the input that the settings name, with the columns of these properties of edges.
+
+    Raises a usage error, or another exception of click's.
+    """
     try:
-        reader = _open(settings)
+        reader = _open(settings, properties)
     except InputError as error:
         if error.file is None:  # an error of the options, not of an input
             raise click.UsageError(str(error)) from error
@@ -306,7 +310,7 @@ def are_regular(inputs: Sequence[str]) -> bool:
     return all(path != "-" and (os.path.isfile(path) or os.path.isdir(path)) for path in inputs)
 
 
-def _open(settings: RunSettings) -> Reader:
+def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
     is_rdf = settings.format == "rdf"
     if settings.events and not is_rdf and "columns" not in format_by_name(settings.format).options:
         raise click.UsageError(
@@ -315,7 +319,7 @@ def _open(settings: RunSettings) -> Reader:
         )
     try:
         has_events = settings.events is not None and not is_rdf
-        columns = ColumnNames.parse(settings.columns, label=settings.label, has_events=has_events)
+        columns = ColumnNames.parse(settings.columns, label=settings.label, has_events=has_events, properties=properties)
     except InputError as error:
         raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
     graph = settings.rdf_graph

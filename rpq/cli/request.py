@@ -241,6 +241,7 @@ class RunSettings(QueryOptions):
     rdf_time: str | None = None
     rdf_graph: Literal["stream", "event"] | None = None
     events: Literal["window", "alone"] | None = None
+    edges: Literal["triple", "parallel"] = "triple"
     static: tuple[str, ...] = ()
     static_format: str = "edges"
     time_unit: str | None = None
@@ -287,6 +288,16 @@ class RunRequest:
         text = str(self.settings.expression)
         language = self.settings.language or language_of(text)
         return columns_of_text(language, text, select=self.settings.select, paths=self.settings.paths)
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """The names of the properties of edges that the queries read."""
+        from rpq.language.query import properties_in
+
+        text = str(self.settings.expression)
+        of_file = [(entry.language, entry.expression) for entry in self.entries]
+        texts = of_file or [(self.settings.language or language_of(text), text)]
+        return tuple(sorted(frozenset().union(*(properties_in(language, text) for language, text in texts))))
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""

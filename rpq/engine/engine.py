@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -886,8 +886,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
 def _identity(edges: Any) -> Identity:
     """Return when two inserts are the same edge. Raises `QueryError`."""
-    if edges == "triple" or edges == "parallel":
-        return edges
+    for known in get_args(Identity):
+        if edges == known:
+            identity: Identity = known
+            return identity
     hint = "; edges with an id are not supported" if edges == "id" else ""
     raise QueryError(f"edges are 'triple' or 'parallel', not {edges!r}{hint}")
 

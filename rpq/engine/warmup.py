@@ -18,11 +18,13 @@ from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.compiled.views import view
 from rpq.engine.engine import Engine
 from rpq.language.query import PatternQuery, Query
+from rpq.language.readings import has_conditions
 from rpq.language.sparql.algebra import atoms_of
 from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_versions import EdgeVersions
 from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
@@ -66,6 +68,8 @@ def warm_up(
     _read_and_write()
     if query.window.kind != "time":
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
+    if has_conditions(query):
+        _replace_versions()
     if isinstance(query, PatternQuery):
         _judge_streams()
         _join(name, state=state)
@@ -340,6 +344,14 @@ def _count(
     engine.unregister("late")
     engine.advance(2)
     engine.statistics()
+
+
+def _replace_versions() -> None:
+    """Run the kernels that know the current version of each edge."""
+    one, chunk = np.zeros(3, np.int32), np.zeros(3, np.int64)
+    versions = EdgeVersions(keeps_all=False, capacity=1)
+    versions.apply(Chunk(one, one, one, chunk, np.zeros(3, np.uint8), one), one, chunk - 1)
+    versions.collect(-1)
 
 
 def _judge_streams() -> None:

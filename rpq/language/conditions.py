@@ -218,21 +218,36 @@ def _normal_form(text: str) -> str:
         raise automata.ConditionError(error.message, error.column) from None
 
 
-def _check_number(tree: Expression, text: str, column: int) -> None:
-    """Refuse an expression with too many conditions on one label."""
-    conditions: defaultdict[str, set[str]] = defaultdict(set)
+def conditions_in(tree: Expression) -> frozenset[str]:
+    """Return the conditions in a path expression.
+
+    >>> sorted(conditions_in(parse_expression("a[n > 1]/!b[m = 'x']")))
+    ["m = 'x'", 'n > 1']
+    """
+    return frozenset(condition for _, condition in _conditions(tree))
+
+
+def _conditions(tree: Expression) -> Iterator[tuple[str, str]]:
+    """Yield each condition in an expression, with the text of the label that it is on."""
     pending = [tree]
     while pending:
         node = pending.pop()
         match node:
             case Label(ConditionLabel(label, condition)):
-                conditions[write_name(label or "")].add(condition)
+                yield write_name(label or ""), condition
             case NegatedSet(_, condition) if condition is not None:
-                conditions["a negated set"].add(condition)
+                yield "a negated set", condition
             case Inverse(inner) | Repetition(inner):
                 pending.append(inner)
             case Concatenation(parts) | Alternation(parts):
                 pending.extend(parts)
+
+
+def _check_number(tree: Expression, text: str, column: int) -> None:
+    """Refuse an expression with too many conditions on one label."""
+    conditions: defaultdict[str, set[str]] = defaultdict(set)
+    for label, condition in _conditions(tree):
+        conditions[label].add(condition)
     for name, found in conditions.items():
         if len(found) > MOST_CONDITIONS:
             raise automata.ExpressionError(

@@ -16,9 +16,9 @@ from weakref import WeakValueDictionary
 from rpq import automata
 from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
-from rpq.language.conditions import parse_expression
+from rpq.language.conditions import condition_of, conditions_in, parse_expression
 from rpq.language.notation import Language, language_of, unsuitable_option
-from rpq.language.pattern import Centre, Pattern, centre_of, never_simple
+from rpq.language.pattern import Centre, Pattern, centre_of, never_simple, parse_pattern
 from rpq.language.readings import LabelSet
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -443,6 +443,22 @@ def columns_of_text(
     if language == "pattern":
         return Pattern.read(text, select).columns
     return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
+
+
+def properties_in(language: Language, text: str) -> frozenset[str]:
+    """Return the names of the properties that a text in a notation reads. Raises `QueryError`.
+
+    >>> sorted(properties_in("pattern", "?x a[n > 1 and timestamp < 5]+ ?y"))
+    ['n']
+    """
+    if language == "sparql":
+        return frozenset()
+    if language == "path":
+        compiled(text)  # raises the error that the query would
+    else:
+        Pattern.read(text, None)
+    trees = [parse_expression(text)] if language == "path" else [atom.expression for atom in parse_pattern(text)]
+    return frozenset().union(*(condition_of(one).properties for tree in trees for one in conditions_in(tree)))
 
 
 def _of_sparql() -> type[Query]:

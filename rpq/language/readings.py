@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.errors import QueryError
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.stream_labels import LabelName, label_in, text_of
 from rpq.stream.window import AnyWindow
@@ -114,3 +115,21 @@ def readings_of(question: Any) -> tuple[Reading, ...]:
     """Return the readings of a question, one per window; the attribute `readings` is optional for one merged window."""
     readings: tuple[Reading, ...] | None = getattr(question, "readings", None)
     return (Reading(question.window, question.label_set),) if readings is None else readings
+
+
+def has_conditions(question: Any) -> bool:
+    """Return whether a query reads labels with conditions on the properties of edges."""
+    return any(reading.labels.has_conditions for reading in readings_of(question))
+
+
+def refuse_conditions(questions: Iterable[Any], where: str) -> None:
+    """Raise `QueryError` for a query with conditions on edges, whose properties an input does not have.
+
+    `where` names the input, as in "on Spark".
+    """
+    for question in questions:
+        if has_conditions(question):
+            raise QueryError(
+                f"query {question.name!r} has conditions on edges, and edges {where} have no properties: run it with "
+                "rpq run over files, or push to an rpq.Engine; or leave out the brackets"
+            )

@@ -92,6 +92,11 @@ def open_reader(
         return one.open(paths, on_error=on_error, batch_rows=batch_rows, **accepted)
 
     accepted_options = format_by_name(format).options
+    if columns and columns.properties and "columns" not in accepted_options:
+        raise InputError(
+            f"the format {format} has no properties of edges, and a query reads {', '.join(columns.properties)}; edges have "
+            f"properties in {_formats_with('columns')}"
+        )
     if columns and "columns" not in accepted_options:
         raise InputError(
             f"the format {format} has fixed columns; names of columns, or a label, can be set for {_formats_with('columns')}"

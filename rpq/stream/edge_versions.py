@@ -134,6 +134,10 @@ is_effective=array([1, 0], dtype=uint8))
         """Return source, label, target, timestamp and set of derived labels of versions."""
         return tuple(array[numbers] for array in self._arrays[:5])
 
+    def all_columns(self) -> tuple[np.ndarray, ...]:
+        """Return views of the same columns of all versions, those that have expired included."""
+        return tuple(array[: self.count] for array in self._arrays[:5])
+
     @property
     def wants_collection(self) -> bool:
         """Whether so many versions came since the last collection that looking for expired ones is paid for."""

@@ -78,14 +78,15 @@ class _SortedConstants:
         """Return the place of each value. O(values · log constants)."""
         numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
         left = np.searchsorted(self._constants, numbers, "left")
-        places = left + np.searchsorted(self._constants, numbers, "right")
+        places: np.ndarray = left + np.searchsorted(self._constants, numbers, "right")
         is_none = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         places[is_none] = self.places - 1
         return places
 
     def satisfied(self, place: int) -> np.ndarray:
         """Return the positions of the conditions that values at a place satisfy. O(conditions)."""
-        return np.flatnonzero((self._low <= place) & (place <= self._high))
+        found: np.ndarray = np.flatnonzero((self._low <= place) & (place <= self._high))
+        return found
 
 
 class _LabelConditions(NamedTuple):
@@ -236,7 +237,7 @@ class ConditionSets:
             code = np.zeros(len(label[rows]), np.int64)
             keys: list[tuple[int, ...]] = [()]
             for size, values in self._factors(conditions, complete, verdicts, count):
-                used, code = _compressed(code * size + values[rows], len(keys) * size)
+                used, code = compressed(code * size + values[rows], len(keys) * size)
                 keys = [(*keys[one // size], one % size) for one in used.tolist()]
             sets = [self._set_of(name, conditions, key) for key in keys]
             found[rows] = np.array(sets, np.int32)[code]
@@ -307,7 +308,7 @@ class ConditionSets:
         return number
 
 
-def _compressed(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def compressed(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the different values, all below `size`, and the place of each value among them."""
     if size > _LARGEST_TABLE:
         return np.unique(values, return_inverse=True)

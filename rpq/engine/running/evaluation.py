@@ -24,7 +24,6 @@ from rpq.engine.running.multigraph import (
     DerivedChunk,
     Identity,
     Multigraph,
-    has_conditions,
     reading_of,
     refuse_late_conditions,
 )
@@ -34,6 +33,7 @@ from rpq.errors import LimitError, MemoryLimitError, QueryError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.language.query import Vertex
+from rpq.language.readings import has_conditions
 from rpq.rows.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries

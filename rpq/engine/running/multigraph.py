@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
-from rpq.engine.running.condition_sets import ConditionSets
+from rpq.engine.running.condition_sets import ConditionSets, compressed
 from rpq.errors import InputError, QueryError, RegistrationError
 from rpq.language.protocol import Question
-from rpq.language.readings import LabelSet, Reading, readings_of
+from rpq.language.readings import LabelSet, Reading, has_conditions, readings_of
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.labels import LabelDictionary
@@ -41,7 +41,6 @@ Identity = Literal["triple", "parallel"]
 _ReaderKey = tuple[LabelSet, AnyWindow]
 """The plain labels that a query reads, with whatever conditions, and its window."""
 
-_LARGEST_TABLE = 1 << 16
 _OWN_LABEL = -1
 """In place of a derived label in a template: the label of the tuple."""
 
@@ -101,6 +100,7 @@ class Multigraph:
         self._readings: dict[str, Reading] = {}
         self._masks: dict[LabelSet, np.ndarray] = {}
         self._room = 0
+        self._sets_after_collect = 1024
 
     def _id_of(self, name: ConditionLabel) -> int:
         number = self._labels.ids.get(name, -1)
@@ -126,7 +126,7 @@ class Multigraph:
     def add(self, readings: Mapping[str, Reading]) -> None:
         """Add queries, each with what it reads. Raises `WhereError` for a condition that does not fit the properties."""
         before = self._readings
-        self._readings = before | readings
+        self._readings = {**before, **readings}
         try:
             self._set_conditions()
         except BaseException:
@@ -214,9 +214,8 @@ class Multigraph:
 
     def bearing(self, edges: np.ndarray) -> np.ndarray:
         """Return how many edges bear each label, with the versions and derived labels counted, so that none is forgotten."""
-        found = edges.copy()
-        for label in (*self.sets.ids(), *np.unique(self.versions.columns(np.arange(self.versions.count))[1]).tolist()):
-            found[label] += 1
+        found = edges + np.bincount(self.versions.all_columns()[1], minlength=len(edges)).astype(edges.dtype)
+        found[self.sets.ids()] += 1
         return found
 
     def forget_labels(self) -> None:
@@ -238,7 +237,7 @@ class Multigraph:
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, chunk.timestamp)
         before = self.versions.apply(chunk, satisfied, everything)
         outcome = self._judge(chunk, before, bounds)
-        return self._derived(chunk, satisfied, before, chunk.timestamp <= everything, outcome)
+        return self._derived(chunk, now, satisfied, before, chunk.timestamp <= everything, outcome)
 
     def _judge(self, chunk: Chunk, before: VersionsBefore, bounds: Mapping[AnyWindow, np.ndarray]) -> np.ndarray:
         """Count what became of tuples for each reader, and return it for the engine as a whole."""
@@ -246,13 +245,17 @@ class Multigraph:
         is_delete = chunk.delete != 0
         longest = np.full(len(is_delete), np.iinfo(np.int64).max)
         is_relevant = np.zeros(len(is_delete), bool)
+        outcome = np.full(len(is_delete), IRRELEVANT, np.uint8)
         for (labels, window), reader in self._readers.items():
             is_mine = masks[labels][chunk.label] != 0
             bound = bounds[window]
-            reader.counts += np.bincount(self._outcomes(chunk, is_delete, is_mine, before, bound), minlength=OUTCOME_COUNT)
-            longest = np.where(is_mine, np.minimum(longest, bound), longest)
-            is_relevant |= is_mine
-        outcome = self._outcomes(chunk, is_delete, is_relevant, before, longest)
+            outcome = self._outcomes(chunk, is_delete, is_mine, before, bound)
+            reader.counts += np.bincount(outcome, minlength=OUTCOME_COUNT)
+            if len(self._readers) > 1:
+                longest = np.where(is_mine, np.minimum(longest, bound), longest)
+                is_relevant |= is_mine
+        if len(self._readers) > 1:
+            outcome = self._outcomes(chunk, is_delete, is_relevant, before, longest)
         self.outcomes += np.bincount(outcome, minlength=OUTCOME_COUNT)
         return outcome
 
@@ -267,23 +270,33 @@ class Multigraph:
         return np.where(is_read, np.where(is_delete, of_delete, of_insert), IRRELEVANT).astype(np.uint8)
 
     def _derived(
-        self, chunk: Chunk, satisfied: np.ndarray, before: VersionsBefore, is_late: np.ndarray, outcome: np.ndarray
+        self,
+        chunk: Chunk,
+        now: np.ndarray,
+        satisfied: np.ndarray,
+        before: VersionsBefore,
+        is_late: np.ndarray,
+        outcome: np.ndarray,
     ) -> DerivedChunk:
         """Return the edges of tuples; late ones come too, so that the graph knows what is lost."""
         is_plain = self._is_read(chunk.label) != 0
         is_delete = chunk.delete != 0
         is_effective = before.is_effective != 0
-        old = np.where(is_effective, before.satisfied, 0)
         new = np.where((is_effective | is_late) & ~is_delete & (chunk.source >= 0), satisfied, 0)
-        if self.identity == "parallel":
-            old = np.where(is_effective & is_delete & (before.timestamp != ABSENT_VERSION), self._whole_sets(chunk), 0)
+        if self.identity == "triple":
+            old = np.where(is_effective, before.satisfied, 0)
+        else:
+            old = np.zeros(len(new), np.int32)
+            if is_delete.any():
+                is_gone = is_effective & is_delete & (before.timestamp != ABSENT_VERSION)
+                old = np.where(is_gone, self._whole_sets(chunk), old)
+        rows = _rows_to_apply((old | new != 0) | is_plain, chunk.timestamp, now)
+        if rows is not None:
+            chunk = Chunk(*(column[rows] for column in chunk))
+            old, new, is_plain, is_delete = (column[rows] for column in (old, new, is_plain, is_delete))
         sets = self.sets.count
         code = ((old.astype(np.int64) * sets + new) * 2 + is_plain) * 2 + is_delete
-        if sets * sets * 4 <= _LARGEST_TABLE:
-            is_there = np.bincount(code, minlength=1) > 0
-            used, place = np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[code]
-        else:
-            used, place = np.unique(code, return_inverse=True)
+        used, place = compressed(code, sets * sets * 4)
         templates = [self._template(int(one), sets) for one in used.tolist()]
         lengths = np.array([len(template.labels) for template in templates])
         labels = np.array([label for template in templates for label in template.labels], np.int32)
@@ -292,8 +305,7 @@ class Multigraph:
             label = labels[place]
             own = label == _OWN_LABEL
             label[own] = chunk.label[own]
-            edges = chunk._replace(label=label, delete=deletes[place], edge=np.empty(len(label), np.int32))
-            return DerivedChunk(edges, None, None, outcome)
+            return DerivedChunk(chunk._replace(label=label, delete=deletes[place]), rows, None, outcome)
         begins = np.cumsum(lengths) - lengths
         many = lengths[place]
         row = np.repeat(np.arange(len(place)), many)
@@ -302,15 +314,8 @@ class Multigraph:
         label = labels[inside]
         own = label == _OWN_LABEL
         label[own] = chunk.label[row[own]]
-        edges = Chunk(
-            source=chunk.source[row],
-            target=chunk.target[row],
-            label=label,
-            timestamp=chunk.timestamp[row],
-            delete=deletes[inside],
-            edge=np.empty(len(row), np.int32),
-        )
-        return DerivedChunk(edges, row, first, outcome)
+        edges = Chunk(*(column[row] for column in chunk))._replace(label=label, delete=deletes[inside])
+        return DerivedChunk(edges, row if rows is None else rows[row], first, outcome)
 
     def _whole_sets(self, chunk: Chunk) -> np.ndarray:
         """Return for the tuples of a chunk the number of the set of all derived labels of their label."""
@@ -321,7 +326,8 @@ class Multigraph:
                 whole[label] = self.sets.whole_set(name)
         if len(whole) < len(self._labels.names):  # derived labels that are new
             whole = np.concatenate([whole, np.zeros(len(self._labels.names) - len(whole), np.int32)])
-        return whole[chunk.label]
+        found: np.ndarray = whole[chunk.label]
+        return found
 
     def _template(self, code: int, sets: int) -> _Template:
         """Return the edges of tuples, deletes first.
@@ -355,10 +361,11 @@ class Multigraph:
     def collect(self, time: int | None) -> None:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
         self.versions.collect(self.lower_bound(time))
-        columns = self.versions.columns(np.arange(self.versions.count))
-        if self.sets.count > 1024 + 2 * len(np.unique(columns[4])):
-            renumbered = self.sets.retain(columns[4])
-            self.versions.load(*columns[:4], renumbered[columns[4]])
+        source, label, target, timestamp, satisfied = self.versions.all_columns()
+        if self.sets.count > self._sets_after_collect:
+            renumbered = self.sets.retain(satisfied)
+            self.versions.load(source, label, target, timestamp, renumbered[satisfied])
+            self._sets_after_collect = 1024 + 2 * self.sets.count
 
     def restore(
         self, source: np.ndarray, label: np.ndarray, target: np.ndarray, timestamp: np.ndarray, graph: SnapshotGraph
@@ -381,9 +388,11 @@ class Multigraph:
         self.versions.load(source, label, target, timestamp, satisfied)
 
     def vertices(self) -> np.ndarray:
-        """Return the ids of the vertices of versions, with repetitions."""
-        source, _, target, _, _ = self.versions.columns(np.arange(self.versions.count))
-        return np.concatenate([source, target])
+        """Return the ids of the vertices of versions. O(versions + ids)."""
+        source, _, target, _, _ = self.versions.all_columns()
+        is_there = np.zeros(max(source.max(initial=-1), target.max(initial=-1)) + 1, bool)
+        is_there[source] = is_there[target] = True
+        return np.flatnonzero(is_there).astype(np.int32)
 
     def edges_live(self, time: int | None) -> int:
         """Return how many edges the longest window holds."""
@@ -392,11 +401,6 @@ class Multigraph:
     def _check(self) -> None:
         """Assert the invariants."""
         self.versions._check()
-
-
-def has_conditions(question: Question) -> bool:
-    """Return whether a query reads labels with conditions."""
-    return any(reading.labels.has_conditions for reading in readings_of(question))
 
 
 def reading_of(question: Question, evaluation: Evaluated) -> Reading:
@@ -478,6 +482,26 @@ def _key_of(reading: Reading) -> _ReaderKey:
 def _conditions_of(reading: Reading) -> frozenset[str]:
     named = {label.condition for label in reading.labels.named if isinstance(label, ConditionLabel)}
     return frozenset(named | reading.labels.conditions)
+
+
+def _rows_to_apply(is_edge: np.ndarray, timestamp: np.ndarray, now: np.ndarray) -> np.ndarray | None:
+    """Return the rows of tuples that become edges or are needed to move the time; None for all. O(tuples).
+
+    A tuple that becomes no edge is left out where the next one that does moves the time as far. Of those behind the last
+    edge the one with the largest timestamp stays.
+    """
+    idle = np.flatnonzero(~is_edge)
+    if not len(idle):
+        return None
+    edges = np.flatnonzero(is_edge)
+    following = np.searchsorted(edges, idle)
+    behind = int(np.searchsorted(following, len(edges)))
+    is_applied = is_edge.copy()
+    is_needed = timestamp[edges[following[:behind]]] < now[idle[:behind]]
+    is_applied[idle[:behind][is_needed]] = True
+    if behind < len(idle):
+        is_applied[idle[behind + int(np.argmax(timestamp[idle[behind:]]))]] = True
+    return np.flatnonzero(is_applied)
 
 
 def _lower_bounds(window: AnyWindow, time: np.ndarray) -> np.ndarray:

@@ -150,7 +150,7 @@ class Witness:
         for atom in self.atoms:
             walked: list[Any] = [atom.steps[0].ends[0]]
             for step in atom.steps:
-                walked += ["^" * step.against + step.label, step.timestamp, step.ends[1]]
+                walked += ["^" * step.against + str(step.label), step.timestamp, step.ends[1]]
             atoms.append(walked)
         return json.dumps(atoms, ensure_ascii=False, default=str)
 
