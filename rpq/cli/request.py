@@ -136,6 +136,7 @@ class QueryOptions:
         """Raise a usage error that points to a syntax error, or names an option that does not apply to the query."""
         from rpq import automata
         from rpq.errors import QueryError
+        from rpq.language.conditions import parse_expression
         from rpq.language.notation import language_of, unsuitable_option
         from rpq.language.pattern import Pattern
         from rpq.language.sparql.syntax.reading import read
@@ -143,7 +144,7 @@ class QueryOptions:
         language = self.language or language_of(text)
         try:
             if language == "path":
-                automata.parse(text)
+                parse_expression(text)
             elif language == "sparql":
                 read(text, paths=self.paths)
             else:

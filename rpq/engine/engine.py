@@ -24,6 +24,7 @@ from rpq.engine.state.engine_state import read_state, write_state
 from rpq.engine.state.state_content import EventsState, KeepWindow
 from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
 from rpq.language import kinds
+from rpq.language.conditions import TAKEN
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
 from rpq.operators.paths import path_query
@@ -282,14 +283,27 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return changes
 
     @one_thread_at_a_time
-    def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
-        """Apply one insert.
+    def insert(
+        self,
+        source: Vertex,
+        target: Vertex,
+        label: str,
+        timestamp: Any,
+        *,
+        properties: Mapping[str, Any] | None = None,
+    ) -> Changes:
+        """Apply one insert, of an edge that may carry `properties`: values by name, of which None is none.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
         >>> engine.insert("x", "y", "a", 1)
         <Changes: 1 added, 0 removed: ('a+', 'x', 'y', 1, '+')>
         """
+        if properties:
+            values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+"}
+            for name in {*values, *TAKEN} & {*properties}:
+                raise InputError(f"{name!r} is no property of an edge, but a column of tuples", column=name)
+            return self._push({name: [value] for name, value in {**values, **properties}.items()}, collect=True)
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
     @one_thread_at_a_time

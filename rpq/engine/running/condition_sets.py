@@ -93,6 +93,8 @@ class _LabelConditions(NamedTuple):
     """The conditions on one label, and the factors that tell which of them a tuple satisfies."""
 
     texts: list[str]
+    ids: list[int]
+    """The ids of the derived labels."""
     single: list[int]
     """Positions of the conditions that are evaluated one by one."""
     searched: list[tuple[_SortedConstants, np.ndarray]]
@@ -104,14 +106,14 @@ class _LabelConditions(NamedTuple):
 class ConditionSets:
     """The sets of derived labels that tuples have, by number; number 0 is the empty set.
 
-    `id_of` returns the id of a derived label, a new one where it has none.
+    `ids_of` returns the ids of derived labels, new ones for those that have none.
     """
 
-    def __init__(self, *, id_of: Callable[[ConditionLabel], int]) -> None:
+    def __init__(self, *, ids_of: Callable[[Sequence[ConditionLabel]], list[int]]) -> None:
         self.types = PropertyTypes()
         self.properties: frozenset[str] = frozenset()
         """The names of the properties in conditions."""
-        self._id_of = id_of
+        self._ids_of = ids_of
         self._texts: frozenset[str] = frozenset()
         self._conditions_on: Callable[[str], Iterable[str]] = lambda label: ()
         self._of_label: dict[str, _LabelConditions] = {}
@@ -198,11 +200,12 @@ class ConditionSets:
 
     def whole_set(self, label: str) -> int:
         """Return the number of the set of all derived labels of a label."""
-        return self.number_of(self._id_of(ConditionLabel(label, text)) for text in self._conditions_on(label))
+        return self.number_of(self._on(label).ids)
 
     def ids(self) -> list[int]:
-        """Return the ids of all derived labels that are in a set."""
-        return sorted({label for one in self._sets for label in one})
+        """Return the ids of all derived labels that are in a set, or will be in one."""
+        of_labels = {number for conditions in self._of_label.values() for number in conditions.ids}
+        return sorted(of_labels.union(*self._sets))
 
     def retain(self, numbers: np.ndarray) -> np.ndarray:
         """Forget all other sets than these and the empty one; return the new number of each old one."""
@@ -239,7 +242,7 @@ class ConditionSets:
             for size, values in self._factors(conditions, complete, verdicts, count):
                 used, code = compressed(code * size + values[rows], len(keys) * size)
                 keys = [(*keys[one // size], one % size) for one in used.tolist()]
-            sets = [self._set_of(name, conditions, key) for key in keys]
+            sets = [self._set_of(conditions, key) for key in keys]
             found[rows] = np.array(sets, np.int32)[code]
         return found
 
@@ -254,6 +257,7 @@ class ConditionSets:
         found = self._of_label.get(label)
         if found is None:
             texts = sorted(self._conditions_on(label))
+            ids = self._ids_of([ConditionLabel(label, text) for text in texts])
             by_property: dict[str, list[tuple[int, _Comparison]]] = {}
             for position, text in enumerate(texts):
                 if (one := _comparison(condition_of(text))) is not None:
@@ -264,7 +268,7 @@ class ConditionSets:
                 if len(mine) >= FEW and self._can_search(name, [one for _, one in mine])
             ]
             others = set(range(len(texts))).difference(*(positions.tolist() for _, positions in searched))
-            found = self._of_label[label] = _LabelConditions(texts, sorted(others), searched, {})
+            found = self._of_label[label] = _LabelConditions(texts, ids, sorted(others), searched, {})
         return found
 
     def _can_search(self, name: str, comparisons: Sequence[_Comparison]) -> bool:
@@ -291,7 +295,7 @@ class ConditionSets:
         for constants, _ in conditions.searched:
             yield constants.places, constants.find(columns[constants.name])
 
-    def _set_of(self, label: str, conditions: _LabelConditions, key: tuple[int, ...]) -> int:
+    def _set_of(self, conditions: _LabelConditions, key: tuple[int, ...]) -> int:
         """Return the number of the set of derived labels for the values of the factors."""
         number = conditions.sets.get(key)
         if number is None:
@@ -303,7 +307,7 @@ class ConditionSets:
                 positions += [position for place, position in enumerate(some) if bits >> place & 1]
             for (constants, of_constants), value in zip(conditions.searched, values, strict=True):
                 positions += of_constants[constants.satisfied(value)].tolist()
-            number = self.number_of(self._id_of(ConditionLabel(label, conditions.texts[one])) for one in positions)
+            number = self.number_of(conditions.ids[one] for one in positions)
             conditions.sets[key] = number
         return number
 

@@ -15,7 +15,7 @@ if its version has a timestamp inside, so the versions tell what became of a tup
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -89,7 +89,7 @@ class Multigraph:
         capacity: int,
     ) -> None:
         self.identity: Identity = identity
-        self.sets = ConditionSets(id_of=self._id_of)
+        self.sets = ConditionSets(ids_of=self._ids_of)
         self.versions = EdgeVersions(keeps_all=identity == "parallel", capacity=capacity)
         self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
         """What became of all tuples, as the engine as a whole sees them."""
@@ -102,12 +102,12 @@ class Multigraph:
         self._room = 0
         self._sets_after_collect = 1024
 
-    def _id_of(self, name: ConditionLabel) -> int:
-        number = self._labels.ids.get(name, -1)
-        if number < 0:
-            number = self._labels.add(name)
-            self._admit(np.array([number]))
-        return number
+    def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
+        """Return the ids of derived labels, new ones for those that have none."""
+        known = self._labels.ids
+        if new := [self._labels.add(name) for name in names if name not in known]:
+            self._admit(np.array(new))
+        return [known[name] for name in names]
 
     # --- queries ---------------------------------------------------------------------------------------------
 
@@ -214,7 +214,8 @@ class Multigraph:
 
     def bearing(self, edges: np.ndarray) -> np.ndarray:
         """Return how many edges bear each label, with the versions and derived labels counted, so that none is forgotten."""
-        found = edges + np.bincount(self.versions.all_columns()[1], minlength=len(edges)).astype(edges.dtype)
+        versions = np.bincount(self.versions.all_columns()[1], minlength=len(edges))
+        found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
         found[self.sets.ids()] += 1
         return found
 

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from rpq.automata.symbols import LabelSymbol
+from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.language.readings import LabelSet
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.relations.relation import RelationStore
@@ -89,7 +89,8 @@ class SharedRelations:
             number = self.store.add_relation(window, loopless=content.loopless, divided_by=divided_by)
         self._numbers[content] = number
         self._read[content.name] += 1
-        self._announce_labels()
+        if not isinstance(content.name, ConditionLabel) or content.name in self._label_ids:  # else it has no edges yet
+            self._announce_labels()
 
     def release(self, content: Content) -> None:
         """Release a user's relation, after its plans. O(edges of all relations) where it was the last user."""
