@@ -24,7 +24,15 @@ from rpq.stream.properties import PropertyTypes
 FEW = 8
 """Fewer comparisons of a property with constants are evaluated one by one."""
 
-_ORDERED = {"<", "<=", ">", ">=", "=="}
+_COMPARE: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+}
+"""The comparisons that order decides; of other values than numbers, and of !=, conditions are evaluated as they are."""
+
 _LARGEST_TABLE = 1 << 16
 _BITS = 12
 """Conditions that are evaluated one by one, of which one factor has the verdicts."""
@@ -43,7 +51,7 @@ def _comparison(condition: Condition) -> tuple[str, _Comparison] | None:
     if not (isinstance(tree, Comparison) and isinstance(tree.left, Name) and isinstance(tree.right, Literal)):
         return None
     value = tree.right.value
-    if isinstance(value, (bool, str)) or tree.sign not in _ORDERED:
+    if isinstance(value, (bool, str)) or tree.sign not in _COMPARE:
         return None
     return tree.left.name, _Comparison(tree.sign, value)
 
@@ -289,11 +297,21 @@ class ConditionSets:
             for place, position in enumerate(some):
                 text = conditions.texts[position]
                 if text not in verdicts:
-                    verdicts[text] = self._predicates[text].keep(columns, count)[0]
+                    verdicts[text] = self._verdicts(text, columns, count)
                 bits |= verdicts[text].astype(np.int64) << place
             yield 1 << len(some), bits
         for constants, _ in conditions.searched:
             yield constants.places, constants.find(columns[constants.name])
+
+    def _verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
+        """Return which tuples satisfy a condition; one that compares numbers without nulls takes no detour over Arrow."""
+        found = _comparison(condition_of(text))
+        if found is not None and self._can_search(found[0], [found[1]]):
+            values = columns[found[0]]
+            if not values.null_count:
+                verdicts: np.ndarray = _COMPARE[found[1].sign](values.to_numpy(), found[1].constant)
+                return verdicts
+        return self._predicates[text].keep(columns, count)[0]
 
     def _set_of(self, conditions: _LabelConditions, key: tuple[int, ...]) -> int:
         """Return the number of the set of derived labels for the values of the factors."""
