@@ -37,7 +37,11 @@ class ExpressionError(ValueError):
 
 
 class ConditionError(ValueError):
-    """The text of a condition on a label is invalid; `column` counts its characters from 1."""
+    """The text of a condition on a label is invalid; `column` counts its characters from 1.
+
+    >>> ConditionError("the condition is empty", 1).column
+    1
+    """
 
     def __init__(self, message: str, column: int) -> None:
         super().__init__(message, column)

@@ -153,7 +153,11 @@ class Symbol(NamedTuple):
 
     @property
     def is_other(self) -> bool:
-        """Whether the symbol represents the labels that an alphabet does not contain."""
+        """Whether the symbol represents the labels that an alphabet does not contain.
+
+        >>> [symbol.is_other for symbol in (Symbol("a"), Symbol(None), Symbol(ConditionLabel(None, "n > 1")))]
+        [False, True, True]
+        """
         return self.label is None or (isinstance(self.label, ConditionLabel) and self.label.label is None)
 
     def sort_key(self) -> tuple[bool, bool, str, str]:

@@ -79,6 +79,9 @@ class Engine:
     `keep` is a window all edges of which are kept, so that any query over it or a smaller one can be registered at any time.
     Without it an edge is kept while some query reads its label over a window that holds it.
 
+    `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), where the later one
+    replaces the properties of the edge, or never ("parallel").
+
     One thread at a time may call an engine; a call while another thread is in one is refused with an `RpqError`.
 
     >>> import rpq

@@ -24,7 +24,6 @@ from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_versions import EdgeVersions
 from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
@@ -69,7 +68,7 @@ def warm_up(
     if query.window.kind != "time":
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
     if has_conditions(query):
-        _replace_versions()
+        _replace_edges(name, paths=query.paths)
     if isinstance(query, PatternQuery):
         _judge_streams()
         _join(name, state=state)
@@ -141,6 +140,7 @@ def warm_up_variant(variant: Variant) -> float:
         _judge_streams()
         _join(name, state=True)
         _share(name)
+        _replace_edges(name, paths=variant.paths)
         _join_paths(query, name, state=True)
         if find_spec("rdflib") is not None:  # otherwise there are no SPARQL queries
             _solve(name, state=True)
@@ -346,12 +346,16 @@ def _count(
     engine.statistics()
 
 
-def _replace_versions() -> None:
-    """Run the kernels that know the current version of each edge."""
-    one, chunk = np.zeros(3, np.int32), np.zeros(3, np.int64)
-    versions = EdgeVersions(keeps_all=False, capacity=1)
-    versions.apply(Chunk(one, one, one, chunk, np.zeros(3, np.uint8), one), one, chunk - 1)
-    versions.collect(-1)
+def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "simple"]) -> None:
+    """Replace edges that have properties, so that one tuple is an event of several."""
+    query = Query("a[n > 1]/b", window=Window(size=10, slide=1), paths=paths, name="path")
+    pattern = Query("?x a[n > 1] ?y . ?y a[n > 2] ?z", window=Window(size=10, slide=1), name="pattern")
+    engine = Engine(query, pattern, memory_limit=1 << 60, _capacity=1)
+    x, y, z = (name(number) for number in range(3))
+    for values in ([3, 0, 3], [0, 2, 3]):
+        ends = {"source": [x, y, x], "target": [y, z, y], "label": ["a", "b", "a"]}
+        engine.push({**ends, "timestamp": [0, 0, 0], "n": values})
+    engine._evaluation.collector.collect()
 
 
 def _judge_streams() -> None:

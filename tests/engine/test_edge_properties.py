@@ -349,6 +349,15 @@ def test_what_does_not_go_with_conditions_is_refused(make, said):
         make()
 
 
+def test_spark_refuses_conditions():
+    pytest.importorskip("pyspark")
+    from rpq.spark.errors import PipelineError
+    from rpq.spark.stream.stream_identity import refuse_unsupported
+
+    with pytest.raises(PipelineError, match="edges on Spark have no properties"):
+        refuse_unsupported([CONDITION])
+
+
 def static_engine() -> rpq.Engine:
     engine = rpq.Engine()
     engine.load_static([("x", "y", "a")])
