@@ -290,7 +290,7 @@ class DFA:
 
     @property
     def accepts_empty(self) -> bool:
-        """Whether the empty word is in the language.
+        """True if the empty word is in the language.
 
         >>> from rpq.automata import compile
         >>> compile("a*").accepts_empty, compile("a+").accepts_empty
@@ -300,7 +300,7 @@ class DFA:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the language contains no word, not even the empty word.
+        """True if the language contains no word, not even the empty word.
 
         >>> from rpq.automata import compile
         >>> compile("a").is_empty  # SPARQL has no expression without any path
@@ -356,7 +356,7 @@ class DFA:
 
     @cached_property
     def simple_equals_walk(self) -> bool:
-        """Whether simple paths give the answers of walks, except for the pairs (x, x), on every graph.
+        """True if simple paths give the answers of walks, except for the pairs (x, x), on every graph.
 
         This is the containment property of the paper (Pacaci et al. 2020, section on simple paths); see also
         `rpq.automata.dfa.shrinks_to_simple_paths`.

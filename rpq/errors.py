@@ -152,7 +152,7 @@ class RowLimitError(LimitError):
 
 
 class ConflictBudgetError(RpqError):
-    """With simple paths, the search for one root exceeded the budget, and the root was set aside.
+    """The search for simple paths from one root exceeded the budget, and the root was set aside.
 
     `query` is the name of the query, `root` the vertex, `row` the number of the tuple in the pushed batch (None if an
     advance of time caused the search), `size` the number of expanded nodes, `budget` the number allowed. Every tuple of the

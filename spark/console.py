@@ -164,7 +164,7 @@ class Progress:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the line is visible."""
+        """True if the line is visible."""
         return self._is_visible
 
     def show(self, text: str) -> None:

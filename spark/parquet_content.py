@@ -52,7 +52,7 @@ class ParquetContent:
 
     @property
     def is_full(self) -> bool:
-        """Whether the file has reached its size, so that the next rows belong to another file."""
+        """True if the file has reached its size, so that the next rows belong to another file."""
         return int(self._out.tell()) >= FILE_BYTES
 
     def write(self, changes: pa.Table) -> None:

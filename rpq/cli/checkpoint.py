@@ -170,7 +170,7 @@ def _with_durations(identity: Mapping[str, Any], unit: str | None) -> Mapping[st
 
 
 def _differ(old: Any, new: Any) -> bool:
-    """Whether two values of an option differ; an option that an older release did not write was not given."""
+    """Return whether two values of an option differ; an option that an older release did not write was not given."""
     return (old or None) != (new or None)
 
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class CommandRun:
-    """A run that is set up, with what its report needs besides, and how it ended.
+    """A run with everything that its report needs.
 
     `counts` returns the figures of its input, and `messages` the input's rejections and warnings.  `surroundings` are
     entered while it is conducted; `recorded` errors end it, and others are errors of its options.  With `ends_at_sigterm`
@@ -86,7 +86,7 @@ class CommandRun:
 
     @property
     def ending(self) -> str:
-        """How the run ended, for people."""
+        """A text for users about the end of the run."""
         if self.error is not None:
             return f"{self.ended}: {self.error}"
         return "nobody reads the output any more" if self.is_output_gone else self.ended
@@ -151,7 +151,7 @@ def execute(settings: RunSettings) -> int:
 
 
 def _conduct(request: RunRequest, conducted: CommandRun, interrupts: Interrupts) -> int:
-    """Execute a run to its end, whatever ends it, report it, and return the exit status."""
+    """Execute a run until it ends for any reason, and report it. Return the exit status."""
     settings = request.settings
     with conducted.surroundings:
         try:
@@ -408,7 +408,7 @@ def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | N
     except WindowTextError as error:
         raise click.BadParameter(str(error), param_hint="--keep") from error
     if not isinstance(window, rpq.Window):
-        raise click.BadParameter("what is kept is a window of time, such as 30d", param_hint="--keep")
+        raise click.BadParameter("the kept window is one of time, such as 30d", param_hint="--keep")
     return window
 
 

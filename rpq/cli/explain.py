@@ -358,11 +358,6 @@ def draw_loop(axes: Any, place: tuple[float, float], label: str, *, style: str =
     axes.text(x, y + RADIUS * 2.6, label, ha="center", va="center", fontsize=9, parse_math=False)
 
 
-def draw_pattern(explanation: Explanation, kind: str) -> bytes:
-    """Return an image of `kind` "svg" or "png".  Raises `DrawingError`."""
-    return draw_graph(explanation.to_dot(), lambda figure: _fill_pattern(figure, explanation), kind)
-
-
 def _fill_pattern(figure: Any, explanation: Explanation) -> None:
     """Draw a pattern: its terms on a circle, its atoms as arrows, dashed for paths.
 

@@ -306,7 +306,7 @@ def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunI
 
 
 def are_regular(inputs: Sequence[str]) -> bool:
-    """Whether all inputs are files and folders, whose content can be read without waiting."""
+    """Return whether all inputs are files and folders, whose content can be read without waiting."""
     return all(path != "-" and (os.path.isfile(path) or os.path.isdir(path)) for path in inputs)
 
 

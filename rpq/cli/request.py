@@ -67,7 +67,7 @@ class QueryOptions:
             if has_static or not reads_default(read(text, paths=self.paths).body):
                 return
             raise click.UsageError(
-                "Missing option '--window', which what stands in no WINDOW <name> { … } reads (or --static, the edges "
+                "Missing option '--window', which patterns outside WINDOW <name> { … } read (or --static, the edges "
                 "without time)."
             )
         if self.window is None:
@@ -178,12 +178,12 @@ def convert_windows(query: Query, unit: str | None) -> Query:
 
 
 def has_default_window(query: Query) -> bool:
-    """Whether a query has a window that its text does not declare: always true, except for SPARQL."""
+    """Return whether a query has a window that its text does not declare: always true, except for SPARQL."""
     return bool(getattr(query, "has_default", True))
 
 
 def is_sparql(text: str, language: Language | None) -> bool:
-    """Whether a text is in SPARQL; with `language` None this is detected from the text."""
+    """Return whether a text is in SPARQL; with `language` None this is detected from the text."""
     from rpq.language.notation import language_of
 
     return (language or language_of(text)) == "sparql"

@@ -84,7 +84,7 @@ class FileOutputs(RunSink):
 
     @property
     def has_destination(self) -> bool:
-        """Whether there is an output of rows."""
+        """True if there is an output of rows."""
         return self._rows is not None
 
     def write(self, tuples: pa.RecordBatch, changes: Changes) -> None:

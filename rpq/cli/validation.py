@@ -28,14 +28,14 @@ def check_request(request: RunRequest) -> None:
     _check_topic_options(request)
     if settings.checkpoint and "-" in outputs:
         raise click.UsageError(
-            "--checkpoint needs an --output that is a file: what was written to standard output cannot be taken back, "
+            "--checkpoint needs an --output that is a file: rows written to standard output cannot be taken back, "
             "so rows since the last checkpoint would come twice"
         )
     if settings.witness and not outputs:
         raise click.UsageError("--witness needs an --output: paths are a column of the rows")
     if settings.max_ahead and settings.deletes:
         raise click.UsageError(
-            "--deletes: what is deleted is drawn before it is known which tuples are too far ahead; leave out --max-ahead"
+            "--deletes: deletes are drawn before it is known which tuples are too far ahead; leave out --max-ahead"
         )
     if settings.events:
         _check_events(request)
@@ -61,7 +61,7 @@ def _check_events(request: RunRequest) -> None:
     if settings.witness:
         raise click.UsageError("--witness: where tuples come in events, rows have no witness; leave out one of the two")
     if settings.deletes:
-        raise click.UsageError("--deletes: what is deleted is drawn tuple by tuple, and would divide events")
+        raise click.UsageError("--deletes: deletes are drawn tuple by tuple, and would divide events")
     if settings.events == "alone" and settings.window is not None and kind_of_text(settings.window) != "unbounded":
         raise click.UsageError(
             f"--window {settings.window}: each event is answered by itself, so a window has nothing else to hold; leave it "
@@ -144,7 +144,7 @@ def _check_topic_options(request: RunRequest) -> None:
 def _check_without_topics(settings: RunSettings, written: list[str]) -> None:
     if written:
         raise click.UsageError(
-            f"{written[0]}: rows go to a topic where the input is one: what makes them exactly once is that offsets are "
+            f"{written[0]}: rows go to a topic where the input is one: rows are exactly once because offsets are "
             "committed with them; expected --input kafka://…, or the name of a file"
         )
     for name in _OF_TOPICS:

@@ -53,36 +53,36 @@ _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restor
 class Engine:
     """An engine that evaluates persistent queries over one stream.
 
-    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` for edges without time
-    - Queries: `queries`, `register`, `unregister`; `on_change` for functions that are called with their rows
-    - What holds now: `time`, `answers`, `witness`, `statistics`
-    - To go on later: `save`, `restore`
+    - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`, `run`; `load_static` adds edges without time
+    - Queries: `queries`, `register`, `unregister`; `on_change` adds a function that is called with their rows
+    - Present state: `time`, `answers`, `witness`, `statistics`
+    - Saved states: `save`, `restore`
 
-    `threads` divide the roots of each path query, and the values of a variable of patterns of edges and queries in SPARQL;
-    a `ThreadsWarning` names those that one thread evaluates, as patterns with paths. `memory_limit` (bytes, by default 70 %
-    of the machine's memory) ends a push with a `MemoryLimitError` before the engine grows past it; `max_rows` ends it with
-    a `RowLimitError` where one event (a tuple, a boundary) would bring more rows to one query, None being no limit. With
-    `witness` every row that adds a pair carries a path. With `share` (number, of how many) the engine answers only for a
-    part of the roots: several engines over the same tuples divide the work. Roots are the sources of pairs, or the targets
-    where a query asks for few of these.
+    `threads` divide the roots of each path query, and the values of a variable of each SPARQL query and each pattern of
+    edges. A `ThreadsWarning` names the queries that a single thread evaluates, such as patterns with paths. `memory_limit`
+    (in bytes, by default 70 % of the machine's memory) ends a push with a `MemoryLimitError` before the engine exceeds it.
+    `max_rows` ends a push with a `RowLimitError` if one event (a tuple, a boundary) brings more rows to one query; None
+    means no limit. With `witness`, every row that adds a pair contains a path. With `share` (number, of how many), the
+    engine is responsible for a part of the roots, so that several engines over the same tuples divide the work. Roots are
+    the sources of pairs, or their targets if a query restricts the targets to few.
 
     Timestamps and windows are plain numbers; or timestamps are dates or times, and windows are durations
-    (`Window(size="30d", slide="1d")`). Rows, `time` and all other times are of the type of the timestamps: numbers, dates,
-    or times with their zone. `time_unit` (s, ms, us or ns) is the unit of plain numbers, which then go with durations, and
-    the resolution of dates and times: finer ones are floored. Without it dates and times have a resolution of nanoseconds,
-    which limits them to the years 1677 to 2262, and windows of one kind over timestamps of the other are an error.
+    (`Window(size="30d", slide="1d")`). Rows, `time` and all other times have the type of the timestamps: numbers, dates, or
+    times with their zone. `time_unit` (s, ms, us or ns) is the unit of plain numbers, which can then be combined with
+    durations, and the resolution of dates and times, which are rounded down to it. Without `time_unit`, dates and times have
+    a resolution of nanoseconds, which limits them to the years 1677 to 2262, and durations cannot be combined with numbers.
 
-    `max_ahead` is how far ahead of the stream time a tuple may be: a length in the stream's unit, a duration, or "1000x",
-    a thousand times the longest window of the queries that run (and of `keep`). A tuple that is further ahead is
-    an `InputError` and moves nothing; None, the default, is no limit.
+    `max_ahead` is the largest distance of a tuple ahead of the stream time: a length in the stream's unit, a duration, or
+    "1000x", a thousand times the longest window of the registered queries (and of `keep`). A tuple that is further ahead
+    raises an `InputError` and does not move the stream time. None, the default, means no limit.
 
-    `keep` is a window all edges of which are kept, so that any query over it or a smaller one can be registered at any time.
-    Without it an edge is kept while some query reads its label over a window that holds it.
+    `keep` is a window whose edges are all stored, so that any query over it or a smaller window can be registered at any
+    time. Without `keep`, an edge is stored while some query reads its label over a window that contains it.
 
     `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), where the later one
     replaces the properties of the edge, or never ("parallel").
 
-    One thread at a time may call an engine; a call while another thread is in one is refused with an `RpqError`.
+    Only one thread at a time may call an engine; a call while another thread is inside one raises an `RpqError`.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a/b*", window=rpq.Window(size=10, slide=1)))
@@ -148,7 +148,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._clock = EventClock() if events == "alone" else None
         # The queries as they were given: those that run have windows in integers.
         self._original_queries: dict[str, Query] = {query.name: query for query in queries}
-        self._queries_by_window = self._registered_by_window()
+        self._queries_by_window = self._query_of_each_window()
         self._users_of_windows = Counter(map(windows_of, queries))
         self._times = self._times.with_queries(self._queries_by_window.values())
         if self._keep is not None:
@@ -194,14 +194,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
         `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may also be given by
         keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream, text or null.
-        `stream` as one text says that all of these tuples are of that stream. Paths and patterns read the merged stream, in
-        which the names of streams play no part: an edge is there once, and a delete removes it, whichever stream brought it.
-        A query that reads one ON a stream sees only the tuples of that name, with their own deletes. With `collect=False`
-        changes are counted and not kept. Raises `InputError` at the first tuple that is not well-formed, `MemoryLimitError`
-        and `RowLimitError`; `changes` of the error has the changes of the tuples before it.
+        A single text as `stream` is the stream of all of these tuples. Paths and patterns read the merged stream, in which
+        the names of streams play no part: an edge exists once, and a delete removes it, whichever stream inserted it. A
+        query that reads a window ON a stream sees only the tuples of that name, with their own deletes. With `collect=False`
+        changes are counted but not returned. Raises `InputError` at the first invalid tuple, `MemoryLimitError` and
+        `RowLimitError`; `changes` of the error contains the changes of the tuples before it.
 
-        An engine with `events` also reads a column event: consecutive tuples with equal values in it are one event, tuples
-        without a value an event each. `event=True` says that all of these tuples are one event. An event ends with its push.
+        An engine with `events` also reads a column event: consecutive tuples with equal values are one event, and each tuple
+        without a value is one. With `event=True` all of these tuples are one event. An event ends with its push.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -217,7 +217,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if event is not None:
             if self._events is None:
                 raise InputError(
-                    'events of several tuples need an engine that knows of them: rpq.Engine(…, events="window"), or "alone"',
+                    'events of several tuples need an engine with events: rpq.Engine(…, events="window"), or "alone"',
                     column="event",
                 )
             data = with_event(data, event)
@@ -355,7 +355,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def run(self, reader: Iterable[Any], *, collect: bool = True) -> Iterator[Changes]:
         """Push every batch of a reader (or any iterable of tables), and yield the changes of each.
 
-        Where the engine has `events`, Arrow tables are cut elsewhere if an event goes on in the next one.
+        If the engine has `events`, an event that continues in the next Arrow table is pushed as a whole with that table.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -370,12 +370,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @one_thread_at_a_time
     def load_static(self, edges: Any) -> None:
-        """Add edges without time: they do not move the stream time, and never leave.
+        """Add edges without time, which do not move the stream time and never leave.
 
-        `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` takes them. Every query
-        reads them beside its window: an edge in both is there once, and a delete takes it from the window alone. Answers
-        that static edges make by themselves come as an event before the first tuple, with its time. May be called several
-        times before the first tuple, not afterwards. Raises `InputError`, with nothing loaded. O(edges).
+        `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
+        query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the
+        window. Answers from static edges alone are an event before the first tuple, with its time. The method may be called
+        several times before the first tuple, but not afterwards. Raises `InputError`; then no edge is added. O(edges).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -393,9 +393,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:
-        """Move the stream time to `time` (an integer, a date or a time) if that is later: a quiet stream expires too.
+        """Move the stream time to `time` (an integer, a date or a time) if that is later, so that edges expire.
 
-        `max_ahead` plays no part here: the caller chose the time, it did not come from some input.
+        `max_ahead` does not apply, because the caller chooses the time.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -451,12 +451,12 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         start: Literal["window", "empty"] = "window",
         handler: Handler | None = None,
     ) -> Changes:
-        """Add a query, or several as one step, and return the answers over what windows hold, with the present time.
+        """Add a query, or several in one step. Return their answers over the present windows, with the stream time.
 
-        Several come all or not at all. Raises `RegistrationError` if an edge that a window would hold was not kept,
-        because no query needed it then; it names the time from which the query can be registered. `Engine(keep=…)` keeps
-        all edges of a window, for whatever is registered later. With start="empty" queries begin with empty windows.
-        A `handler` is called with their rows, as `on_change` says, the first ones included.
+        Either all of the queries are added or none. Raises `RegistrationError` if an edge in a window was not stored,
+        because no query needed it when it came; the error names the time from which the query can be registered.
+        `Engine(keep=…)` stores all edges of a window for queries that are registered later. With `start="empty"` the queries
+        begin with empty windows. A `handler` is called with their rows, including the first ones, as by `on_change`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -540,19 +540,19 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         windows = Counter(windows_of(self._original_queries.pop(one)) for one in names)
         self._users_of_windows -= windows
         if any(window not in self._users_of_windows for window in windows):
-            self._queries_by_window = self._registered_by_window()
+            self._queries_by_window = self._query_of_each_window()
             self._times = self._times.with_queries(self._queries_by_window.values())
             self._most_ahead = self._most_ahead_of(self._max_ahead, self._times, self._queries_by_window.values())
 
     def on_change(self, handler: Handler, *, query: str | Iterable[str] | None = None) -> None:
-        """Call a function with the rows of a query, of several, or of all queries that there are and will be.
+        """Call a function with the rows of a query, of several queries, or of all present and future queries.
 
         After each call of the engine that brings rows, and before that call returns, `handler` is called with a list of them
-        (`Change`) in time order, once for each query that has any; with collect=False too. A handler may call the engine,
-        and register and unregister queries: it is called with the rows of these calls afterwards. An exception of a handler
-        is raised by the call of the engine after all handlers were called; the tuples are applied by then. Several handlers
-        are called one after the other. The handlers of a query are removed with it, and no handler is part of a saved state.
-        O(rows) a call. Raises `QueryError`.
+        (`Change`) in time order, once for each query that has rows, even with `collect=False`. A handler may call the
+        engine, and register and unregister queries; it is called with the rows of these calls afterwards. An exception in a
+        handler is raised by the call of the engine after all handlers were called; the tuples are applied by then. Several
+        handlers are called one after the other. The handlers of a query are removed with it, and saved states contain no
+        handlers. O(rows) a call. Raises `QueryError`.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -566,18 +566,18 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.running.named(name)
         self._handlers.add(handler, names)
 
-    def _registered_by_window(self) -> dict[tuple[AnyWindow, ...], Any]:
-        """Return a query for each window that there is; what is kept counts as one."""
-        kept = [] if self._keep is None else [self._keep]
-        return _queries_by_window([*kept, *self._original_queries.values()])
+    def _query_of_each_window(self) -> dict[tuple[AnyWindow, ...], Any]:
+        """Return a query of each window; `keep` counts as the query of its window."""
+        keep = [] if self._keep is None else [self._keep]
+        return _queries_by_window([*keep, *self._original_queries.values()])
 
     @one_thread_at_a_time
     def restore_root(self, root: Vertex, query: str | None = None) -> Changes:
         """Restore a root that was set aside because its simple paths took more than the budget.
 
-        Its answers come as rows with the present stream time, for other patterns that read the same paths too.
-        If they take more than the budget again, it stays set aside, as the error or `set_aside` of the changes says. A root
-        that is not set aside changes nothing.
+        Its answers are rows with the present stream time, also for patterns that read the same paths. If they exceed the
+        budget again, the root stays set aside, as the error or `set_aside` of the changes says. Nothing changes if the root
+        is not set aside.
 
         >>> import rpq
         >>> window = rpq.Window(size=10, slide=1)
@@ -610,11 +610,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation = self._evaluation
         return [evaluation.name_of(root) for root in evaluation.running.named(query).set_aside()]
 
-    # --- what holds now --------------------------------------------------------------------------------------
+    # --- present state ---------------------------------------------------------------------------------------
 
     @property
     def time(self) -> Any:
-        """The stream time: the largest timestamp seen, an integer, or a date or time; None before the first tuple.
+        """The stream time: the largest timestamp so far, an integer, a date or a time; None before the first tuple.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -627,7 +627,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @property
     def max_ahead(self) -> Any:
-        """How far ahead of the stream time a tuple may be, as it was given; None for no limit. It can be set at any time.
+        """The largest distance of a tuple ahead of the stream time, as it was passed; None means no limit. It can be set.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)), max_ahead="1000x")
@@ -670,11 +670,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def witness(
         self, *answer: Vertex, query: str | None = None, source: Vertex | None = None, target: Vertex | None = None
     ) -> Path | Witness | None:
-        """Return one witness of an answer, which is given by the values of its columns; None if it is no answer.
+        """Return one witness of an answer, which is identified by the values of its columns; None if it is no answer.
 
-        Of a path query a `Path` from source to target, one that will last longest: the first call builds the index anew to
-        keep supports, if it does not yet; O(length × degree) in most cases. Of a pattern a `Witness`: a binding, and
-        what makes each atom hold; O(atoms), and O(edges) where the columns leave variables out.
+        The witness of a path query is a `Path` from source to target that stays valid longest. The first call may rebuild
+        the index so that it stores supports; O(length × degree) in most cases. The witness of a pattern is a `Witness`: a
+        binding, with the edges that match each atom; O(atoms), or O(edges) if some variables are no columns.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -695,7 +695,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if not running.has_witnesses:
             raise QueryError(
                 f"query {running.question.name!r} is of a kind whose answers have no witness, or joins several paths as one "
-                "where nobody reads what is between them: an Engine(witness=True) does not"
+                "where no variable between them is read; an Engine(witness=True) does not join them"
             )
         ids = tuple(map(evaluation.vertices.id_of, answer))
         if min(ids) < 0:
@@ -707,10 +707,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
 
     @one_thread_at_a_time
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:
-        """Return how a query that runs is evaluated, and what it shares with other queries.
+        """Return how a query is evaluated, and what it shares with other queries.
 
-        Of a pattern also what each step took so far, of a query in SPARQL its algebra, and the operators that keep its
-        answer.
+        The explanation of a pattern includes the cost of each step so far, that of a SPARQL query its algebra and the
+        operators that maintain its answer.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -723,7 +723,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         running = self._evaluation.running.named(query)
         explanation: Explanation | SparqlExplanation | PathExplanation | None = running.explain()
         if explanation is None:
-            raise QueryError(f"query {running.question.name!r} is of a kind of which there is nothing to explain")
+            raise QueryError(f"query {running.question.name!r} is of a kind without an explanation")
         return explanation
 
     @one_thread_at_a_time
@@ -740,13 +740,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         return statistics_of(self._evaluation, query, rows_before=self._left, seconds=self._stopwatch.seconds)
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saved states ----------------------------------------------------------------------------------------
 
     @one_thread_at_a_time
     def save(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> None:
-        """Write the state to a file that is there as a whole or not at all; a new one is for its owner alone (0600).
+        """Write the state to a file, completely or not at all. Only the owner can read a new file (mode 0600).
 
-        `extra` texts come back as `engine.extra` of the restored engine. Raises `InputError` for others, and `OSError`.
+        The texts in `extra` are returned as `engine.extra` of the restored engine. Raises `InputError` if they are no texts,
+        and `OSError`.
 
         >>> import os, rpq, tempfile
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -786,11 +787,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         witness: bool = False,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
     ) -> Engine:
-        """Return an engine that goes on as the one saved to `path` would have.
+        """Return an engine that continues like the one that was saved to `path`.
 
-        The index is built anew from the window; threads and limits may be others than those of the engine that was saved.
-        Raises `StateFormatError`, whose `reason` tells a file that is no state from one that is truncated, damaged, or of
-        another version; `OSError` where there is no file that can be read.
+        The index is rebuilt from the window, so threads and limits may differ from those of the saved engine. Raises
+        `StateFormatError`, whose `reason` says whether the file is no state, truncated, damaged, or of another version, and
+        `OSError` if the file cannot be read.
 
         >>> import os, rpq, tempfile
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -819,7 +820,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
             engine._evaluation.reported_time = events.time
         engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.original)
-        engine._queries_by_window = engine._registered_by_window()
+        engine._queries_by_window = engine._query_of_each_window()
         engine._users_of_windows = Counter(map(windows_of, engine._original_queries.values()))
         engine.extra = saved.content.extra
         engine._stopwatch.seconds = saved.content.seconds

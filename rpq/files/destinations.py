@@ -48,7 +48,7 @@ PRIVATE = 0o600
 _DESCRIPTORS = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _MOST_LINKS = 40
-_NAME_IS_KEPT = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
+_RENAME_REFUSED = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
 _UNNAMED = getattr(os, "O_TMPFILE", 0)
 
 
@@ -177,7 +177,7 @@ class Replacement:
         try:
             os.replace(self._temporary, self._target)
         except OSError as error:
-            if error.errno not in _NAME_IS_KEPT or not os.path.isfile(self._target):
+            if error.errno not in _RENAME_REFUSED or not os.path.isfile(self._target):
                 raise
             self._copy()
             return
@@ -369,7 +369,7 @@ def _buffered(descriptor: int, path: str) -> IO[bytes]:
 
 
 def _close_unwritten(file: IO[bytes]) -> None:
-    """Close a file without flushing its buffer, since writing it may be what failed."""
+    """Close a file without flushing its buffer, because writing the buffer may have failed before."""
     with suppress(OSError):
         getattr(file, "raw", file).close()
 

@@ -69,7 +69,7 @@ class JsonValue:
 
     @property
     def is_none(self) -> bool:
-        """Whether the value is null."""
+        """True if the value is null."""
         return self._value is None
 
     def tuple_of(self, count: int) -> list[JsonValue]:

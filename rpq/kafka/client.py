@@ -43,7 +43,7 @@ _OF_CONSUMERS = re.compile(
 
 
 def is_of_producers(name: str) -> bool:
-    """Whether a setting applies to producers only.
+    """Return whether a setting applies to producers only.
 
     >>> is_of_producers("linger.ms"), is_of_producers("security.protocol")
     (True, False)

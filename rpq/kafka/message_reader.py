@@ -235,7 +235,7 @@ class MessageReader:
 
     @property
     def integers(self) -> bool:
-        """Whether vertices are integers, as far as is known."""
+        """True if vertices are integers, as far as is known."""
         return isinstance(self._parser, JsonLines) and self._parser.layout.integers
 
     def read(self, messages: Sequence[Any]) -> Tuples:
@@ -250,7 +250,7 @@ class MessageReader:
             pieces = list(self._parse(data))
             if sum(piece.data_lines for piece in pieces) == len(values):
                 return self._tuples(messages, np.arange(len(values)), pieces, beside, bad)
-        kept, lines = [], []
+        message_of_line, lines = [], []
         for number, value in enumerate(values):
             if number in bad:
                 continue
@@ -259,9 +259,9 @@ class MessageReader:
             except FieldError as error:
                 bad[number] = BadMessage(messages[number], _reason(error, value))
             else:
-                kept.append(number)
+                message_of_line.append(number)
         pieces = list(self._parse(b"\n".join(lines) + b"\n")) if lines else []
-        return self._tuples(messages, np.array(kept, np.int64), pieces, beside, bad)
+        return self._tuples(messages, np.array(message_of_line, np.int64), pieces, beside, bad)
 
     def _parse(self, data: bytes) -> list[Rows]:
         assert self._parser is not None
@@ -312,8 +312,8 @@ class MessageReader:
             kinds = self._kinds("number" if is_json and layout.integers else "text", times=layout.times)
             further = (*self._metadata, *(layout.further if isinstance(layout, JsonLayout) else ()))
             columns = {name for _, name in self._columns.beside}
-            loose = {name: ColumnKind(key=FURTHER + name, kind="untyped", of_tuple=name in columns) for name in further}
-            self._predicate = Predicate(self._where, {**kinds, **loose})
+            untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped", of_tuple=name in columns) for name in further}
+            self._predicate = Predicate(self._where, {**kinds, **untyped})
 
     def _detect_layout(self, value: bytes) -> JsonLayout | Layout:
         names, unit = self._columns.values, self._columns.unit or "us"
@@ -364,16 +364,16 @@ class MessageReader:
     def _tuples(
         self,
         messages: Sequence[Any],
-        kept: np.ndarray,
+        message_of_line: np.ndarray,
         pieces: Sequence[Rows],
         beside: dict[str, list[Any]],
         bad: dict[int, BadMessage],
     ) -> Tuples:
         wrong = {error.line - 1: error.error for piece in pieces for error in piece.errors}
         for line, error in wrong.items():
-            number = int(kept[line])
+            number = int(message_of_line[line])
             bad[number] = BadMessage(messages[number], _reason(error, messages[number].value()))
-        numbers = np.delete(kept, list(wrong)) if wrong else kept
+        numbers = np.delete(message_of_line, list(wrong)) if wrong else message_of_line
         batches, of_rows = [], []
         start = filtered = undecided = 0
         for piece in pieces:

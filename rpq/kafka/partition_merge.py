@@ -197,7 +197,7 @@ class PartitionMerge:
 
     @property
     def waits(self) -> bool:
-        """Whether any tuple or bad message waits."""
+        """True if any tuple or bad message waits."""
         return any(line.pieces or line.bad for line in self._partitions.values())
 
     def release_all(self) -> None:
@@ -212,7 +212,7 @@ class PartitionMerge:
     def add(
         self, place: Place, columns: pa.RecordBatch | None, offsets: np.ndarray, bad: Mapping[int, BadMessage], position: int
     ) -> None:
-        """Add what was read of a partition up to a `position`: tuples with their offsets, and bad messages by offset."""
+        """Add tuples with their offsets, and bad messages by offset, that were read of a partition up to `position`."""
         line = self._partitions[place]
         if line.idle:
             line.idle = False

@@ -385,7 +385,7 @@ class TopicOutputs(Sink):
                 self.transactions.send(topic, messages)
 
     def is_due(self, *, quiet: bool) -> bool:
-        """Whether messages waited for `COMMIT_SECONDS` or nothing arrives, or offsets waited for `QUIET_COMMIT_SECONDS`."""
+        """Return whether messages waited for `COMMIT_SECONDS`, or offsets for `QUIET_COMMIT_SECONDS`, or nothing arrives."""
         assert self.transactions is not None and self._source is not None
         if self.transactions.age >= COMMIT_SECONDS or (quiet and self.transactions.messages):
             return True

@@ -33,7 +33,7 @@ class TopicNames:
 
 
 def is_topic(text: str | None) -> bool:
-    """Whether a text is a URI of topics.
+    """Return whether a text is a URI of topics.
 
     >>> is_topic("kafka://localhost/edges"), is_topic("edges.csv"), is_topic(None)
     (True, False, False)

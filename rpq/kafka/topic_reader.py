@@ -108,7 +108,7 @@ class TopicReader:
         self._until = None if waits_forever else time.monotonic() + START_SECONDS
         self._known = self._all_topics()
 
-    # --- what there is ---------------------------------------------------------------------------------------
+    # --- contents --------------------------------------------------------------------------------------------
 
     def _on_error(self, error: Any) -> None:
         """Handle an error of a connection, as a callback of the client."""
@@ -237,7 +237,7 @@ class TopicReader:
         return self._consumer.consumer_group_metadata()
 
     def is_at_end(self, place: Place, position: int) -> bool:
-        """Whether the broker confirms that a partition has no more messages now."""
+        """Return whether the broker confirms that a partition has no more messages now."""
         return self.high(place, cached=False) == position
 
     def high(self, place: Place, *, cached: bool = True) -> int | None:
@@ -266,7 +266,7 @@ class TopicReader:
     # --- reading ---------------------------------------------------------------------------------------------
 
     def fetch(self, merge: PartitionMerge, most: int, seconds: float) -> int:
-        """Add new messages to the merge, and return their number; wait for the first one at most so many seconds."""
+        """Add new messages to the merge. Wait at most `seconds` for the first one. Return their number."""
         self._pause_partitions(merge)
         with gc_paused():
             return self._fetch(merge, most, seconds)

@@ -140,7 +140,7 @@ class TopicSource(Source):
 
     @property
     def integers(self) -> bool:
-        """Whether vertices are integers, as far as messages were read."""
+        """True if vertices are integers, as far as messages were read."""
         return self._reader is not None and self._reader.integers
 
     # --- slices ----------------------------------------------------------------------------------------------

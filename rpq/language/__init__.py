@@ -4,3 +4,22 @@ The modules at the top define queries in Python and in files, the protocol of a 
 `sparql` reads SPARQL into its algebra, with the values of its functions. Path expressions are those of `rpq.automata`. There
 are no kernels here. Modules may import from rows, stream, files and automata.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rpq.language.query import register_class
+
+if TYPE_CHECKING:
+    from rpq.language.query import Query
+
+
+def _sparql_class() -> type[Query]:
+    from rpq.language.sparql.query import SparqlQuery
+
+    return SparqlQuery
+
+
+# `Query(text)` creates a `SparqlQuery` if the text is SPARQL. Its class derives from `Query`, and is loaded only then.
+register_class("sparql", _sparql_class)

@@ -19,10 +19,10 @@ from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of query: the type of its questions, how one starts to run, and how it becomes JSON and is read again.
+    """A kind of query: the type of its questions, and functions that start a question and convert it to JSON and back.
 
-    `read` raises `Damage` for what `described` cannot have given. Where queries of the kind share a part of the
-    engine, `host` makes it, once an engine, and each that starts finds it in its resources.
+    `read` raises `Damage` for values that `described` cannot have returned. If queries of the kind share a part of the
+    engine, `host` creates it once for each engine, and `start` finds it in its resources.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Kind:
     read: Callable[[JsonValue], Any]
     host: Callable[[Resources], Part] | None = None
     divides: Callable[[Any], bool] = lambda question: True
-    """Returns whether several threads of an engine divide the work of a query."""
+    """A function that returns whether several threads of an engine divide the work of a query."""
 
 
 _NAMED = 10
@@ -42,12 +42,12 @@ _PLAIN = "path"  # the kind that JSON leaves out, as in states older than the ot
 
 
 def register(kind: Kind) -> None:
-    """Register a kind of queries; one of the same name is replaced."""
+    """Register a kind of query. It replaces a registered kind of the same name."""
     _kinds[kind.name] = kind
 
 
 def kind_of(question: Any) -> Kind:
-    """Return the kind of a question, by the nearest of its classes that has one. Raises `QueryError` for what is none."""
+    """Return the kind of a question, by the nearest of its classes that has one. Raises `QueryError` if there is none."""
     for one in type(question).__mro__:
         for kind in _kinds.values():
             if kind.question is one:
@@ -56,7 +56,7 @@ def kind_of(question: Any) -> Kind:
 
 
 def single_thread_warning(questions: Iterable[Question], threads: int) -> str | None:
-    """Return a warning that names the queries which several threads do not divide; None where all are divided."""
+    """Return a warning with the names of the queries that threads do not divide; None if all are divided."""
     names = [repr(one.name) for one in questions if threads > 1 and not kind_of(one).divides(one)]
     if not names:
         return None
@@ -66,13 +66,13 @@ def single_thread_warning(questions: Iterable[Question], threads: int) -> str | 
 
 
 def query_json(question: Question) -> dict[str, Any]:
-    """Return a question as JSON values: in saved states, checkpoints, and on the way to Spark's workers."""
+    """Return a question as JSON values, for saved states, checkpoints, and Spark's workers."""
     kind = kind_of(question)
     return {**({} if kind.name == _PLAIN else {"kind": kind.name}), **kind.described(question)}
 
 
 def read_query(content: JsonValue) -> Any:
-    """Return the question that `described` made these of. Raises `Damage`."""
+    """Return the question of JSON values, the inverse of `query_json`. Raises `Damage`."""
     name = content["kind"].text() if "kind" in content else _PLAIN
     if name not in _kinds:
         raise Damage(f"a query is of kind {name!r}, which this release does not know")
@@ -82,7 +82,7 @@ def read_query(content: JsonValue) -> Any:
 # --- windows as JSON ----------------------------------------------------------------------------------------
 
 def window_json(window: AnyWindow) -> dict[str, Any]:
-    """Return a window as JSON values, in the integers of its stream; one of time bears no kind, as in older states."""
+    """Return a window as JSON values, in the integers of its stream; a time window has no kind, as in older states."""
     match window:
         case CountWindow(size=size, step=step):
             return {"kind": "count", "size": size, "step": step}
@@ -93,7 +93,7 @@ def window_json(window: AnyWindow) -> dict[str, Any]:
 
 
 def read_window(content: JsonValue) -> AnyWindow:
-    """Return the window. Raises `Damage`."""
+    """Return the window of JSON values. Raises `Damage`."""
     kind = content["kind"].one_of("time", "count", "unbounded") if "kind" in content else "time"
     try:
         match kind:
@@ -125,7 +125,7 @@ def path_query_json(query: Query) -> dict[str, Any]:
 
 
 def read_path_query(content: JsonValue) -> Query:
-    """Return the query. A field that older releases did not write has its default. Raises `Damage`."""
+    """Return the query of JSON values. Fields that older releases did not write have their defaults. Raises `Damage`."""
     options: dict[str, Any] = {}
     for name in ("name", "paths", "semantics", "on_budget"):
         if name in content:
@@ -165,7 +165,7 @@ def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
 
 
 def read_pattern_query(content: JsonValue) -> PatternQuery:
-    """Return the pattern. Raises `Damage`."""
+    """Return the pattern of JSON values. Raises `Damage`."""
     window = read_window(content["window"])
     options: dict[str, Any] = {name: content[name].unicode() for name in ("name", "matching", "paths", "semantics")}
     if not content["select"].is_none:

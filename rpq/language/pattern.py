@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label
 from rpq.automata.parser import parse_name
-from rpq.automata.symbols import ESCAPES, LabelSymbol, bare_name_end, starts_name, write_name
+from rpq.automata.symbols import LabelSymbol, bare_name_end, lexical_form, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression_prefix
 from rpq.stream.edge_ends import Ends
@@ -157,32 +157,10 @@ def _fail(text: str, place: int, message: str, expected: str) -> NoReturn:
 
 # --- literals: constants in N-Triples form ------------------------------------------------------------------
 
-_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
-
-
-def lexical_form(literal: str) -> str:
-    r"""Return the text between the quotes of a literal in N-Triples form; return any other text unchanged.
-
-    >>> lexical_form('"30"^^<http://www.w3.org/2001/XMLSchema#integer>'), lexical_form('"say \\"hello\\""@en')
-    ('30', 'say "hello"')
-    """
-    found = _LITERAL.fullmatch(literal)
-    return literal if found is None else _ESCAPE.sub(_character, found[1])
-
-
 def vertices_of(constant: Constant) -> list[str]:
     """Return the names of the vertices that a constant means; those of a literal include its lexical form."""
     name = constant.name
     return list(dict.fromkeys([name, lexical_form(name)])) if name.startswith('"') else [name]
-
-
-def _character(escape: re.Match[str]) -> str:
-    code = escape[1] or escape[2]
-    if code is None:
-        return ESCAPES.get(escape[3], escape[3])
-    number = int(code, 16)
-    return chr(number) if number < 0x110000 else escape[0]
 
 
 # --- edges that atoms accept --------------------------------------------------------------------------------

@@ -1,13 +1,13 @@
 """The protocol that every kind of query implements: what a running query is to the engine.
 
-The evaluation (`rpq.engine.running`) turns names into ids, keeps the snapshot graph, moves the clock, and cuts the stream
-into chunks. It knows no kind of query; what it needs of one stands here. Every chunk goes to all *workers*, which report
-rows as columns of vertex ids (`rpq.rows.delta`), as many as the query has columns. Workers belong to a *part* of the engine:
-a running query, or what several queries share. A part has a worker for each thread, each of which answers for some of the
-answers, so that no two report the same row; or a single one.
+The evaluation (`rpq.engine.running`) converts names to ids, maintains the snapshot graph, moves the clock, and cuts the
+stream into chunks. It is independent of the kinds of queries and uses them only through this protocol. Every chunk is
+applied by all *workers*, which report rows as columns of vertex ids (`rpq.rows.delta`), one for each column of the query.
+Workers belong to a *part* of the engine: a running query, or data structures that several queries share. A part has one
+worker, or one for each thread; each is responsible for some of the answers, so that no two report the same row.
 
-To add a kind: a question (`Question`) for users to make, a `RunningQuery` with its `Worker`, and a `Kind` that binds
-the two (`rpq.language.kinds`). `tests/engine/edge_query.py` is a small one: the edges of one label.
+A kind of query consists of a question (`Question`), which users create, a `RunningQuery` with its `Worker`, and a `Kind`
+(`rpq.language.kinds`) that binds the two. `tests/engine/edge_query.py` is a small example: the edges of one label.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Division(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is one thread, and it has all vertices."""
+        """True if a single thread owns all vertices."""
         return self.threads * self.share[1] == 1
 
     def owned(self, hashes: np.ndarray) -> list[np.ndarray]:
-        """Return for each thread which vertices are its own (boolean), by the hashes of their names."""
-        # First by share, then by thread: what a share answers must not depend on the number of threads.
+        """Return a boolean array for each thread: the vertices that it owns, by the hashes of their names."""
+        # First by share, then by thread: the answers of a share must not depend on the number of threads.
         rest, share = np.divmod(hashes, np.uint64(self.share[1]))
         thread = rest % np.uint64(self.threads)
         return [(share == self.share[0]) & (thread == number) for number in range(self.threads)]
@@ -63,10 +63,10 @@ MOST_ROWS = 10_000_000
 
 
 class RowGuard:
-    """The limit on the rows that one event may bring to one query, and the errors where it brings more.
+    """The limit on the rows that one event may bring to one query, and the errors for exceeding it.
 
-    The evaluation counts reported rows; a kind of query that can tell earlier that there will be too many raises `error`
-    itself, so that they are not all computed first.
+    The evaluation counts reported rows. A kind of query that notices an excess earlier raises `error` itself, before it
+    computes all rows.
     """
 
     def __init__(self, limit: int | None) -> None:
@@ -83,7 +83,7 @@ class RowGuard:
         return self._error(query, number, row, "moving the time" if row is None else f"tuple {row} of the batch", _GO_ON)
 
     def refusal(self, query: str, number: int) -> RowLimitError:
-        """Return the error for a query that would begin with `number` rows, or more."""
+        """Return the error for a query that would begin with at least `number` rows."""
         return self._error(query, number, None, "registering it", "It is not registered; the engine can be used on.")
 
     def _error(self, query: str, number: int, row: int | None, what: str, afterwards: str) -> RowLimitError:
@@ -105,29 +105,29 @@ _GO_ON = (
 
 
 Guard = Callable[[int, int], None]
-"""Called with the bytes that a worker is about to need and its place in the chunk; raises where that is too much."""
+"""A function that is called with the bytes that a worker is about to allocate and its place in the chunk, and may raise."""
 
 ReportContent = Literal["changes", "enter", "leave", "whole"]
-"""The content of a report: what has changed since the last one, of that what enters or leaves, or the whole answer."""
+"""The rows of a report: all changes since the last report, only those that enter or leave, or the whole answer."""
 
 
 class Question(Protocol):
-    """The question of a user.
+    """A question of a user.
 
-    One that reads several windows, or named streams, also has `readings`, a tuple of `Reading` (`rpq.language.readings`), an
-    entry a window; the `windows`, `reads` and `slides` of its `RunningQuery` have theirs in the same order. Where one of
-    its windows may be in durations it has `in_unit(unit)`, the same question with windows in that unit. Its `label_set`
-    is that of no window, and not asked for. One that has no use for some edges of a label that it reads has
-    `accepts(label)`, which returns those that it has (`rpq.stream.edge_ends`).
+    A question that reads several windows or named streams also has `readings`, a tuple of `Reading`
+    (`rpq.language.readings`) with one entry for each window. The `windows`, `reads` and `slides` of its `RunningQuery` have
+    the same order, and its `label_set` is not used. If a window may be in durations, the question has `in_unit(unit)`,
+    which returns the same question with windows in that unit. A question that does not need all edges of a label has
+    `accepts(label)`, which returns the ends of those that it needs (`rpq.stream.edge_ends`).
     """
 
     @property
     def name(self) -> str:
-        """The name of the query, by which rows and calls refer to it."""
+        """The name of the query, which identifies it in rows and calls."""
 
     @property
     def window(self) -> AnyWindow:
-        """The window that it is asked over; of one with `readings` its default one, whose boundaries reports are at."""
+        """The window of the query; with `readings` the default window, at whose boundaries it reports."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -142,11 +142,11 @@ class Question(Protocol):
 
     @property
     def label_set(self) -> LabelSet:
-        """The labels that it reads, those that it does not name too: a count window numbers their inserts."""
+        """The labels that it reads, named or not; a count window numbers inserts with these labels."""
 
     @property
     def centre(self) -> Centre | None:
-        """The column around which its rows lie, by which Spark divides it with all that it reads; else by its rows alone."""
+        """The column whose vertex is an end of all edges of a row, by which Spark divides edges, or None."""
 
     def over(self, window: AnyWindow) -> Self:
         """Return the same question over another window."""
@@ -154,7 +154,7 @@ class Question(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """The resources of a query that starts: how its work is divided, and what it may use."""
+    """The resources of a new running query: the division of its work, limits, and parts to share."""
 
     threads: int
     share: tuple[int, int]  # number, of how many
@@ -162,15 +162,15 @@ class Resources:
     capacity: int
     guard: Guard
     rows: RowGuard = field(default_factory=lambda: RowGuard(None))
-    host: Any = None  # the part that the kind's `host` made, for all its queries in the engine
-    events: Literal["window", "alone"] | None = None  # whether events have several tuples, and each is answered by itself
-    sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none needs alone
-    is_late: bool = False  # whether it starts with an empty window in mid-stream, where others hold more
-    shared: dict[Hashable, Any] = field(default_factory=dict)  # parts that queries share, by keys: theirs to fill
+    host: Any = None  # the part that the kind's `host` created for all queries of the kind in the engine
+    events: Literal["window", "alone"] | None = None  # the kind of events of several tuples, if there are any
+    sharing: Literal["auto", "always", "never"] = "auto"  # whether queries share work that none of them needs alone
+    is_late: bool = False  # whether it starts with an empty window while those of other queries hold edges
+    shared: dict[Hashable, Any] = field(default_factory=dict)  # parts that queries share, by keys; queries add them
 
 
 class Overrun(NamedTuple):
-    """A root that was set aside: at tuple `place` of the chunk (-1: none), at a stream time, having taken `size` nodes."""
+    """A root that was set aside: at tuple `place` of the chunk (-1: none), at a time, after expanding `size` nodes."""
 
     place: int
     root: int
@@ -180,7 +180,7 @@ class Overrun(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The counts of one running query, and what it holds now; `counts` are in the order of `rpq.stream.outcomes.Outcome`."""
+    """The counts and present sizes of one running query; `counts` are in the order of `rpq.stream.outcomes.Outcome`."""
 
     counts: tuple[int, ...]
     added: int
@@ -194,30 +194,30 @@ class Figures:
 
 
 class Worker(Protocol):
-    """An object that processes the chunks of a stream, for one query or for all queries that share it."""
+    """An object that applies the chunks of a stream, for one query or for several that share it."""
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
-        """Apply a chunk, also given as the view `tuples` of it; `deltas` has the rows. Raises `LimitError`.
+        """Apply a chunk, whose view for kernels is `tuples`; `deltas` then returns its rows. Raises `LimitError`.
 
-        The chunk is the merged stream; `details` have what readers of named streams see, and which tuples are one event.
+        The chunk is the merged stream; `details` contain the tuples of named streams, and the events of several tuples.
         """
 
     def advance(self, time: int) -> Any:
-        """Move the stream time without a tuple; `deltas` has the rows."""
+        """Move the stream time without a tuple; `deltas` then returns the rows."""
 
     @property
     def has_rows(self) -> bool:
-        """Whether `deltas` may not be empty."""
+        """False if `deltas` is certainly empty."""
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
-        """Return the rows of the last call, or those `before` a tuple of it, each delta with the number of its query.
+        """Return the rows of the last call, or those `before` one of its tuples, each delta with the number of its query.
 
-        `numbers` has the numbers of all queries by name; it is another object if a number has changed. The number beside a
-        delta that has numbers of its own (`Delta.numbers`) has no meaning. To be called at most once for each chunk.
+        `numbers` maps the names of all queries to numbers; it is a new object whenever a number has changed. The number of a
+        delta with numbers of its own (`Delta.numbers`) is ignored. Call this at most once for each chunk.
         """
 
     def sweep(self) -> None:
-        """Release everything that has left the window: after it no id of an edge that has left is used."""
+        """Release everything that has left the window. Afterwards, ids of such edges are no longer used."""
 
     @property
     def nbytes(self) -> int:
@@ -231,19 +231,19 @@ _NO_VERTICES = np.zeros(0, np.int32)
 
 
 class Part(Protocol):
-    """A part of an engine: a running query, or what several queries share."""
+    """A part of an engine: a running query, or data structures that several queries share."""
 
     @property
     def workers(self) -> Sequence[Worker]:
-        """Its workers, a part of whose answers each reports."""
+        """The workers, each of which reports some of the answers."""
 
     @property
     def vertex_room(self) -> int:
-        """The number below which vertex ids can be used."""
+        """The number of vertex ids for which there is room."""
 
     @property
     def needs_room(self) -> bool:
-        """Whether `make_room` is called for new vertex ids, after the first time; else another part knows them."""
+        """True if `make_room` is called for all new vertex ids, not only the first time."""
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Add label ids with their names, some of which are labels of named streams (`StreamLabel`). O(labels)."""
@@ -253,7 +253,7 @@ class Part(Protocol):
 
 
 class RunningQuery(ABC):
-    """A registered query while it runs: a `Part`, unless another one does all the work for it."""
+    """A registered query: a `Part`, unless another part evaluates it."""
 
     question: Question
     """The query, with its windows in the integers of the stream."""
@@ -263,33 +263,33 @@ class RunningQuery(ABC):
     needs_room: bool = True
 
     report: Literal["change", "slide", "time"] = "change"
-    """When users get the rows of the query: with every change, or net at boundaries of its window, or of each moment. The
-    query itself reports every change in any case, from which `rpq.engine.running.reports` forms the others."""
+    """The time at which users receive rows: with every change, or net at boundaries of the window, or net at each instant.
+    The query always reports every change; `rpq.engine.running.reports` derives the other reports."""
 
     report_content: ReportContent = "changes"
-    """The content of the reports of the query, where users do not get every change."""
+    """The content of the reports, if `report` is not "change"."""
 
     has_first_rows: bool = False
-    """Whether there are answers before the first tuple, of an empty graph, which are reported with its time."""
+    """True if there are answers over an empty graph, which are reported with the time of the first tuple."""
 
     term_texts: Texts | None = None
-    """Returns the terms of ids in rows, where these are not all ids of vertices; the columns are typed then."""
+    """A function that returns the terms of ids in rows, if not all of them are ids of vertices; columns then have types."""
 
     nets_events: bool = False
-    """Whether deltas are net of events of several tuples (`ChunkDetails.first`) already; else the evaluation nets them."""
+    """True if deltas are net within events of several tuples (`ChunkDetails.first`); otherwise the evaluation nets them."""
 
     holds_vertices: bool = False
-    """Whether the query may name vertices that no edge of the graph names, for which it has `retained_vertices`."""
+    """True if the query may name vertices without edges, which `retained_vertices` returns."""
 
     is_divided: bool = False
-    """Whether the query treats vertices differently, so that `make_room` is called for every new one."""
+    """True if the query distinguishes vertices by their names, so that `make_room` is called for every new one."""
 
     @property
     def part(self) -> Part:
-        """The part that takes labels, vertices and chunks: the query itself, or what it shares with others."""
+        """The part that receives labels, vertices and chunks: the query itself, or one that it shares with other queries."""
         return self
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------------------
 
     @property
     def windows(self) -> tuple[AnyWindow, ...]:
@@ -302,59 +302,59 @@ class RunningQuery(ABC):
 
     @abstractmethod
     def reads(self, labels: np.ndarray) -> np.ndarray:
-        """Return which edges the query reads: (label id, window), boolean."""
+        """Return a boolean array (label, window): the labels whose edges the query reads over each window."""
 
     @abstractmethod
     def make_room(self, vertices: VertexDictionary, fresh: np.ndarray, graph: SnapshotGraph) -> None:
         """Make room for the ids of the dictionary and the graph; `fresh` ids are those of new names."""
 
     def count_from(self, numbers: Sequence[int]) -> None:
-        """Set the inserts from which count windows go on, a number for each window; comes before `load`."""
+        """Set the number of inserts so far for each count window. Called before `load`."""
         if any(window.kind == "count" for window in self.windows):
             raise NotImplementedError("queries of this kind have no windows of count")
 
     @abstractmethod
     def load_static(self, chunk: Chunk) -> None:
-        """Add edges that never leave, whatever the windows hold; the next `load` reports what they bring as well."""
+        """Add edges that never leave. The next `load` also reports the answers that they bring."""
 
     @property
     def has_content(self) -> bool:
-        """Whether other queries have loaded all that the windows hold, so that `load` needs no edges."""
+        """True if other queries have loaded all edges of the windows, so that `load` needs none."""
         return False
 
     @abstractmethod
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
-        """Start at a time with these edges, which leave at absolute slides, an array for each window; return the rows.
+        """Start at a time with the edges of the windows. Return the rows.
 
-        What the edges bring is one event, now; where they were in the window already (`quiet`) there are no rows. The chunk
-        is None where there never was a tuple.
+        `slides` contain for each window the absolute slides at which the edges leave it. The rows are one event at `time`;
+        with `quiet` there are none, because they were reported before. The chunk is None if the stream has had no tuple.
         """
 
     def retained_vertices(self) -> np.ndarray:
-        """Return the ids of vertices that the query names, though no edge may; no other vertex gets such an id."""
+        """Return the ids of vertices that the query needs even if they have no edges; these ids are not reused."""
         return _NO_VERTICES
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
-        """Return the ids of terms, None for what is unbound: the inverse of `term_texts`."""
+        """Return the ids of terms, the inverse of `term_texts`; None is an unbound variable."""
         raise NotImplementedError("its ids are those of vertices")
 
     def retain(self, waiting: np.ndarray) -> None:
-        """Release ids that the query made and no longer holds, unless they are among those that wait for a report."""
+        """Release ids of terms that the query created and no longer uses, except those of `waiting` rows."""
         return
 
     def leave(self) -> None:
-        """Release what is held for this query alone, also by parts that it shares."""
+        """Release everything that only this query uses, also in parts that it shares."""
         self.workers = ()
 
-    # --- what it reports -------------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
-        """Return for each window the absolute slides at which edges expire; at or below the current one where not held."""
+        """Return for each window the absolute slides at which edges leave it; a past one if they are outside."""
 
     @abstractmethod
     def answers(self) -> list[IdRows]:
-        """Return the answers now. O(size of the index)."""
+        """Return the present answers. O(size of the index)."""
 
     @abstractmethod
     def rows(self) -> np.ndarray:
@@ -365,36 +365,36 @@ class RunningQuery(ABC):
         """Return the counts and sizes of the query. O(size of the index)."""
 
     has_witnesses: bool = True
-    """Whether `witness` and `witnesses` can be called."""
+    """True if `witness` and `witnesses` can be called."""
 
     witnesses_are_of_now: bool = False
-    """Whether `witnesses` finds those of the present only, so that it has to be called after each tuple."""
+    """True if `witnesses` finds only witnesses in the present graph, so that it has to be called after each tuple."""
 
     def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
-        """Return one witness of an answer, which is given as ids; None if it is no answer."""
+        """Return one witness of an answer, which is a row of ids; None if it is no answer."""
         raise NotImplementedError("queries of this kind have no witnesses")
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:
-        """Return the witnesses of the rows of a delta, as texts; empty for rows that leave."""
+        """Return the witnesses of the rows of a delta as texts, which are empty for rows that leave."""
         raise NotImplementedError("queries of this kind have no witnesses")
 
     def explain(self) -> Any:
-        """Return how the query is evaluated, and its cost so far; None where the kind has nothing to explain."""
+        """Return how the query is evaluated, and its cost so far; None if its kind has no explanation."""
         return None
 
     # --- roots that are set aside ----------------------------------------------------------------------------
 
     @property
     def may_overrun(self) -> bool:
-        """Whether roots can go over a budget at all."""
+        """True if roots can exceed a budget."""
         return False
 
     def take_overruns(self) -> list[Overrun]:
-        """Return the roots that went over their budget since the last call."""
+        """Return the roots that have exceeded their budget since the last call."""
         return []
 
     def overrun_error(self, report: SetAside) -> ConflictBudgetError | None:
-        """Return the error that a root's going over its budget is, if the question wants one."""
+        """Return the error for a root that exceeded its budget, or None if the question only sets it aside."""
         return None
 
     def set_aside(self) -> list[int]:
@@ -402,15 +402,15 @@ class RunningQuery(ABC):
         return []
 
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
-        """Restore a root that was set aside; return the rows by the name of the query, others than this one too."""
+        """Restore a root that was set aside. Return the rows of this query and of others that share it, by name."""
         return []
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saved states ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
-        """Return the counts that cannot be computed again from the window, as JSON values."""
+        """Return the counts that cannot be recomputed from the window, as JSON values."""
 
     @abstractmethod
     def restore(self, saved: JsonValue, load: Callable[[], None], id_of: Callable[[int | str], int]) -> None:
-        """Go on from what `saved` gave. Calls `load` once, which lets the workers load the window. Raises `Damage`."""
+        """Continue from the values of `saved`. Calls `load` once, so that the workers load the window. Raises `Damage`."""

@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakValueDictionary
 
@@ -31,6 +30,8 @@ PAIR = ("source", "target")
 
 _automata: WeakValueDictionary[str, automata.DFA] = WeakValueDictionary()
 """The automata of all existing queries: thousands of queries often share a few expressions."""
+_classes: dict[Language, Callable[[], type[Query]]] = {}
+"""Functions that return the classes of queries in notations above this module (`register_class`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ class Query(_Options):
         if language == "pattern":
             return super().__new__(PatternQuery)
         if language == "sparql":
-            return super().__new__(_of_sparql())
+            return super().__new__(_classes["sparql"]())
         if misfit := unsuitable_option(language, expression, options):
             raise QueryError(f"{misfit.option} {misfit.reason}")
         return super().__new__(cls)
@@ -423,8 +424,7 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
     if language == "pattern":
         return PatternQuery(text, **options)
     if language == "sparql":
-        parsed: Query = _of_sparql()(text, **options)
-        return parsed
+        return _classes["sparql"]()(text, **options)
     if language == "path":
         compiled(text)  # raises an error if `Query` would detect another notation
     return Query(text, **options)
@@ -461,10 +461,12 @@ def properties_in(language: Language, text: str) -> frozenset[str]:
     return frozenset().union(*(condition_of(one).properties for tree in trees for one in conditions_in(tree)))
 
 
-def _of_sparql() -> type[Query]:
-    """Return the class of SPARQL queries by a dynamic import, because it is in a package above this one."""
-    found: type[Query] = import_module("rpq.language.sparql.query").SparqlQuery
-    return found
+def register_class(language: Language, load: Callable[[], type[Query]]) -> None:
+    """Register the function that returns the class of the queries in a notation, if the class stands above this module.
+
+    It is called when such a query is created, so that other queries do not load the class.
+    """
+    _classes[language] = load
 
 
 def compiled(expression: str) -> automata.DFA:

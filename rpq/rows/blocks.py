@@ -296,7 +296,7 @@ def _stable_terms(ids: np.ndarray, texts: Texts) -> tuple[np.ndarray, pa.Array]:
 
 
 def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:
-    """Whether a query has several deltas, and an event has both added and removed rows."""
+    """Return whether a query has several deltas, and an event has both added and removed rows."""
     if len({number for number, _ in numbered}) == len(numbered):
         return False
     orders = np.concatenate([delta.orders for _, delta in numbered])

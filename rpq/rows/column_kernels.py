@@ -48,7 +48,7 @@ class Region:
         return cls(rows * bytes_a_row + (rows // PIECE + 1) * columns * 4 * _ALIGNED)
 
     def reserve(self, count: int, kind: type | np.dtype) -> np.ndarray:
-        """Return an array of so many values in free memory, to be written before `finish` is called."""
+        """Return an array of `count` values in free memory, to be filled before `finish` is called."""
         end = self._taken + count * np.dtype(kind).itemsize
         if end > len(self._memory):
             raise AssertionError(f"a region of {len(self._memory)} bytes has no {end}")
@@ -94,10 +94,10 @@ class Names:
             return pa.Array.from_buffers(pa.int64(), count, [None, region.finish(numbers)])
         if self._slots is not None and count * (self.bytes_a_row - 4) <= _MOST_TEXT:
             ends = region.reserve(count + 1, np.int32)
-            held_ends = region.finish(ends)
+            ends_buffer = region.finish(ends)
             texts = region.reserve(count * (self.bytes_a_row - 4) + _LARGEST_SLOT, np.uint8)
             total = _copy_slots(rows, at, width, count, self._slots, self._slot, ends, texts)
-            return pa.StringArray.from_buffers(count, held_ends, region.finish(texts[:total]))
+            return pa.StringArray.from_buffers(count, ends_buffer, region.finish(texts[:total]))
         if self._ends is not None:
             ends = np.empty(count + 1, np.int32)
             total = _end_texts(rows, at, width, count, self._ends, ends)

@@ -94,7 +94,7 @@ class Delta:
         return self._first(events, int(self.ends[events - 1]) if events else 0)
 
     def _first(self, events: int, rows: int) -> Self:
-        """Return the first events, which have so many rows."""
+        """Return the first events, which have `count` rows."""
         first = copy(self)
         if self._ids is not None:
             first._ids = self._ids._replace(values=self._ids.values[:rows])

@@ -13,6 +13,8 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
+from rpq.automata.symbols import lexical_form
+
 ColumnKind = Literal["vertex", "count", "text"]
 """Vertices have the type of the input, counts are integers, text is the lexical form of a computed value."""
 
@@ -20,9 +22,6 @@ Texts = Callable[[np.ndarray], list[str | None]]
 """A function that returns the terms of ids, None for unbound ones."""
 
 _OF_TERMS = {b"holds": b"terms"}
-_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?', re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
-_ESCAPES = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
@@ -69,7 +68,7 @@ def field_of(name: str, kind: ColumnKind, vertex: pa.DataType, *, terms: bool) -
 
 
 def holds_terms(field: pa.Field) -> bool:
-    """Whether a column has computed values as terms."""
+    """Return whether a column has computed values as terms."""
     return bool(field.metadata) and field.metadata == _OF_TERMS
 
 
@@ -77,7 +76,7 @@ def without_terms(rows: pa.Table) -> pa.Table:
     """Replace the terms of a table by texts, their lexical forms.  O(rows)."""
     for place, field in enumerate(rows.schema):
         if holds_terms(field):
-            texts = [None if term is None else lexical(term) for term in rows.column(place).to_pylist()]
+            texts = [None if term is None else lexical_form(term) for term in rows.column(place).to_pylist()]
             rows = rows.set_column(place, pa.field(field.name, pa.string()), pa.array(texts, pa.string()))
     return rows
 
@@ -88,28 +87,6 @@ def terms_to_values(terms: pa.Array, kind: ColumnKind, vertex: pa.DataType) -> p
         return terms
     texts = terms.to_pylist()
     if kind == "text":
-        return pa.array([None if text is None else lexical(text) for text in texts], pa.string())
-    numbers = [None if text is None else lexical(text) for text in texts]
+        return pa.array([None if text is None else lexical_form(text) for text in texts], pa.string())
+    numbers = [None if text is None else lexical_form(text) for text in texts]
     return pa.array([int(one) if one is not None and _NUMBER.fullmatch(one) else None for one in numbers], pa.int64())
-
-
-def lexical(term: str) -> str:
-    r"""Return the text between the quotes of a literal, and any other term as it is.
-
-    >>> lexical('"30"^^<http://www.w3.org/2001/XMLSchema#integer>'), lexical("bob")
-    ('30', 'bob')
-    """
-    if not term.startswith('"'):
-        return term
-    found = _LITERAL.fullmatch(term)
-    if found is None:
-        return term
-    return _ESCAPE.sub(_character, found[1]) if "\\" in found[1] else found[1]
-
-
-def _character(escape: re.Match[str]) -> str:
-    code = escape[1] or escape[2]
-    if code is None:
-        return _ESCAPES.get(escape[3], escape[3])
-    number = int(code, 16)
-    return chr(number) if number < 0x110000 else escape[0]

@@ -20,7 +20,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.rows.delta import Delta, ids_of_columns
 
 UNBOUND = -1
-"""Stands where a column has no value."""
+"""In place of an id where a column has no value."""
 
 Row = tuple[int, ...]
 
@@ -56,7 +56,7 @@ class WeightedRows:
         return len(self.weights)
 
     def changes(self) -> Iterator[tuple[int, Row, int]]:
-        """(event, row, weight) one by one."""
+        """Yield (event, row, weight) one by one."""
         return zip(self.events.tolist(), map(tuple, self.rows.tolist()), self.weights.tolist(), strict=True)
 
     def with_rows(self, rows: np.ndarray) -> WeightedRows:

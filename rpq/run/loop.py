@@ -53,7 +53,7 @@ class SliceSize:
     tuples: int = field(default_factory=lambda: FIRST_SLICE)
 
     def update(self, tuples: int, *, rows: int, seconds: float) -> None:
-        """Record the rows and the time of a slice of so many tuples."""
+        """Record the rows and the time of a slice of tuples."""
         growth = min(self.rows / max(rows, 1), self.seconds / max(seconds, 1e-9), 4.0)
         if tuples and (growth < 1 or tuples >= self.tuples):
             size = max(LEAST_SLICE, int(tuples * growth))
@@ -110,7 +110,7 @@ def push_accepted(
 
 
 class Rejected(Protocol):
-    """A tuple, or what should have been one, that is left out: where it stands, and the reason."""
+    """A tuple that is left out, or a record that is none: its position and the reason."""
 
     @property
     def place(self) -> str: ...
@@ -151,7 +151,7 @@ class Source(Protocol):
     has_events: bool = False
     has_types: bool = True
     is_quiet: bool = False
-    """Whether nothing has arrived since the last time that `slices` yielded None."""
+    """True if nothing has arrived since `slices` last yielded None."""
 
     def begin(self, position: Any) -> None:
         """Open the source at the position of a checkpoint, or at its beginning if that is None."""
@@ -180,7 +180,7 @@ class Sink(Protocol):
 
     @property
     def has_destination(self) -> bool:
-        """Whether rows are written anywhere."""
+        """True if rows are written anywhere."""
         return True
 
     def begin(self, position: Any, source: Any) -> None:
@@ -190,7 +190,7 @@ class Sink(Protocol):
         """Write the rows of pushed tuples."""
 
     def is_due(self, *, quiet: bool) -> bool:
-        """Whether it is time for `commit`; `quiet` says that nothing arrives."""
+        """Return whether it is time for `commit`; `quiet` says that nothing arrives."""
         return True
 
     def commit(self) -> None:
@@ -237,7 +237,7 @@ class Run:
         self.tuples = self.rejected = 0
         self.has_begun = False
         self.is_consistent = False
-        """Whether engine, source and sink are at the same position."""
+        """True if engine, source and sink are at the same position."""
         self.rejections: list[str] = []
         """The first messages about rejected tuples."""
         self.set_aside: list[str] = []
@@ -300,7 +300,7 @@ class Run:
         return ended
 
     def _recover(self) -> None:
-        """Push again what was committed after the checkpoint."""
+        """Push the tuples again that were committed after the checkpoint."""
 
     def _work(self) -> str:
         for part in self.source.slices(self._most):
@@ -451,7 +451,7 @@ class Run:
         self._saved_milestone = self.source.milestone(self.engine)
 
     def _finish(self) -> None:
-        """Commit what was pushed, and write the checkpoint, if engine, source and sink are at the same position."""
+        """Commit all pushed tuples and write the checkpoint, if engine, source and sink are at the same position."""
         if not self.is_consistent:
             return
         self._commit()

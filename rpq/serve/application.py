@@ -54,7 +54,7 @@ Result = TypeVar("Result")
 LOG = logging.getLogger("rpq.serve")
 
 SMALL_BODY = 1 << 12
-"""Bodies up to so many bytes are parsed at once, larger ones in another thread."""
+"""The size in bytes up to which bodies are parsed at once; larger ones are parsed in another thread."""
 
 OPERATIONS = Operations()
 operation = OPERATIONS.add
@@ -184,7 +184,7 @@ class Application:
         "POST /queries",
         "Register a query.",
         description="There may be {limits.queries:,}.",
-        takes=models.AskedQuery,
+        takes=models.QueryRequest,
         gives=models.Query,
         status=201,
         refusals=(409, 429, 507),
@@ -229,14 +229,14 @@ class Application:
     @operation(
         "GET /queries/{name}/answers",
         "The answers of a query that hold now.",
-        parameters=models.AnswersWanted,
+        parameters=models.AnswersParameters,
         gives={"application/json": models.Answers, "text/csv": TEXT, "application/vnd.apache.arrow.stream": {}},
         headers={
             "X-Rpq-Total": {"description": "How many there are.", "schema": {"type": "integer", "minimum": 0}},
             "X-Rpq-Position": {"description": "When they hold.", "schema": {"type": "integer", "minimum": 0}},
         },
     )
-    async def get_answers(self, request: Request, name: str, wanted: models.AnswersWanted) -> Response:
+    async def get_answers(self, request: Request, name: str, wanted: models.AnswersParameters) -> Response:
         format = FORMATS[wanted.format]
 
         def read() -> AnswersRead:
@@ -259,10 +259,10 @@ class Application:
     @operation(
         "GET /queries/{name}/witness",
         "What makes an answer: the edges of a path, or those behind the atoms of a pattern.",
-        parameters=models.WitnessWanted,
+        parameters=models.WitnessParameters,
         gives=models.Witness,
     )
-    async def get_witness(self, request: Request, name: str, wanted: models.WitnessWanted) -> Response:
+    async def get_witness(self, request: Request, name: str, wanted: models.WitnessParameters) -> Response:
         values = wanted.value
         query = await self.service.call(lambda: self.service.query_named(name))
         if language_of(query) == "path":
@@ -297,7 +297,7 @@ class Application:
     @operation(
         "POST /check",
         "See whether a query is understood; nothing is registered.",
-        takes=models.AskedQuery,
+        takes=models.QueryRequest,
         gives=models.Understood,
     )
     async def check_query(self, request: Request) -> Response:
@@ -313,24 +313,23 @@ class Application:
         description="Events `start` (position, time), `changes` (position, time, changes: query, op, timestamp, values), "
         "`gap` (message, from, to: changes that cannot be given any more; read the answers anew) and `end` (reason). The id "
         "of an event, given back, goes on behind it.",
-        parameters=models.ChangesWanted,
+        parameters=models.ChangesParameters,
         more_parameters=(
             {"name": "Last-Event-ID", "in": "header", "schema": {**TEXT, "pattern": f"^{models.EVENT_ID}$"}},
         ),
         gives={"text/event-stream": TEXT},
         refusals=(404, 429),
     )
-    async def follow_changes(self, request: Request, asked: models.ChangesWanted) -> ASGIApp:
+    async def follow_changes(self, request: Request, options: models.ChangesParameters) -> ASGIApp:
         hub, limits = self.service.hub, self.service.limits
-        wanted = frozenset(asked.query) or None
-        text = request.headers.get("last-event-id") or asked.after
+        wanted = frozenset(options.query) or None
+        text = request.headers.get("last-event-id") or options.after
         after = None if text is None else Place.of(text)
         if text is not None and after is None:
             raise Problem(422, "BadParameter", f"after: {text!r} is no position, nor the id of an event", {"field": "after"})
         if len(hub.followers) >= limits.followers:
-            raise Problem(
-                429, "TooManyFollowers", f"{limits.followers:,} follow already, as many as may", None, {"Retry-After": "5"}
-            )
+            message = f"there are {limits.followers:,} followers, which is the limit"
+            raise Problem(429, "TooManyFollowers", message, None, {"Retry-After": "5"})
 
         def see() -> Any:
             for name in wanted or ():
@@ -404,7 +403,7 @@ class Application:
         page = self._page / "index.html"
         if not page.is_file():
             return HTMLResponse(
-                "<!doctype html><title>rpq serve</title><p>This installation has no page. What the server does is told in "
+                "<!doctype html><title>rpq serve</title><p>This installation has no page. The requests are described in "
                 '<a href="/openapi.json">/openapi.json</a>.',
                 status_code=200,
             )

@@ -57,7 +57,7 @@ class FollowerQueue(Generic[Item]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is waiting, and everything that `get` returned has been sent."""
+        """True if nothing is waiting, and everything that `get` returned has been sent."""
         return not self._items and not self.rows
 
     def put(self, item: Item, rows: int) -> None:
@@ -100,7 +100,7 @@ class FollowerQueue(Generic[Item]):
         return items
 
     def note_sent(self, rows: int) -> None:
-        """Note that so many rows of the items that `get` returned were sent."""
+        """Record that `rows` rows of the items that `get` returned were sent."""
         self.rows -= rows
 
 
@@ -143,7 +143,7 @@ class AsyncEngine:
 
     - Tuples: `push`, `push_rows`, `insert`, `delete`, `advance`
     - Queries: `queries`, `register`, `unregister`
-    - What holds now: `time`, `answers`, `witness`, `statistics`
+    - Present state: `time`, `answers`, `witness`, `statistics`
     - Changes as they happen, from all callers: `follow`
     - To continue later: `save`
 
@@ -172,7 +172,7 @@ class AsyncEngine:
         from rpq.engine.engine import Engine
 
         if engine is not None and (queries or options):
-            raise RpqError("an AsyncEngine is given an engine, or what makes one, not both: register queries afterwards")
+            raise RpqError("an AsyncEngine takes an engine, or the arguments of one, not both: register queries afterwards")
         self._engine = Engine(*queries, **options) if engine is None else engine
         self._followers = _Followers()
         self._thread = EngineThread(on_failure=self._followers.end)
@@ -308,7 +308,7 @@ class AsyncEngine:
         """
         await self._call(lambda: self._engine.unregister(name))
 
-    # --- what holds now --------------------------------------------------------------------------------------
+    # --- present state ---------------------------------------------------------------------------------------
 
     @property
     def time(self) -> Any:

@@ -27,7 +27,7 @@ PART_ROWS = 1000
 """Rows of one event, at most: those of a large push come in several."""
 
 FEW_ROWS = 64
-"""Up to so many rows are encoded one by one; more of them column by column."""
+"""The number of rows up to which rows are encoded one by one; more are encoded column by column."""
 
 Wanted = frozenset[str] | None
 """The names of the queries whose changes a follower wants; None for all queries."""
@@ -51,7 +51,7 @@ class Published:
         return f"{self.position}-{self._run}" if part == parts else f"{self.position}.{part}-{self._run}"
 
     def is_encoded(self, wanted: Wanted) -> bool:
-        """Whether `parts` is cheap: already encoded, or a few rows."""
+        """Return whether `parts` is cheap: already encoded, or a few rows."""
         return wanted in self._parts or self.rows <= FEW_ROWS
 
     def parts(self, wanted: Wanted) -> list[bytes]:
@@ -124,7 +124,7 @@ def _one_by_one(changes: Changes) -> tuple[list[bytes], np.ndarray | None, list[
 
 
 def _is_plain(table: pa.Table) -> bool:
-    """Whether all values are integers and texts."""
+    """Return whether all values are integers and texts."""
     return all(pa.types.is_integer(field.type) or pa.types.is_string(field.type) for field in table.schema)
 
 
@@ -278,7 +278,7 @@ class ChangeHub:
 
 PING_SECONDS = 15.0
 GOODBYE_SECONDS = 5.0
-"""How long a dropped follower may take to read the reason."""
+"""The seconds in which a dropped follower may read the reason."""
 
 WRITTEN = 1 << 16
 """Approximate size of a chunk, in bytes."""

@@ -36,7 +36,7 @@ LOG_SECONDS = 60.0
 """Interval at which a lasting condition is logged again."""
 
 GOODBYE_SECONDS = 2.0
-"""How long a refused connection may take to read the reason."""
+"""The seconds in which a refused connection may read the reason."""
 
 MOST_GOODBYES = 64
 """Maximum number of refused connections that are sent the reason at a time; further ones are just closed."""
@@ -91,7 +91,7 @@ class Connection(H11Protocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Whether a request is in progress; then the application limits the time of its body."""
+        """True if a request is in progress; then the application limits the time of its body."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
@@ -252,8 +252,8 @@ class Connections:
     def _refuse_waiting_clients(self, listener: socket.socket, error: OSError) -> None:
         """Refuse the waiting clients, which otherwise would not learn the reason."""
         self._log(
-            f"no connection can be accepted: {error.strerror}; {self.open:,} are open, and whoever comes is turned "
-            "away until descriptors are free"
+            f"no connection can be accepted: {error.strerror}; {self.open:,} are open, and others are refused "
+            "until descriptors are free"
         )
         if self._reserve is None:
             self._take_reserve()

@@ -41,7 +41,7 @@ class Call:
     waiter: Waiter
     even_if_failed: bool = False
     writes: bool = False
-    """Whether it changes something that must be saved."""
+    """True if the job changes something that must be saved."""
 
     rows = 0
     """The number of tuples that it pushes."""
@@ -118,7 +118,7 @@ class EngineThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the engine's thread is running, or was not started yet."""
+        """True if the engine's thread is running, or was not started yet."""
         return not self._has_ended and (self._thread is None or self._thread.is_alive())
 
     def submit(self, job: Any) -> None:
@@ -136,7 +136,7 @@ class EngineThread:
         self.submit(Call(call, waiter, even_if_failed, writes))
         return await waiter
 
-    # --- what a subclass may define ----------------------------------------------------------------------------
+    # --- for subclasses ----------------------------------------------------------------------------------------
 
     def _batch_limits(self) -> tuple[int, int]:
         """Return how many jobs are executed together, and with how many tuples no further job joins them."""
@@ -156,7 +156,7 @@ class EngineThread:
         """Do the work that is due between jobs, and after the last one."""
 
     def _abandon(self) -> list[Any]:
-        """Discard what was done and not delivered; return the jobs that were begun."""
+        """Discard results that were not delivered. Return the jobs that were begun."""
         jobs, self._batch = self._batch, []
         return jobs
 
@@ -173,7 +173,7 @@ class EngineThread:
         self._announcements.append(call)
 
     def _work(self) -> None:
-        """Execute jobs until `Stop`; whatever is raised, every waiter gets a result."""
+        """Execute jobs until `Stop`. Every caller receives a result or an exception."""
         try:
             while not self._has_ended:
                 try:
@@ -282,7 +282,7 @@ class EngineThread:
             for call in announcements:
                 call()
         except Exception as problem:
-            self._fail(f"changes cannot be told to followers: {problem!r}; {self.failure_hint}", problem)
+            self._fail(f"changes cannot be sent to followers: {problem!r}; {self.failure_hint}", problem)
         finally:
             for result in results:
                 result.deliver()

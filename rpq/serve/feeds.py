@@ -170,7 +170,7 @@ class Feed(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Release what was opened, after the last tuple or an error."""
+        """Close all open files, after the last tuple or an error."""
 
     def _run(self) -> None:
         try:
@@ -363,7 +363,7 @@ class TopicFeed(Feed):
 
 
 def _progress_within(before: TopicPosition, part: MergedTuples, rows: int) -> Any:
-    """Return the progress after so many rows of merged tuples, which follow a position."""
+    """Return the progress after `rows` rows of merged tuples that follow a position."""
     is_whole = rows == len(part.lines)
     ends = {**before.ends, **(part.ends if is_whole else part.ends_before(rows))}
     fronts = dict(before.fronts)

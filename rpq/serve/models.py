@@ -43,7 +43,7 @@ class RequestFields(Struct, frozen=True, forbid_unknown_fields=True):
 # --- queries ---------------------------------------------------------------------------------------------------------
 
 
-class AskedQuery(RequestFields, frozen=True):
+class QueryRequest(RequestFields, frozen=True):
     """A query in a request; null means that a field is missing."""
 
     expression: Annotated[
@@ -78,7 +78,7 @@ class AskedQuery(RequestFields, frozen=True):
     simple_budget: Size | None = None
     on_budget: OnBudget | None = None
     start: Annotated[
-        Literal["window", "empty"] | None, Meta(description="What it begins with: what its window holds, or nothing.")
+        Literal["window", "empty"] | None, Meta(description="Begin with the edges in the window, or with none.")
     ] = None
 
 
@@ -116,7 +116,7 @@ class Understood(Explained, frozen=True):
     warnings: list[str] | UnsetType = UNSET
 
 
-class AnswersWanted(RequestFields, frozen=True):
+class AnswersParameters(RequestFields, frozen=True):
     limit: Annotated[int, Meta(ge=0, le=1_000_000, description="So many, at most.")] = 1000
     format: Literal["json", "csv", "arrow"] = "json"
 
@@ -129,7 +129,7 @@ class Answers(Struct, frozen=True):
     position: Count
 
 
-class WitnessWanted(RequestFields, frozen=True):
+class WitnessParameters(RequestFields, frozen=True):
     value: Annotated[list[str], Meta(description="The values of the answer's columns, in their order.")] = []
 
 
@@ -170,7 +170,7 @@ class Applied(Struct, frozen=True):
     warnings: list[str] | UnsetType = UNSET
 
 
-class ChangesWanted(RequestFields, frozen=True):
+class ChangesParameters(RequestFields, frozen=True):
     query: Annotated[list[str], Meta(description="Of these queries alone.")] = []
     after: Annotated[
         str | None,
@@ -250,7 +250,7 @@ class Error(Struct, frozen=True):
     error: ErrorContent
 
 
-# --- schemas, and what does not fit them -----------------------------------------------------------------------------
+# --- schemas ---------------------------------------------------------------------------------------------------------
 
 Model = TypeVar("Model", bound=Struct)
 

@@ -218,7 +218,7 @@ OPEN_PATHS = ("/", "/healthz", "/readyz", "/openapi.json", "/favicon.ico")
 """Paths that need no token: their contents reveal nothing of the stream."""
 
 BLANKS = b" \t"
-"""Bytes that may surround the value of a header."""
+"""The bytes that may surround the value of a header."""
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
@@ -275,7 +275,7 @@ class Admission:
         return None
 
     def _is_host(self, host: str) -> bool:
-        """Whether a host is an address, which no other site can claim to be, or a known name."""
+        """Return whether a host is an address, which no other site can claim to be, or a known name."""
         try:
             name = urlsplit(f"//{host}").hostname
         except ValueError:
@@ -289,7 +289,7 @@ class Admission:
         return True
 
     def _is_token(self, given: bytes) -> bool:
-        """Whether the bytes of a header are the token, in UTF-8, as programs send it, or in Latin-1, as browsers do."""
+        """Return whether the bytes of a header are the token, in UTF-8 (from programs) or in Latin-1 (from browsers)."""
         assert self.token is not None
         wanted = [self.token.encode(errors="surrogateescape")]
         with contextlib.suppress(UnicodeEncodeError):

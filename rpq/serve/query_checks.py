@@ -52,10 +52,10 @@ MOST_WAITING = 16
 """Maximum number of queries that wait for the one in progress."""
 
 START_SECONDS = 120.0
-"""How long the process may take to start."""
+"""The seconds within which the process must start."""
 
 MEMORY = 2 << 30
-"""Bytes that the process may allocate after its start."""
+"""The number of bytes that the process may allocate after its start."""
 
 _LENGTH = struct.Struct("!Q")
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rpq.serve.query_checks import work; work()"
@@ -167,7 +167,7 @@ class QueryChecks:
 
     @contextlib.contextmanager
     def _limited(self, job: _Job, seconds: float) -> Any:
-        """Kill the process if the context takes more than so many seconds."""
+        """Kill the process if the context takes longer than `seconds`."""
 
         def stop() -> None:
             job.is_too_slow = True
@@ -356,7 +356,7 @@ UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f"
     "\uffa0\ufff0-\ufff8\ufffe\uffff\U000e0000-\U000e0fff]"
 )
-"""Invisible characters of other categories: fillers, selectors, the Braille blank, and what XML refuses."""
+"""Invisible characters of other categories: fillers, selectors, the Braille blank, and characters that XML excludes."""
 
 
 class Part(NamedTuple):
@@ -464,7 +464,7 @@ def _parts(text: str) -> list[Part]:
 
 
 def _is_unseen(text: str, at: int) -> bool:
-    """Whether a character is invisible; a blank is so at the ends of a text and after another blank."""
+    """Return whether a character is invisible, as blanks are at the ends of a text and after another blank."""
     letter = text[at]
     if letter == " ":
         return at in (0, len(text) - 1) or text[at - 1] == " "

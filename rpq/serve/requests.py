@@ -196,7 +196,7 @@ def problem_response(problem: Problem) -> Response:
 
 
 BODY_SECONDS = 120.0
-"""How long the transfer of a body may take."""
+"""The longest transfer of a body, in seconds."""
 
 
 class RequestBodies:
@@ -317,14 +317,14 @@ def read_tuple_body(body: bytes, type_: str, *, stream: str | None, time_unit: s
 
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
     """Concatenate batches with the same columns; return None if they have no rows."""
-    held = [batch for batch in batches if batch.num_rows]
-    if len(held) < 2:
-        return held[0] if held else None
-    return order_rows(held, np.zeros(sum(batch.num_rows for batch in held), np.int8))
+    filled = [batch for batch in batches if batch.num_rows]
+    if len(filled) < 2:
+        return filled[0] if filled else None
+    return order_rows(filled, np.zeros(sum(batch.num_rows for batch in filled), np.int8))
 
 
 def can_concatenate(first: pa.Schema, second: pa.Schema) -> bool:
-    """Whether tuples with these columns may be pushed as one."""
+    """Return whether tuples with these columns may be pushed as one."""
     return first == second and "op" not in first.names
 
 
@@ -354,7 +354,7 @@ PLACE = Place(file="the query")
 SLIDES = 30
 """The default slide of a time window is its size divided by this."""
 
-FIELDS = tuple(name for name in models.AskedQuery.__struct_fields__ if name != "start")
+FIELDS = tuple(name for name in models.QueryRequest.__struct_fields__ if name != "start")
 """The fields that define a query; `start` is a field of its registration."""
 
 UNREACHABLE = (".", "..")
@@ -371,7 +371,7 @@ class QueryDefaults:
 
 def parse_query(fields: Any, defaults: QueryDefaults) -> Query:
     """Return the query that a JSON object describes.  Raises `QueryError`, with its place in the text if it is known."""
-    expression = to_model(fields, models.AskedQuery, kind="field of a query").expression
+    expression = to_model(fields, models.QueryRequest, kind="field of a query").expression
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
         del entry["name"]

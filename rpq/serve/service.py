@@ -109,7 +109,7 @@ class _Unsaved(Exception):
 
 
 def _writes(job: Push | Call) -> bool:
-    """Whether a job changes something that must be saved."""
+    """Return whether a job changes something that must be saved."""
     return isinstance(job, Push) or job.writes
 
 
@@ -175,7 +175,7 @@ class Service(EngineThread):
 
     @property
     def has_integers(self) -> bool:
-        """Whether vertices are integers, as far as the engine knows."""
+        """True if vertices are integers, as far as the engine knows."""
         return self.engine._evaluation.vertices.kind == "int64"
 
     def _keep_checkpoint(self, *, is_last: bool) -> None:
@@ -206,7 +206,7 @@ class Service(EngineThread):
     # --- the thread ------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Put on disk what was done before the thread was started.  Raises `StorageUnavailable`."""
+        """Write the changes before the start of the thread to disk.  Raises `StorageUnavailable`."""
         try:
             self._commit()
         except _Unsaved as problem:
@@ -302,7 +302,7 @@ class Service(EngineThread):
         """Return the error for jobs that are refused because nothing can be saved."""
         outage = self.storage.outage
         if outage is None:  # just over
-            return StorageUnavailable("what was not saved was taken back; send it again", is_full=False, retry_after=1)
+            return StorageUnavailable("unsaved changes were undone; send them again", is_full=False, retry_after=1)
         return StorageUnavailable(
             f"{outage.reason}; nothing of this was done, send it again later",
             is_full=outage.errno in (errno.ENOSPC, errno.EDQUOT),
@@ -526,7 +526,7 @@ class Service(EngineThread):
         try:
             yield
         except BaseException as error:
-            self._fail(f"what the engine did cannot be written down: {error!r}; {self.failure_hint}", error)
+            self._fail(f"the changes of the engine cannot be saved: {error!r}; {self.failure_hint}", error)
             raise
 
     def _complete(self, fields: dict[str, Any]) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def serve_with(
 
         ended = asyncio.run(run_server(service, application, [listener], feeds=feeds, tls=tls, ready=ready))
     for outage in service.storage.outages:
-        click.echo(f"Error: {outage.reason}; what was acknowledged is in {service.storage.path} and its journal", err=True)
+        click.echo(f"Error: {outage.reason}; acknowledged changes are in {service.storage.path} and its journal", err=True)
     if service.failure is not None:
         click.echo(f"Error: {service.failure}", err=True)
     if service.failure is not None or service.storage.outages:
@@ -157,9 +157,9 @@ def _fields_of(entry: QueryEntry) -> dict[str, Any]:
 def _refuse_strangers(host: str, port: int, token: str | None, *, is_open: bool) -> None:
     """Refuse to serve other machines without a token, unless `is_open`."""
     if token is not None and not token.strip():
-        raise click.UsageError("--token: is empty; expected what nobody guesses")
+        raise click.UsageError("--token: is empty; expected a secret that nobody can guess")
     if token is not None and is_open:
-        raise click.UsageError("--open: lets everybody in, and there is a token (--token, RPQ_TOKEN); leave out one")
+        raise click.UsageError("--open: admits everybody, and there is a token (--token, RPQ_TOKEN); leave out one")
     try:
         is_reached = not is_of_this_machine(host)
     except (OSError, UnicodeError) as error:
@@ -167,7 +167,7 @@ def _refuse_strangers(host: str, port: int, token: str | None, *, is_open: bool)
     if is_reached and token is None and not is_open:
         raise click.UsageError(
             f"--host {host}: other machines reach it, and there is no token: give one (--token, or better RPQ_TOKEN), or "
-            "say --open to let everybody in who reaches it"
+            "say --open to admit everybody who reaches it"
         )
 
 
@@ -253,7 +253,7 @@ def _keep_window(settings: RunSettings) -> rpq.Window | None:
         hint = "; --time-unit says the unit of the timestamps" if settings.time_unit is None else ""
         raise click.BadParameter(f"{error}{hint}", param_hint="--keep") from error
     if not isinstance(window, rpq.Window):
-        raise click.BadParameter("what is kept is a window of time, such as 30d", param_hint="--keep")
+        raise click.BadParameter("the kept window is one of time, such as 30d", param_hint="--keep")
     return window
 
 
@@ -300,7 +300,7 @@ def _topic_feed(service: Service, settings: RunSettings) -> Feed:
 
 
 GRACE_SECONDS = 8.0
-"""How long responses in progress may take when the server ends."""
+"""The seconds for responses in progress when the server ends."""
 
 
 DAY = 86_400

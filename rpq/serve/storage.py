@@ -44,7 +44,7 @@ WRITE_RETRY = 0.2
 """Seconds after which a job that writes makes the disk be tried again."""
 
 LEAST_ROOM, MOST_ROOM = 1 << 18, 1 << 24
-"""Bytes that must fit on a disk before it counts as having room again."""
+"""The number of bytes that must fit on a disk before it counts as writable again."""
 
 SET_ASIDE_HINT = "`--damaged-journal set-aside` keeps it under another name and goes on without what cannot be read"
 
@@ -154,14 +154,14 @@ class TupleJournal:
         self._schema = None
 
     def check_room(self, count: int) -> None:
-        """Check that so many bytes can be put on disk.  Raises `OSError`."""
+        """Check that `count` bytes can be written to disk.  Raises `OSError`."""
         self._log.check_room(count)
 
     def read(self) -> JournalContent:
         """Read the records on disk.  Raises `JournalError`."""
         content = read_tuple_journal(self.path, until=self._log.end.offset)
         if content.damage is not None or content.end != self._log.end:
-            raise content.damage or JournalError(f"{self.path}: was changed by somebody else while the server ran")
+            raise content.damage or JournalError(f"{self.path}: was changed by another program while the server ran")
         return content
 
     def rename(self, path: str) -> None:
@@ -236,7 +236,7 @@ def _parsed(content: memoryview, schema: pa.Schema | None) -> Record:
 
 
 def is_empty_first_version(path: str, *, run: str) -> bool:
-    """Whether a file is a journal of version 1 of a run, with a head only, as a server leaves it that ended properly."""
+    """Return whether a file is a journal of version 1 with only a head, as a server leaves it that ended properly."""
     if not begins_with(path, _FIRST_VERSION) or os.path.getsize(path) > 1 << 12:
         return False
     with open(path, "rb") as file:
@@ -354,7 +354,7 @@ class Outage:
         return max(1, math.ceil(self.seconds_left))
 
     def is_due(self, *, for_write: bool = False) -> bool:
-        """Whether a retry is due, by its interval or because a job wants to write."""
+        """Return whether a retry is due, by its interval or because a job wants to write."""
         return not self.seconds_left or (for_write and time.monotonic() - self._last >= WRITE_RETRY)
 
 
@@ -461,8 +461,8 @@ class Storage:
             self.saved_position = state.position
             if content.dropped:
                 LOG.warning(
-                    "%s ends at position %d: a crash left %s bytes behind it, of a record that was not written to its end; "
-                    "they are dropped",
+                    "%s ends at position %d: a crash left %s bytes of an incomplete record behind it, "
+                    "which are dropped",
                     self.journal_path,
                     content.position,
                     f"{content.dropped:,}",
@@ -478,7 +478,7 @@ class Storage:
         return replace(loaded, state=self.save(loaded.engine, state))
 
     def reload(self) -> Loaded:
-        """Restore the engine from disk, without what was noted since the last `synchronise`; nothing is written.
+        """Restore the engine from disk, without the changes since the last `synchronise`; write nothing.
 
         Raises the errors of `load`.
         """
@@ -609,15 +609,15 @@ class Storage:
     # --- writing ---------------------------------------------------------------------------------------------
 
     def note_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any) -> None:
-        """Add applied tuples to what the next `synchronise` puts on disk."""
+        """Record applied tuples, which the next `synchronise` writes to disk."""
         self.journal.write_tuples(position, tuples, progress)
 
     def note_done(self, position: int, done: dict[str, Any]) -> None:
-        """Add a change of the queries to what the next `synchronise` puts on disk."""
+        """Record a change of the queries, which the next `synchronise` writes to disk."""
         self.journal.write_done(position, done)
 
     def synchronise(self) -> None:
-        """Put on disk what was noted.  If this raises `OSError`, nothing of it is on disk, and it is discarded."""
+        """Write the recorded changes to disk.  If this raises `OSError`, none of them is on disk, and they are discarded."""
         try:
             self.journal.synchronise()
         except OSError as error:
@@ -626,14 +626,14 @@ class Storage:
             if self.outage is None:
                 self.outage = Outage(self.journal.path, error)
                 LOG.error(
-                    "%s; what would have to be saved is refused until that is mended, all else is answered, and it is tried "
-                    "again by itself",
+                    "%s; requests that have to be saved are refused until it can be written, others are answered; the "
+                    "server keeps trying",
                     self.outage.reason,
                 )
             raise
 
     def discard(self) -> None:
-        """Discard what was noted since the last `synchronise`."""
+        """Discard the changes recorded since the last `synchronise`."""
         self.journal.discard()
 
     def check_room(self) -> bool:
@@ -682,14 +682,14 @@ class Storage:
         if self.checkpoint_outage is None:
             self.checkpoint_outage = Outage(self.path, error)
             LOG.error(
-                "%s; the journal has what is acknowledged meanwhile, and it is tried again by itself",
+                "%s; acknowledged changes are in the journal meanwhile; the server keeps trying",
                 self.checkpoint_outage.reason,
             )
         self.checkpoint_outage.again(least_wait=least_wait)
 
 
 def _is_empty(path: str) -> bool:
-    """Whether a file is a journal without records."""
+    """Return whether a file is a journal without records."""
     try:
         content = read_tuple_journal(path)
     except JournalError:

@@ -32,7 +32,7 @@ class ChunkDetails(NamedTuple):
     """int64: for each tuple the place in the chunk of the first one of its event; None where each is an event of its own.
     No event goes beyond the chunk. Rows are net of the whole event, which has that tuple's place in the order of a delta."""
     counts_only: bool = False
-    """Whether rows are only counted, so that deltas may lack them."""
+    """True if rows are only counted, so that deltas may lack them."""
 
 
 NO_DETAILS = ChunkDetails()
@@ -44,7 +44,7 @@ NO_DETAILS = ChunkDetails()
 # there is to pay; so its arrays and their view are made once.
 
 class SingleTuple:
-    """A chunk of one tuple, its view, and what became of it."""
+    """A chunk of one tuple, its view, and its outcome."""
 
     def __init__(self) -> None:
         self.chunk = Chunk(

@@ -188,7 +188,7 @@ def columns_of(
 
 
 def check_stream(stream: Any) -> None:
-    """Refuse what is no name of a stream. Raises `InputError`."""
+    """Raise `InputError` if a value is no name of a stream."""
     misfit = streams_of([stream])[1]
     if misfit is not None or stream is None:
         raise InputError(f"a stream is named by text: {misfit.reason if misfit else 'nothing is given'}", column="stream")
@@ -229,7 +229,7 @@ def only_tuple(data: Any) -> tuple[Any, ...] | None:
 def is_plain(
     source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, kind: str | None, latest: int
 ) -> bool:
-    """Return whether a tuple is well-formed and needs no conversion: no more is asked than what is quickly answered."""
+    """Return whether a tuple is valid and needs no conversion, as far as this can be checked quickly."""
     if type(timestamp) is not int or not EARLIEST <= timestamp <= latest or type(label) is not str or not label:
         return False
     if type(op) is not str or (op != "+" and op != "-"):
@@ -256,7 +256,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def time_of(value: Any, *, times: StreamTime, latest: int) -> tuple[int, StreamTime]:
-    """Return a stream time, given as an integer, a date or a time, as an integer, and what is known of time with it."""
+    """Return a stream time (an integer, a date or a time) as an integer, and the kind of time after it."""
     problems: list[InputError] = []
     numbers = np.zeros(0, np.int64)
     try:
@@ -403,7 +403,7 @@ def _sound(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
-# --- what each column is -------------------------------------------------------------------------------------
+# --- columns -------------------------------------------------------------------------------------------------
 
 def _ends(source: Any, target: Any, kind: str | None, problems: list[InputError]) -> tuple[pa.Array, pa.Array]:
     """Return sources and targets; where lists hold both kinds, that of the stream counts, or that of most."""

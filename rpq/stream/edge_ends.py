@@ -1,4 +1,4 @@
-"""Which edges of a label an atom accepts, by their ends."""
+"""The edges of a label that an atom accepts, by their ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Ends(NamedTuple):
 
     @property
     def wider(self) -> tuple[Ends, ...]:
-        """Itself, and whatever else accepts all edges that it accepts.
+        """Itself, and all other ends that accept the same edges and more.
 
         >>> [str(one) for one in Ends("x", "y").wider]
         ['x to y', 'x to any vertex', 'any vertex to y', 'any vertex to any vertex']

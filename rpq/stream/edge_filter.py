@@ -66,14 +66,14 @@ class EdgeFilter:
         self._entries = 0
         self._waiting: list[tuple[int, Ends]] = []  # accepted, and not in the arrays yet
 
-    # --- what is accepted ------------------------------------------------------------------------------------
+    # --- accepted edges --------------------------------------------------------------------------------------
 
     def has_filter(self, label: int) -> bool:
         """Return whether some edges of a label may be passed by."""
         return label < len(self._flags) and bool(self._flags[label] & _FILTERED)
 
     def accepted(self, label: int) -> Mapping[Ends, int]:
-        """Return what is accepted of a label, each with `passed_before`; nothing for one that no query reads."""
+        """Return the accepted ends of a label, each with `passed_before`; none if no query reads the label."""
         return self._accepted.get(label, {})
 
     def accept(self, label: int, ends: Iterable[Ends], *, passed_by: int) -> None:
@@ -82,7 +82,7 @@ class EdgeFilter:
         self._enter(label, {one: self.passed_before(label, one, passed_by=passed_by) for one in ends if one not in known})
 
     def restore(self, label: int, accepted: Mapping[Ends, int]) -> None:
-        """Set what is accepted of a label, as `accepted` returned it."""
+        """Set the accepted ends of a label, as `accepted` returned them."""
         self.forget([label])
         self._enter(label, accepted)
 
@@ -180,7 +180,7 @@ class EdgeFilter:
         return self._constants, self._arrays
 
     def _add(self, accepted: Sequence[tuple[int, Ends]]) -> None:
-        """Add to the arrays what is accepted, but for what names a constant that no vertex of the stream can be."""
+        """Add accepted ends to the arrays, except those with a constant that cannot be a vertex of the stream."""
         constants = self._constants
         assert constants is not None
         is_number = constants.kind == "int64"
@@ -219,7 +219,7 @@ class EdgeFilter:
         return self._flags.nbytes + self._constants.nbytes + sum(array.nbytes for array in self._arrays)
 
     def _check(self) -> None:
-        """Assert what must hold between what is accepted, the flags and the arrays."""
+        """Assert that the accepted ends, the flags and the arrays agree."""
         filtered = [label for label, known in self._accepted.items() if ALL not in known]
         assert filtered == [label for label in self._accepted if self.has_filter(label)], "a label has a filter, or has none"
         assert self.filtered_labels == len(filtered), "labels with filters are miscounted"

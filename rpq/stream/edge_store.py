@@ -203,7 +203,7 @@ def fill_table(edges):
             put_new(edges.table, entries, h, edge)
 
 
-# --- count windows: which edges each holds, and what an insert evicts ---------------------------------------
+# --- count windows: their edges, and evictions --------------------------------------------------------------
 #
 # A count window numbers the inserts that it meets, and holds an edge until the slide, in numbers, at which its last insert
 # leaves. Its edges are a list in the order of their last inserts, which is the order in which they leave: a refresh moves an
@@ -214,7 +214,7 @@ COUNTED = 0  # the one field of `Counted.fields`: how many windows there are
 
 
 class Counted(NamedTuple):
-    """All count windows; what is of an edge and a window lies at edge · windows + window."""
+    """The arrays of all count windows; the entry of an edge and a window is at edge · windows + window."""
 
     size: np.ndarray  # int64 a window: inserts
     step: np.ndarray  # int64 a window
@@ -230,7 +230,7 @@ class Counted(NamedTuple):
 
 
 class CountedWindows:
-    """The count windows of a graph, by whatever tells them from each other."""
+    """The count windows of a graph, by keys."""
 
     def __init__(self) -> None:
         self.keys: list[Hashable] = []
@@ -264,7 +264,7 @@ class CountedWindows:
         return sum(array.nbytes for array in self.arrays)
 
     def settle(self, windows: dict[Hashable, CountWindow], edges: int, holders: np.ndarray) -> None:
-        """Set the windows; new ones have numbered nothing, and edges of those that are gone are released.
+        """Set the windows. New windows have numbered no insert, and edges of removed windows are released.
 
         `holders` is `Edges.holders` of the graph, which has room for so many `edges`. O(edges · windows) where windows came
         or went.
@@ -334,7 +334,7 @@ class CountedWindows:
         _fill(self.view, window, edges[order].astype(np.int64), slides[order], holders)
 
     def _check(self, holders: np.ndarray, live: np.ndarray) -> None:
-        """Assert that lists, slides and what the edges say of them go together; `live` are the edges that have an id."""
+        """Assert that lists, slides and edges agree; `live` are the edges that have an id."""
         arrays, windows = self.arrays, len(self.keys)
         leaves = arrays.leaves.reshape(-1, windows) if windows else np.zeros((len(holders), 0), np.int64)
         assert len(leaves) == len(holders), "the count windows have room for other edges than the graph"
@@ -399,7 +399,7 @@ def is_counted(counted, group):
 
 @njit(cache=True, nogil=True)
 def number_insert(edges, horizons, counted, group, edge):
-    """Give an insert its number in each window that reads it, and evict what is too old then."""
+    """Assign an insert its number in each window that reads it, and evict the edges that are then too old."""
     windows = counted.fields[COUNTED]
     for place in range(np.int64(counted.group_first[group]), np.int64(counted.group_first[group + 1])):
         window = np.int64(counted.group_window[place])
@@ -435,7 +435,7 @@ def delete_from_windows(edges, counted, group, edge):
             edges.holders[edge] -= 1
 
 
-# --- kernels that apply tuples to the graph, and say what became of each ------------------------------------
+# --- kernels that apply tuples to the graph -----------------------------------------------------------------
 
 AHEAD = 12
 """Tuples ahead for which memory is asked."""

@@ -60,24 +60,24 @@ def end_of_event(first: np.ndarray, row: int) -> int:
 
 
 def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
-    """Arrow tables and record batches cut elsewhere, so that no event is divided between two: its tuples wait for the rest.
+    """Yield Arrow tables and record batches cut such that no event is divided between two.
 
-    What is no such table, or has no column event, goes by as it is. O(tuples), and O(tuples · batches) of an event.
+    Other data, and tables without a column event, are yielded unchanged. O(tuples), and O(tuples · batches) of an event.
 
     >>> batches = [pa.table({"event": [1, 2]}), pa.table({"event": [2, 3]})]
     >>> [table["event"].to_pylist() for table in whole_events(batches)]
     [[1], [2, 2], [3]]
     """
-    held: pa.Table | None = None
+    last_event: pa.Table | None = None
     for batch in batches:
         if not isinstance(batch, (pa.Table, pa.RecordBatch)) or "event" not in batch.schema.names:
-            if held is not None:
-                yield held
-                held = None
+            if last_event is not None:
+                yield last_event
+                last_event = None
             yield batch
             continue
         table = _plain(pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch)
-        table = table if held is None else _joined(held, table)
+        table = table if last_event is None else _joined(last_event, table)
         if not len(table):
             continue
         events = table["event"].combine_chunks()
@@ -85,9 +85,9 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
         begin = int(first_of_events(events)[-1]) if events[-1].is_valid else len(table)
         if begin:
             yield table[:begin]
-        held = table[begin:] if begin < len(table) else None
-    if held is not None:
-        yield held
+        last_event = table[begin:] if begin < len(table) else None
+    if last_event is not None:
+        yield last_event
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -99,7 +99,7 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
-    """Two tables as one; a column that says what is deleted may stand in one of them alone, and layouts may differ."""
+    """Concatenate two tables, of which only one may have a column of deletes, and whose layouts may differ."""
     for name, insert in (("delete", False), ("op", "+")):
         if (name in first.schema.names) != (name in second.schema.names):
             lacking = second if name in first.schema.names else first

@@ -76,14 +76,14 @@ class LabelDictionary:
         if len(ids) and ids.min() < 0:
             for code in np.unique(codes).tolist():  # a dictionary may hold names that no row has
                 if ids[code] < 0:
-                    held = len(known)
+                    before = len(known)
                     ids[code] = self.add(names[code])
-                    if len(known) > held:
+                    if len(known) > before:
                         new.append(int(ids[code]))
         return ids[codes], new
 
     def wants_to_forget(self) -> bool:
-        """Return whether so many labels came since the last time that looking at all is paid for."""
+        """Return whether enough labels came since the last time to pay for examining all of them."""
         return len(self.ids) > 2 * max(self._remembered, self._count_after_forget)
 
     def forget(self, edges: np.ndarray, lost: np.ndarray) -> list[int]:
@@ -112,7 +112,7 @@ class LabelDictionary:
         return gone
 
     def _check(self) -> None:
-        """Assert what must hold between names, ids and free ids."""
+        """Assert that names, ids and free ids agree."""
         assert len(set(self._free)) == len(self._free), "an id is free twice"
         assert sorted([*self.ids.values(), *self._free]) == list(range(len(self.names))), "an id is neither free nor used"
         assert all(self.names[number] == name for name, number in self.ids.items()), "a name and its id differ"

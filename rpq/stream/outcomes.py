@@ -50,9 +50,9 @@ OUTCOME_COUNT = len(OUTCOMES)
 INSERTED, REFRESHED, DELETED, ABSENT, LATE, PASSED_BY, IRRELEVANT = (int(outcome) for outcome in Outcome)
 
 NOT_HELD = int(np.iinfo(np.int64).min)
-"""In place of the slide at which an edge leaves: the window does not hold it."""
+"""In place of the slide at which an edge leaves a window: the window does not contain it."""
 NEVER = INT64_MAX
-"""In place of the slide at which an edge leaves: it does not by itself."""
+"""In place of the slide at which an edge leaves a window: it leaves only by a delete."""
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -162,11 +162,11 @@ class WindowMembership:
         self._arrays = self._arrays._replace(**arrays)
         self._view = None
 
-    # --- readers and what they read --------------------------------------------------------------------------
+    # --- readers ---------------------------------------------------------------------------------------------
 
     @property
     def is_used(self) -> bool:
-        """Whether there are readers."""
+        """True if there are readers."""
         return bool(self._readers)
 
     def has(self, reader: Hashable) -> bool:
@@ -291,11 +291,11 @@ class WindowMembership:
         for place, (mine, now) in enumerate(zip(slides, self.current_slides(), strict=True)):
             inside = is_read[:, place] & (mine > now)
             edges, expires = chunk.edge[inside], mine[inside]
-            held = table[edges, place]
+            current = table[edges, place]
             if is_checked:
-                differ = ((held > now) & (held != expires)).any()
+                differ = ((current > now) & (current != expires)).any()
                 if self._readers == [reader] and reader in self._loaded:
-                    differ |= (table[:, place] > now).sum() != inside.sum() or (held != expires).any()
+                    differ |= (table[:, place] > now).sum() != inside.sum() or (current != expires).any()
                 if differ:
                     raise Damage("a query holds other edges than one that reads the same labels")
             table[edges, place] = expires

@@ -34,7 +34,7 @@ TEXTS = pa.dictionary(pa.int32(), TEXT)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a type is one of text, in whatever layout; a dictionary is none.
+    """Return whether a type is text in any layout, other than a dictionary.
 
     >>> [is_text(kind) for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), TEXTS)]
     [True, True, True, False, False]
@@ -43,7 +43,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of what `plain` makes of a column of this type.
+    """Return the type to which `plain` converts a column of this type.
 
     >>> plain_type(pa.run_end_encoded(pa.int32(), pa.string_view()))
     DataType(string)
@@ -187,12 +187,12 @@ def cast(array: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
 
 
 def add_problem(problems: list[InputError], row: int, column: str, what: str) -> None:
-    """Note what is wrong with the value of a row."""
+    """Record a problem with the value of a row."""
     problems.append(row_error(row, column, what))
 
 
 def row_error(row: int, column: str, what: str) -> InputError:
-    """Return the error that says what is wrong with the value of a row."""
+    """Return the error about the value of a row."""
     return InputError(f"row {row}: column {column!r}: {what}", row=int(row), column=column)
 
 

@@ -56,7 +56,7 @@ __all__ = ["Edges", "SnapshotGraph"]
 
 
 class SnapshotGraph:
-    """Edges of the window by id. `outcomes` counts what became of the tuples, as the engine as a whole sees them."""
+    """The edges of the window, by id. `outcomes` counts the outcomes of tuples for the engine as a whole."""
 
     def __init__(self, *, capacity: int = 1024) -> None:
         self.edges = Edges(
@@ -89,7 +89,7 @@ class SnapshotGraph:
         self.counted = CountedWindows()
         self.counted.make_room(capacity)
         self.statics = 0
-        """Edges that are static."""
+        """The number of static edges."""
         self._keys: list[Hashable] = []  # a window: what tells a count window from others
         self._counts: list[list[int]] = []  # a group: the count windows over which its labels are read
         self._groups: dict[bytes, int] = {}  # the windows over which a group's labels are read, as bytes: its number
@@ -315,7 +315,7 @@ class SnapshotGraph:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for one more edge."""
+        """True if there is no room for one more edge."""
         edges = self._edges
         return edges.fields.item(FREE) == 0 and edges.fields.item(COUNT) == len(edges.source)
 
@@ -329,7 +329,7 @@ class SnapshotGraph:
     def enter(
         self, source: np.ndarray, target: np.ndarray, label: np.ndarray, timestamp: np.ndarray, vertices: int
     ) -> np.ndarray:
-        """Enter edges as they were saved, whatever the time, and return their ids."""
+        """Enter saved edges, without regard to the time. Return their ids."""
         chunk = Chunk(
             source=source.astype(np.int32),
             target=target.astype(np.int32),
@@ -349,7 +349,7 @@ class SnapshotGraph:
         self.statics = len(self.static_edges())
 
     def wants_collection(self) -> bool:
-        """Return whether so many edges came since the last collection that the next one is paid for."""
+        """Return whether enough edges came since the last collection to pay for another one."""
         fields = self.edges.fields
         return bool(fields[NEW] > max(self.edge_count // 2, self._patience))
 
@@ -358,7 +358,7 @@ class SnapshotGraph:
         return _collect(self._edges_view, self._horizons_view)
 
     def _check(self) -> None:
-        """Assert what must hold between edges, table, degrees and free stack."""
+        """Assert that edges, table, degrees and free stack agree."""
         edges, fields = self.edges, self.edges.fields
         used = np.flatnonzero(edges.source[: fields[COUNT]] >= 0)
         free = edges.free[: fields[FREE]].tolist()

@@ -86,7 +86,7 @@ class StreamTime:
 
     @cached_property
     def is_of_numbers(self) -> bool:
-        """Whether timestamps are known to be plain numbers, and rows have such."""
+        """True if timestamps are known to be plain numbers, and rows have such."""
         return self.type == NUMBER
 
     # --- queries ---------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class StreamTime:
     # --- in --------------------------------------------------------------------------------------------------
 
     def with_type(self, given: pa.DataType) -> StreamTime:
-        """Return the stream time after timestamps of a type. Raises `InputError` where they do not go with what is known."""
+        """Return the stream time after timestamps of a type. Raises `InputError` if they contradict those before."""
         if given == self.type or (self.is_of_numbers and pa.types.is_integer(given)):
             return self
         if pa.types.is_integer(given):
@@ -173,7 +173,7 @@ class StreamTime:
         return replace(self, type=finer, zoned=zoned)
 
     def integers(self, moments: pa.Array) -> tuple[np.ndarray, int | None]:
-        """Dates or times without nulls as integers of the stream, floored, and the first row of those that do not fit."""
+        """Return dates or times without nulls as integers of the stream, rounded down, and the first misfit row."""
         own = _unit_of(moments.type)
         if pa.types.is_date32(moments.type):
             numbers = moments.view(pa.int32()).to_numpy().astype(np.int64)
@@ -191,7 +191,7 @@ class StreamTime:
     # --- out -------------------------------------------------------------------------------------------------
 
     def column(self, times: np.ndarray) -> pa.Array:
-        """Integers of the stream as an array of its type."""
+        """Return integers of the stream as an array of its type."""
         if self.type is None or self.type == NUMBER:
             return pa.array(times, NUMBER)
         ours, own = NANOSECONDS[self.inner_unit], _unit_of(self.type)
@@ -209,10 +209,10 @@ class StreamTime:
             return time
         return python_values(self.column(np.array([time], np.int64)))[0]
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saved states ----------------------------------------------------------------------------------------
 
     def to_json(self, queries: Collection[Windowed]) -> dict[str, Any]:
-        """Return as JSON values what was learnt from the timestamps, and the windows of queries that are durations."""
+        """Return the kind of the timestamps, and whether windows are durations, as JSON values."""
         kind, step, zone = None, None, None
         if self.type is not None:
             kind = "number" if self.type == NUMBER else "date" if pa.types.is_date32(self.type) else "time"
@@ -284,7 +284,7 @@ def python_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def _unit_of(kind: pa.DataType) -> int:
-    """Nanoseconds of one step of the numbers that dates or times of a type are."""
+    """Return the nanoseconds of one step of the integers of a type of dates or times."""
     if pa.types.is_date32(kind):
         return _DAY
     return NANOSECONDS[kind.unit]
@@ -441,7 +441,7 @@ _COARSER = {"ns": "us", "us": "ms", "ms": "s", "s": "s"}
 def timestamps_as_integers(
     column: Any, times: StreamTime, latest: int, problems: list[InputError], *, end: int | None = None, alike: bool = False
 ) -> tuple[np.ndarray, StreamTime]:
-    """Timestamps as integers, and what is known of the stream's time with them.
+    """Return timestamps as integers, and the kind of time after them.
 
     `end` is where tuples end for other reasons: nothing is learnt of what follows. Values of a list that are `alike` are
     not divided by their kinds. What is wrong is added to `problems`; a column that does not go with the stream at all is an
@@ -524,7 +524,7 @@ def _of_both_kinds(
 
 
 def report_times(times: np.ndarray, step: int) -> np.ndarray:
-    """Return the times of the reports that cover what happens at some times: the next multiples of `step`, or the times.
+    """Return the times of the reports that cover changes at some times: the next multiples of `step`, or the times.
 
     Beyond the last multiple that fits into 64 bits, which no stream time exceeds, reports have the largest time.
     """

@@ -42,7 +42,7 @@ _STEPS_BELOW = {"ps": 10**3, "fs": 10**6, "as": 10**9}
 
 
 class Misfit(NamedTuple):
-    """The first value of a column that does not fit: its row, and what is wrong with it.
+    """The first value of a column that does not fit: its row, and the problem.
 
     `is_of_other_kind` tells one that would fit without those before: a time among numbers, a number among times, a time too
     far away for the unit of others.
@@ -127,7 +127,7 @@ def texts_of(values: list[Any], name: str) -> tuple[pa.Array, Misfit | None]:
 
 
 def streams_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
-    """Return an array of string; what is missing or empty is null: of no stream but the merged one."""
+    """Return an array of strings. Missing and empty values are null: they belong only to the merged stream."""
     good: list[str | None] = []
     for row, value in enumerate(values):
         if isinstance(value, pa.Scalar):
@@ -141,7 +141,7 @@ def streams_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
 
 
 def deletes_of_ops(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
-    """Operations "+" and "-" as uint8: whether each deletes."""
+    """Return operations "+" and "-" as uint8: 1 for each delete."""
     if _are_all(values, str) and (used := set(values)) <= {"+", "-"}:
         return np.array([value == "-" for value in values] if "-" in used else [0] * len(values), np.uint8), None
 
@@ -155,7 +155,7 @@ def deletes_of_ops(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
 
 
 def deletes_of(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
-    """Truth values, or texts that say them, as uint8."""
+    """Return truth values, or texts of truth values, as uint8."""
 
     def delete(value: Any) -> bool:
         known = boolean_of_text(value) if isinstance(value, str) else value
@@ -168,7 +168,7 @@ def deletes_of(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
 
 
 def boolean_of_text(text: str) -> bool | None:
-    """Return what a text says: `true` or `1`, `false` or `0`, letters of either case, blanks around it; None for any other.
+    """Return the truth value of a text: `true`, `1`, `false` or `0`, in any case, with blanks around it; otherwise None.
 
     >>> [boolean_of_text(text) for text in ("true", "FALSE", " 1", "0", "t", "")]
     [True, False, True, False, None, None]
@@ -177,7 +177,7 @@ def boolean_of_text(text: str) -> bool | None:
 
 
 def booleans_of_text(texts: pa.Array) -> pa.Array:
-    """Return what texts say, as `boolean_of_text` reads each; null for any other, and for null."""
+    """Return the truth values of texts, as `boolean_of_text` reads them; null for other texts and null."""
     encoded = texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
     known = [None if text is None else boolean_of_text(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(known, pa.bool_()).take(encoded.indices)
@@ -213,7 +213,7 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
 
 
 def kind_of_timestamp(value: Any) -> int | None:
-    """Return 0 for a number, the nanoseconds that a time is exact to, None for neither: what an array's timestamps share."""
+    """Return 0 for a number, the resolution of a time in nanoseconds, and None for other values."""
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     if isinstance(value, (int, np.integer)):
@@ -355,7 +355,7 @@ def _moment(value: Any) -> _Moment:
 
 
 def _moments(good: list[_Moment], values: list[Any], misfit: Misfit | None) -> tuple[pa.Array, Misfit | None]:
-    """Moments as an array in their finest unit, up to the first that this unit has no 64 bits for."""
+    """Return moments as an array in their finest unit, up to the first that does not fit into 64 bits."""
     step = min(moment.step for moment in good)
     if step == NANOSECONDS["d"] and any(abs(moment.nanoseconds // step) >= 2**31 for moment in good):
         step = NANOSECONDS["s"]
@@ -375,7 +375,7 @@ def _moments(good: list[_Moment], values: list[Any], misfit: Misfit | None) -> t
 
 
 def _name_of(zone: datetime.tzinfo, value: Any) -> str:
-    """Return the name by which Arrow knows a zone; for one that it does not know, the offset of the value."""
+    """Return Arrow's name of a zone, or the offset of the value if Arrow does not know the zone."""
     try:
         return pa.array([value]).type.tz or "UTC"
     except (ValueError, TypeError, AttributeError):

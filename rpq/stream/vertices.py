@@ -298,7 +298,7 @@ class VertexDictionary:
         self.names = names
 
     def _check(self) -> None:
-        """Assert what must hold between table, ids, arena and free stack."""
+        """Assert that table, ids, arena and free stack agree."""
         names, fields = self.names, self.names.fields
         free = names.free[: fields[_FREE]].tolist()
         used = sorted(set(range(self.count)) - set(free))
@@ -314,7 +314,7 @@ class VertexDictionary:
 
 
 def _text_buffers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets (int32, one more than rows) and bytes of a string array."""
+    """Return the offsets (int32, one more than rows) and the bytes of a string array."""
     if not pa.types.is_string(column.type):
         column = column.cast(pa.string())
     _, offsets, data = column.buffers()
@@ -369,11 +369,11 @@ def _hash_number(number):
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _is_text(names, held, h, data, start, length):
+def _is_text(names, candidate, h, data, start, length):
     """Return whether an id has that text, whose hash is `h`, for its name."""
-    if names.hash[held] != h or names.length[held] != length:
+    if names.hash[candidate] != h or names.length[candidate] != length:
         return False
-    first = names.start[held]
+    first = names.start[candidate]
     i = np.int64(0)
     while i + _WORD <= length:
         if word_at(names.arena, first + i) != word_at(data, start + i):
@@ -509,7 +509,7 @@ def _intern_numbers(names, numbers, wanted, ids, fresh, row, new):
 
 @njit(cache=True, nogil=True)
 def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
-    """Ids of some rows at a time, so that their places in a table that is in no cache are asked for together."""
+    """Write the ids of rows in batches, so that the places of a batch in the table are prefetched together."""
     hashes = np.empty(_TOGETHER, np.uint64)
     entries = names.fields[_TABLE]
     while row < len(ids):
@@ -521,11 +521,11 @@ def _intern_text(names, offsets, data, wanted, ids, fresh, row, new):
                 hashes[i - first] = h
                 prefetch_at(names.table, home_of(entries, h))
         for i in range(first, end):
-            held = id_at(names.table, home_of(entries, hashes[i - first])) if wanted[i] else np.int64(-1)
-            if held >= 0:
-                prefetch_at(names.hash, held)
-                prefetch_at(names.start, held)
-                prefetch_at(names.length, held)
+            candidate = id_at(names.table, home_of(entries, hashes[i - first])) if wanted[i] else np.int64(-1)
+            if candidate >= 0:
+                prefetch_at(names.hash, candidate)
+                prefetch_at(names.start, candidate)
+                prefetch_at(names.length, candidate)
         while row < end:
             ids[row] = -1
             if wanted[row]:

@@ -99,7 +99,7 @@ class Window:
 
     @property
     def reach(self) -> int:
-        """How much later than its timestamp an edge may leave, up to a slide.
+        """The time after its timestamp at which an edge leaves, up to a slide.
 
         >>> Window(size=30, slide=7).reach
         30
@@ -115,7 +115,7 @@ class Window:
         return time // self.slide
 
     def lower_bound(self, time: int) -> int:
-        """At stream time `time` the window holds the edges with a larger timestamp than this.
+        """Return the time after which edges are in the window at stream time `time`.
 
         >>> Window(size=30, slide=7).lower_bound(time=42)
         12
@@ -172,7 +172,7 @@ class CountWindow:
 
     @property
     def reach(self) -> int:
-        """How much later than its timestamp an edge may leave: it knows no time.
+        """The time after its timestamp at which an edge leaves: 0, because the window does not depend on time.
 
         >>> CountWindow(size=3).reach
         0
@@ -218,7 +218,7 @@ class UnboundedWindow:
 
     @property
     def reach(self) -> int:
-        """How much later than its timestamp an edge may leave: it knows no time.
+        """The time after its timestamp at which an edge leaves: 0, because the window does not depend on time.
 
         >>> UnboundedWindow().reach
         0
@@ -298,8 +298,8 @@ def window_of(
         raise WindowTextError("is missing", field="slide", is_missing=True)
 
     def length(value: int | str, field: Literal["window", "slide"]) -> int | str:
-        is_kept = unit is None and durations and isinstance(value, str) and not value.strip().isdigit()
-        return value if is_kept else length_of(value, unit=unit, field=field)
+        is_duration = unit is None and durations and isinstance(value, str) and not value.strip().isdigit()
+        return value if is_duration else length_of(value, unit=unit, field=field)
 
     size, step = length(window, "window"), length(slide, "slide")
     try:

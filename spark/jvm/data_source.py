@@ -116,7 +116,7 @@ class _Folder:
 
     @property
     def has_integers(self) -> bool:
-        """Whether vertices are integers, even though the data set was not prepared with ids."""
+        """True if vertices are integers, even though the data set was not prepared with ids."""
         files = self.files
         if not files:
             return False

@@ -194,7 +194,7 @@ class PackedChanges(NamedTuple):
     vertex: str
     """The type of vertices."""
     is_time: bool
-    """Whether timestamps were times; here they are numbers, except in files."""
+    """True if timestamps were times; here they are numbers, except in files."""
 
 
 def pack_changes(

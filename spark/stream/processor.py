@@ -87,7 +87,7 @@ class Record:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the record is unchanged since it got its token."""
+        """True if the record is unchanged since it got its token."""
         return self.token == self._with_token(self.token[: 2 * _TOKEN_BYTES]).token
 
     def _with_token(self, chosen: str) -> Record:

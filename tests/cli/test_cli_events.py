@@ -242,7 +242,7 @@ def test_of_an_event_with_a_bad_tuple_nothing_is_taken(rpq, tmp_path):
         (("--events", "alone", *WINDOW), "--window 10: each event is answered by itself"),
         (("--events", "window"), "Missing option '--window'"),
         (("--events", "window", *WINDOW, "--witness", "--output", "x.csv"), "--witness: where tuples come in events"),
-        (("--events", "window", *WINDOW, "--deletes", 5), "--deletes: what is deleted is drawn tuple by tuple"),
+        (("--events", "window", *WINDOW, "--deletes", 5), "--deletes: deletes are drawn tuple by tuple"),
         (("--events", "window", *WINDOW, "--columns", "event=ride"), "column 'ride': is missing"),
         (("--columns", "event=label", *WINDOW), "'event' is a column of tuples in events"),
         (("--events", "window", *WINDOW, "--format", "stackoverflow"), "tuples of the format stackoverflow have no events"),

@@ -87,7 +87,7 @@ def test_a_query_file_names_the_query_and_the_place(rpq):
         (("CONSTRUCT { ?x <c> ?y } { ?x <a> ?y }", *WINDOW, "--semantics", "implicit"), "implicit windows"),
         (("REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }", "--window", "unbounded"), "must be a time window"),
         (("REGISTER ISTREAM <o> AS SELECT ?x { ?x <a> ?y }", *WINDOW, "--report", "time"), "REGISTER reports at slides"),
-        (("SELECT ?x { ?x <a> ?y }",), "Missing option '--window', which what stands in no WINDOW <name> { … } reads"),
+        (("SELECT ?x { ?x <a> ?y }",), "Missing option '--window', which patterns outside WINDOW <name> { … } read"),
         (("SELECT ?x { ?x <a> ?y }", "--window", 10), "Missing option '--slide'"),
         (
             ("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT1H] { WINDOW <w> { ?x <a> ?y } }",),

@@ -346,11 +346,11 @@ def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
     package = shutil.copytree(ROOT / "rpq", tmp_path / "rpq", ignore=shutil.ignore_patterns("__pycache__"))
     script = "from rpq.compiled.kernel_sources import digest; print(digest('rpq.operators.paths.index.kernels'))"
 
-    def asked() -> str:
+    def printed_digest() -> str:
         return run(Path(sys.executable), "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {script}").stdout
 
-    before = asked()
-    assert before == asked() == digest("rpq.operators.paths.index.kernels") + "\n"
+    before = printed_digest()
+    assert before == printed_digest() == digest("rpq.operators.paths.index.kernels") + "\n"
     for name in (
         *(f"operators/paths/index/{one}.py" for one in ("insert", "layout", "delete")),
         "compiled/arrays/lanes.py",
@@ -359,10 +359,10 @@ def test_the_digest_of_a_kernel_covers_all_that_it_is_compiled_from(tmp_path):
     ):
         text = (package / name).read_text()
         (package / name).write_text(text + "# changed\n")
-        assert asked() != before, name
+        assert printed_digest() != before, name
         (package / name).write_text(text)
     (package / "engine/engine.py").write_text("# changed\n")
-    assert asked() == before
+    assert printed_digest() == before
 
 
 def test_a_kernel_that_was_typed_in_is_not_kept():

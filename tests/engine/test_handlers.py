@@ -12,13 +12,13 @@ import rpq
 WINDOW = rpq.Window(size=10, slide=1)
 
 
-def asked(text: str, name: str, **options: Any) -> rpq.Query:
+def query_named(text: str, name: str, **options: Any) -> rpq.Query:
     return rpq.Query(text, name=name, window=WINDOW, semantics="explicit", **options)
 
 
 def test_each_handler_is_told_the_rows_of_its_query() -> None:
-    queries = [asked("a/b*", f"from {one}", sources=[one]) for one in range(3)]
-    engine = rpq.Engine(*queries, asked("?x a ?y . ?y b ?z", "pattern"), asked("b", "nobody's"))
+    queries = [query_named("a/b*", f"from {one}", sources=[one]) for one in range(3)]
+    engine = rpq.Engine(*queries, query_named("?x a ?y . ?y b ?z", "pattern"), query_named("b", "nobody's"))
     found: dict[str, list[Any]] = {"0": [], "pattern": [], "both": [], "all": []}
     engine.on_change(found["0"].extend, query="from 0")
     engine.on_change(found["pattern"].extend, query="pattern")
@@ -40,10 +40,10 @@ def test_a_handler_that_comes_with_a_query_is_told_its_first_rows_and_goes_with_
     engine = rpq.Engine(keep=WINDOW)
     engine.push_rows([("x", "y", "a", 1), ("y", "z", "a", 2)])
     found: list[Any] = []
-    engine.register([asked("a", "one"), asked("a+", "other")], handler=found.extend)
+    engine.register([query_named("a", "one"), query_named("a+", "other")], handler=found.extend)
     assert [row.query for row in found] == ["one", "one", "other", "other", "other"]
     engine.unregister("one")
-    engine.register(asked("a", "one"))
+    engine.register(query_named("a", "one"))
     assert len(found) == 5
     engine.insert("p", "q", "a", 3)
     assert [row.query for row in found[5:]] == ["other"]
@@ -52,12 +52,12 @@ def test_a_handler_that_comes_with_a_query_is_told_its_first_rows_and_goes_with_
     with pytest.raises(rpq.QueryError, match="a handler is a function"):
         engine.on_change("print")  # type: ignore[arg-type]
     with pytest.raises(rpq.QueryError, match="a handler is a function"):
-        engine.register(asked("a", "third"), handler=3)  # type: ignore[arg-type]
+        engine.register(query_named("a", "third"), handler=3)  # type: ignore[arg-type]
     assert [query.name for query in engine.queries] == ["other", "one"]
 
 
 def test_rows_are_told_though_they_are_not_kept() -> None:
-    engine = rpq.Engine(asked("a", "one"))
+    engine = rpq.Engine(query_named("a", "one"))
     found: list[Any] = []
     engine.on_change(found.extend, query="one")
     changes = engine.push(source=["x", "y"], target=["y", "z"], label=["a", "a"], timestamp=[1, 2], collect=False)
@@ -67,7 +67,7 @@ def test_rows_are_told_though_they_are_not_kept() -> None:
 
 
 def test_a_handler_may_use_the_engine() -> None:
-    engine = rpq.Engine(asked("a", "edges"), keep=WINDOW)
+    engine = rpq.Engine(query_named("a", "edges"), keep=WINDOW)
     told: list[tuple[str, Any, Any]] = []
 
     def follow(rows: list[rpq.Change]) -> None:
@@ -75,7 +75,7 @@ def test_a_handler_may_use_the_engine() -> None:
             told.append((row.query, row.source, row.target))
             name = f"from {row.target}"
             if row.query == "edges" and name not in [query.name for query in engine.queries]:
-                engine.register(asked("a+", name, sources=[row.target]), handler=follow)
+                engine.register(query_named("a+", name, sources=[row.target]), handler=follow)
             elif row.query != "edges" and row.target == "z":
                 engine.unregister(row.query)
 
@@ -89,7 +89,7 @@ def test_a_handler_may_use_the_engine() -> None:
 
 
 def test_what_a_handler_raises_comes_when_all_were_called() -> None:
-    engine = rpq.Engine(asked("a", "one"), asked("a", "two"))
+    engine = rpq.Engine(query_named("a", "one"), query_named("a", "two"))
     found: list[Any] = []
 
     def fail(rows: list[rpq.Change]) -> None:
@@ -107,7 +107,7 @@ def test_what_a_handler_raises_comes_when_all_were_called() -> None:
 
 
 def test_the_rows_before_a_bad_tuple_are_told() -> None:
-    engine = rpq.Engine(asked("a", "one"))
+    engine = rpq.Engine(query_named("a", "one"))
     found: list[Any] = []
     engine.on_change(found.extend, query="one")
     with pytest.raises(rpq.InputError):

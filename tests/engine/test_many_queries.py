@@ -29,11 +29,11 @@ SPARQL = (
 )
 
 
-def asked(text: str, name: str, window: Any = WINDOW) -> rpq.Query:
+def query_named(text: str, name: str, window: Any = WINDOW) -> rpq.Query:
     return rpq.Query(text, name=name, window=window, semantics="explicit")
 
 
-def told(changes: rpq.Changes) -> Counter[Any]:
+def row_counts(changes: rpq.Changes) -> Counter[Any]:
     return Counter(tuple(row) for row in changes.rows())
 
 
@@ -52,24 +52,25 @@ def test_queries_that_come_and_go_tell_what_each_alone_would(batches: list[list[
     everything: list[Any] = []
     for batch in batches:
         new = [
-            asked(text, f"q{number + i}") for i, text in enumerate(data.draw(st.lists(st.sampled_from(TEXTS + SPARQL))))
+            query_named(text, f"q{number + i}")
+            for i, text in enumerate(data.draw(st.lists(st.sampled_from(TEXTS + SPARQL))))
         ]
         number += len(new)
-        first = told(engine.register(new))
+        first = row_counts(engine.register(new))
         expected: Counter[Any] = Counter()
         for query in new:
             twin = alone[query.name] = rpq.Engine(keep=keep)
             if everything:
                 twin.push_rows(everything, collect=False)
-            expected += told(twin.register(query))
+            expected += row_counts(twin.register(query))
         assert first == expected
         rows = []
         for source, target, label, step, op in batch:
             time += step
             rows.append((source, target, label, time, op))
         everything += rows
-        found = told(engine.push_rows(rows))
-        assert found == sum((told(twin.push_rows(rows)) for twin in alone.values()), Counter())
+        found = row_counts(engine.push_rows(rows))
+        assert found == sum((row_counts(twin.push_rows(rows)) for twin in alone.values()), Counter())
         gone = data.draw(st.lists(st.sampled_from([*alone, ""]), unique=True)) if alone else []
         gone = [name for name in gone if name]
         engine.unregister(gone)
@@ -126,9 +127,9 @@ def test_sharing_is_never_seen(batches: list[list[Any]], data: st.DataObject) ->
         columns = dict(zip(names[: 6 + (events is not None)], map(list, zip(*rows, strict=True)), strict=False))
         if not rows:
             continue
-        found = told(shared.push(columns))
-        assert found == told(apart.push(columns))
-        assert found == sum((told(engine.push(columns)) for engine in alone.values()), Counter())
+        found = row_counts(shared.push(columns))
+        assert found == row_counts(apart.push(columns))
+        assert found == sum((row_counts(engine.push(columns)) for engine in alone.values()), Counter())
         shared._check()
         if data.draw(st.integers(0, 3)) == 0:
             with tempfile.TemporaryDirectory() as folder:
@@ -180,15 +181,15 @@ def test_names_whose_ids_are_given_again(chosen: list[Any], batches: list[Any], 
         for source, target, label, step, op in batch:
             time += step
             rows.append((str(source), str(target), label, time, op))
-        found = told(shared.push_rows(rows))
-        assert found == sum((told(engine.push_rows(rows)) for engine in alone), Counter())
+        found = row_counts(shared.push_rows(rows))
+        assert found == sum((row_counts(engine.push_rows(rows)) for engine in alone), Counter())
         shared._check()
         for query, engine in zip(queries, alone, strict=True):
             assert Counter(shared.answers(query.name)) == Counter(engine.answers())
         if is_emptied:
             time += 20
-            found = told(shared.advance(time))
-            assert found == sum((told(engine.advance(time)) for engine in alone), Counter())
+            found = row_counts(shared.advance(time))
+            assert found == sum((row_counts(engine.advance(time)) for engine in alone), Counter())
             shared._evaluation.collector.collect()
 
 
@@ -211,16 +212,16 @@ def mixed(draw: st.DrawFn) -> list[rpq.Query]:
 @pytest.mark.ci
 @given(st.lists(st.lists(tuples, max_size=12), min_size=2, max_size=4), mixed(), st.data())
 def test_neither_sharing_nor_order_nor_others_are_seen(
-    batches: list[list[Any]], asked: list[rpq.Query], data: st.DataObject
+    batches: list[list[Any]], queries: list[rpq.Query], data: st.DataObject
 ) -> None:
     """A query's rows are the same whatever else is registered, in whatever order, and whether anything is shared."""
     keep = rpq.Window(size=13, slide=1)  # a window of 10 that slides by 3 has edges for so long
-    comes = {query.name: data.draw(st.integers(0, len(batches) - 1)) for query in asked}
-    goes = {query.name: data.draw(st.integers(comes[query.name] + 1, len(batches))) for query in asked}
-    orders = [asked, data.draw(st.permutations(asked))]
-    orders.append([query for query in orders[1] if data.draw(st.booleans()) or query is asked[0]])  # with fewer others
+    comes = {query.name: data.draw(st.integers(0, len(batches) - 1)) for query in queries}
+    goes = {query.name: data.draw(st.integers(comes[query.name] + 1, len(batches))) for query in queries}
+    orders = [queries, data.draw(st.permutations(queries))]
+    orders.append([query for query in orders[1] if data.draw(st.booleans()) or query is queries[0]])  # with fewer others
     expected: dict[str, Counter[Any]] = {}
-    for order, sharing in zip((*orders, asked[:1]), ("always", "auto", "always", "never"), strict=True):
+    for order, sharing in zip((*orders, queries[:1]), ("always", "auto", "always", "never"), strict=True):
         engine = rpq.Engine(keep=keep, _sharing=sharing)  # type: ignore[arg-type]
         rows: list[Any] = []
         time = 0
@@ -244,7 +245,7 @@ def test_neither_sharing_nor_order_nor_others_are_seen(
 
 def test_many_patterns_share_conditions_and_few_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_tables, "MANY", 4)
-    queries = [asked(f"?x a ?y . ?y b {number}", f"q{number}") for number in range(6)]
+    queries = [query_named(f"?x a ?y . ?y b {number}", f"q{number}") for number in range(6)]
     engine, apart = rpq.Engine(*queries[:3], keep=queries[0].window), rpq.Engine(*queries, _sharing="never")
     rows = [(place % 5, place * 3 % 7, "ab"[place % 2], place // 4) for place in range(60)]
     (host,) = engine._evaluation.running.hosts
@@ -260,13 +261,13 @@ def test_many_patterns_share_conditions_and_few_do_not(monkeypatch: pytest.Monke
         engine._check()
     apart.push_rows(rows[:20])
     apart.unregister([f"q{number}" for number in range(5)])
-    found = told(engine.push_rows(rows[20:]))
-    assert found == told(apart.push_rows(rows[20:])) and found
+    found = row_counts(engine.push_rows(rows[20:]))
+    assert found == row_counts(apart.push_rows(rows[20:])) and found
 
 
 def test_patterns_that_differ_in_names_alone_have_one_plan() -> None:
     texts = ("?x a ?y . ?y b 7", "?left a ?right . ?right b 7", "?y a ?x . ?x b 8")
-    engine = rpq.Engine(*(asked(text, f"q{i}") for i, text in enumerate(texts)))
+    engine = rpq.Engine(*(query_named(text, f"q{i}") for i, text in enumerate(texts)))
     rows = [(1, 2, "a", 1), (2, 7, "b", 2), (2, 8, "b", 3), (2, 7, "b", 4, "-")]
     found = engine.push_rows(rows).rows()
     assert [(row.query, *row[1:3], row.timestamp, row.op) for row in found] == [
@@ -285,14 +286,14 @@ def test_patterns_that_differ_in_names_alone_have_one_plan() -> None:
 
 def test_explain_tells_what_is_shared_with_how_many() -> None:
     texts = {"one": "?x a ?y . ?y b 7", "same": "?u a ?v . ?v b 7", "near": "?x c ?y . ?y b 7", "far": "?x a ?y . ?y b 8"}
-    engine = rpq.Engine(*(asked(text, name) for name, text in texts.items()), _sharing="always")
+    engine = rpq.Engine(*(query_named(text, name) for name, text in texts.items()), _sharing="always")
     engine.push_rows([(1, 2, "a", 1), (2, 7, "b", 2), (2, 8, "b", 3)])
-    told = {name: str(engine.explain(name)).split("shared: ")[1] for name in texts}
+    sharing = {name: str(engine.explain(name)).split("shared: ")[1] for name in texts}
     # of y, from which 7 is one b away, and of 7 itself
-    assert told["one"] == "the whole plan with 1 other query; 2 of the 2 conditions that it needs with others"
-    assert told["near"] == "2 of the 2 conditions that it needs with others"
-    assert told["far"] == "0 of the 2 conditions that it needs with others"
-    assert "shared: " not in str(rpq.Engine(asked("?x a ?y", "alone")).explain("alone"))
+    assert sharing["one"] == "the whole plan with 1 other query; 2 of the 2 conditions that it needs with others"
+    assert sharing["near"] == "2 of the 2 conditions that it needs with others"
+    assert sharing["far"] == "0 of the 2 conditions that it needs with others"
+    assert "shared: " not in str(rpq.Engine(query_named("?x a ?y", "alone")).explain("alone"))
 
 
 def test_isomorphism_is_another_plan() -> None:
@@ -304,20 +305,20 @@ def test_isomorphism_is_another_plan() -> None:
 
 
 def test_a_list_comes_whole_or_not_at_all() -> None:
-    engine = rpq.Engine(asked("a", "kept"))
+    engine = rpq.Engine(query_named("a", "kept"))
     engine.push_rows([(1, 2, "a", 1), (2, 3, "a", 2), (5, 6, "b", 2)])
-    lost = [asked("a+", "fine"), asked("?x a ?y . ?y b ?z", "needs b")]
+    lost = [query_named("a+", "fine"), query_named("?x a ?y . ?y b ?z", "needs b")]
     with pytest.raises(rpq.RegistrationError, match="needs b"):
         engine.register(lost)
     with pytest.raises(rpq.QueryError, match="there is a query named 'twice' already"):
-        engine.register([asked("a", "twice"), asked("a+", "twice")])
+        engine.register([query_named("a", "twice"), query_named("a+", "twice")])
     with pytest.raises(rpq.QueryError, match="there is a query named 'kept' already"):
-        engine.register([asked("a", "other"), asked("a+", "kept")])
+        engine.register([query_named("a", "other"), query_named("a+", "kept")])
     with pytest.raises(rpq.QueryError, match="not 7"):
-        engine.register([asked("a", "other"), 7])  # type: ignore[list-item]
+        engine.register([query_named("a", "other"), 7])  # type: ignore[list-item]
     assert [query.name for query in engine.queries] == ["kept"]
     assert engine.register([]).rows() == []
-    changes = engine.register(asked("a+", f"n{i}") for i in range(3))
+    changes = engine.register(query_named("a+", f"n{i}") for i in range(3))
     assert Counter(row.query for row in changes) == {"n0": 3, "n1": 3, "n2": 3}
     with pytest.raises(rpq.QueryError, match="no query named 'nobody'"):
         engine.unregister(["n0", "nobody"])
@@ -327,12 +328,12 @@ def test_a_list_comes_whole_or_not_at_all() -> None:
 
 
 def test_a_list_that_brings_too_many_rows_leaves_nothing() -> None:
-    engine = rpq.Engine(asked("a", "kept"), max_rows=5)
+    engine = rpq.Engine(query_named("a", "kept"), max_rows=5)
     engine.push_rows([(1, i, "a", 1) for i in range(2, 6)])
     with pytest.raises(rpq.RowLimitError):
-        engine.register([asked("a", "few"), asked("?x a ?y . ?x a ?z", "many")])
+        engine.register([query_named("a", "few"), query_named("?x a ?y . ?x a ?z", "many")])
     assert [query.name for query in engine.queries] == ["kept"]
-    assert engine.register(asked("a", "few")).added == 4
+    assert engine.register(query_named("a", "few")).added == 4
     engine._check()
 
 
@@ -369,11 +370,11 @@ def test_a_kept_window_in_durations_survives_a_restore(tmp_path: Path) -> None:
 
 
 def test_what_only_a_query_needed_is_given_back() -> None:
-    engine = rpq.Engine(asked("?x b ?y", "small", rpq.Window(size=1000, slide=1)))
+    engine = rpq.Engine(query_named("?x b ?y", "small", rpq.Window(size=1000, slide=1)))
     engine.push_rows([(i, i + 1, "b", i) for i in range(100)])
     edges = engine.statistics().edges_live
     names = [f"n{i}" for i in range(200)]
-    engine.register((asked(f"?x a ?y . ?y c {name}", name) for name in names), start="empty")
+    engine.register((query_named(f"?x a ?y . ?y c {name}", name) for name in names), start="empty")
     engine.push_rows([(i, i + 1, "a", 100) for i in range(100)])
     assert engine.statistics().edges_live == edges + 100
     engine.unregister(names)

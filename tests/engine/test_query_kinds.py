@@ -28,7 +28,7 @@ SEEDS = st.integers(0, 2**32)
 ENDS = ("st", "ts", "t", "sts")
 
 
-def asked(ends: str, explicit: bool = True, label: str = "a") -> tuple[EdgesOf, rpq.Query]:
+def both_kinds(ends: str, explicit: bool = True, label: str = "a") -> tuple[EdgesOf, rpq.Query]:
     """The same question to both kinds."""
     window = rpq.Window(size=20, slide=3)
     semantics: Any = "explicit" if explicit else "implicit"
@@ -58,7 +58,7 @@ def per_event(rows: Iterable[tuple]) -> list[tuple[Any, Counter]]:
 @examples(60)
 @given(SEEDS, st.sampled_from(ENDS), st.booleans(), st.integers(1, 3), st.integers(1, 5), st.sampled_from((2, 16)))
 def test_rows_are_those_of_a_path_query(seed, ends, explicit, threads, pieces, capacity):
-    edges, path = asked(ends, explicit)
+    edges, path = both_kinds(ends, explicit)
     tuples = stream(seed)
     alone, both = tiny(capacity)(path), tiny(capacity)(edges, path, threads=threads)
     wanted: list[rpq.Change] = []
@@ -82,7 +82,7 @@ def test_rows_are_those_of_a_path_query(seed, ends, explicit, threads, pieces, c
 @examples(25)
 @given(SEEDS, st.sampled_from(ENDS), st.integers(1, 3), st.integers(1, 3))
 def test_saved_and_restored(seed, ends, before, after):
-    edges, path = asked(ends)
+    edges, path = both_kinds(ends)
     tuples = stream(seed)
     half = len(tuples) // 2
     engine, through = tiny(2)(edges, path, threads=before), tiny(2)(edges, path)
@@ -101,7 +101,7 @@ def test_saved_and_restored(seed, ends, before, after):
 @examples(25)
 @given(SEEDS, st.integers(2, 4))
 def test_shares_divide_the_rows(seed, shares):
-    edges, _ = asked("sts")
+    edges, _ = both_kinds("sts")
     tuples = stream(seed)
     whole = tiny(2)(edges).push_rows(tuples)
     parts = [tiny(2)(edges, share=(number, shares)).push_rows(tuples).rows() for number in range(shares)]
@@ -111,7 +111,7 @@ def test_shares_divide_the_rows(seed, shares):
 @examples(25)
 @given(SEEDS)
 def test_registered_in_mid_stream_and_unregistered(seed):
-    edges, path = asked("st")
+    edges, path = both_kinds("st")
     tuples = stream(seed)
     engine = tiny(2)(path)
     engine.push_rows(tuples[:60])
@@ -127,7 +127,7 @@ def test_registered_in_mid_stream_and_unregistered(seed):
 
 
 def test_columns_of_its_own():
-    edges, _ = asked("sts")
+    edges, _ = both_kinds("sts")
     engine = rpq.Engine(edges)
     changes = engine.push_rows([("x", "y", "a", 1), ("y", "z", "b", 2)])
     assert changes.rows() == [("edges", "x", "y", "x", 1, "+")]
@@ -140,7 +140,7 @@ def test_columns_of_its_own():
 
 
 def test_queries_with_different_columns_have_a_table_each():
-    engine = rpq.Engine(*asked("t"))
+    engine = rpq.Engine(*both_kinds("t"))
     changes = engine.push_rows([("x", "y", "a", 1)])
     with pytest.raises(rpq.QueryError, match=r"different columns.*changes\.to_arrow\('edges'\)"):
         changes.to_arrow()
@@ -152,7 +152,7 @@ def test_queries_with_different_columns_have_a_table_each():
 
 
 def test_witnesses_are_its_own():
-    engine = rpq.Engine(*asked("st"), witness=True)
+    engine = rpq.Engine(*both_kinds("st"), witness=True)
     changes = engine.push_rows([("x", "y", "a", 1), ("x", "y", "a", 1, "-")])
     assert changes.to_arrow("edges", witness=True)["path"].to_pylist() == ["a", None]
     assert changes.to_arrow("path", witness=True)["path"].to_pylist() == ['["x", "a", "y"]', ""]
@@ -174,7 +174,7 @@ def spark_rows(tuples: list[Tuple], *queries: Any, partitions: int) -> Counter:
 
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_on_spark(partitions):
-    edges, _ = asked("sts")
+    edges, _ = both_kinds("sts")
     tuples = sorted((t for t in stream(7) if t[4] == "+"), key=lambda t: t[3])
     local = rpq.Engine(edges).push_rows(tuples)
     assert spark_rows(tuples, edges, partitions=partitions) == Counter(map(tuple, local.rows()))

@@ -126,12 +126,12 @@ def questions(draw: st.DrawFn) -> rpq.Query:
         )
     )
     try:
-        return asked(f"SELECT {head} {{ {draw(groups())} }}{tail}")
+        return query_of_text(f"SELECT {head} {{ {draw(groups())} }}{tail}")
     except rpq.QueryError:  # a name that has a value already, or is not in scope
         reject()
 
 
-def asked(text: str) -> rpq.Query:
+def query_of_text(text: str) -> rpq.Query:
     return rpq.Query(text, window=WINDOW, name="q")
 
 
@@ -167,6 +167,6 @@ def test_questions_in_sparql(query: rpq.Query, batches: list[list[tuple]], share
     ],
 )
 def test_the_centre_of_a_question(text: str, centre: str | None):
-    found = asked(text).centre
+    found = query_of_text(text).centre
     assert (None if found is None else found.variable) == centre
-    assert (division_warning(asked(text)) is None) == (centre is not None)
+    assert (division_warning(query_of_text(text)) is None) == (centre is not None)

@@ -17,7 +17,7 @@ from rpq.workloads.bench.end_to_end import stream_processors
 @pytest.fixture
 def measured(kafka, tmp_path):
     def measure() -> tuple[dict, dict]:
-        options = ["--scale", "0.01", "--edges", "200000", "--output", str(tmp_path), "--kafka", kafka.broker.address]
+        options = ["--scale", "0.01", "--edges", "60000", "--output", str(tmp_path), "--kafka", kafka.broker.address]
         ran = CliRunner().invoke(bench, ["latency", *options])
         assert ran.exit_code == 0, ran.output
         result = json.loads((tmp_path / "latency.json").read_text())

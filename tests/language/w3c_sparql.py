@@ -278,7 +278,7 @@ def left_out(case: Case) -> str | None:
     return None
 
 
-def asked(case: Case) -> str:
+def engine_text(case: Case) -> str:
     """Return the text as the engine takes it: as ASK where no variable is selected, for such rows have no columns [2.12]."""
     return _SELECT_ALL.sub("ASK ", case.text, count=1) if is_without_variables(case) else case.text
 

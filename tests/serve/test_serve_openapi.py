@@ -178,7 +178,7 @@ def test_what_can_be_read_is_as_it_says(served, path):
 
 
 def test_what_a_query_may_be_is_what_files_of_queries_may_have():
-    fields = TEXT["components"]["schemas"]["AskedQuery"]["properties"]
+    fields = TEXT["components"]["schemas"]["QueryRequest"]["properties"]
     assert set(fields) - {"expression", "start"} == set(query_file.FIELDS) - {"query", "output"}
     for name, words in query_file.CHOICES.items():
         (kind,) = (one for one in fields[name]["anyOf"] if one != {"type": "null"})

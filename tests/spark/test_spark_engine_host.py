@@ -83,7 +83,7 @@ def wait_for_end(parent: int) -> None:
         time.sleep(0.05)
 
 
-def asked(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=StreamPacking) -> ShareSpec:
+def share_spec(*queries: rpq.Query, number: int = 0, memory_limit: int | None = None, packing=StreamPacking) -> ShareSpec:
     queries = queries or (QUERY,)
     return ShareSpec(queries=queries, share=(number, 2), threads=1, memory_limit=memory_limit, packing=packing())
 
@@ -189,23 +189,23 @@ def test_rows_are_those_of_the_engine_whatever_becomes_of_the_process(folder, pa
 
 
 def test_another_worker_finds_the_engine(folder):
-    with connect_engine(asked(), EngineCache()) as first:
+    with connect_engine(share_spec(), EngineCache()) as first:
         assert first.take("stream", ["x"]) is None
         first.build(None, None)
         rows = rows_of(first, 0)
         assert first.outcome.time == 29 and first.keep("stream", "one") > 0
     whole = rpq.Engine(QUERY, share=(0, 2))
     assert rows == Counter(tuple(row) for row in whole.push(tuples(0)).rows())
-    with connect_engine(asked(), EngineCache()) as second:
+    with connect_engine(share_spec(), EngineCache()) as second:
         assert second.take("another", ["one"]) is None
         assert second.take("stream", ["two", "one"]) == "one"
         whole.push(tuples(1))
         second.catch_up(tuples(1), whole.time)
         assert rows_of(second, 2) == Counter(tuple(row) for row in whole.push(tuples(2)).rows())
         second.keep("stream", "three")
-    with connect_engine(asked(), EngineCache()) as third:
+    with connect_engine(share_spec(), EngineCache()) as third:
         assert third.take("stream", ["one"]) is None, "it is at another version"
-    with connect_engine(asked(rpq.Query("b", window=QUERY.window)), EngineCache()) as other:
+    with connect_engine(share_spec(rpq.Query("b", window=QUERY.window)), EngineCache()) as other:
         other.build(None, None)
         assert {row[0] for row in rows_of(other, 0)} == {"b"}, "what is asked is told anew"
 
@@ -217,21 +217,21 @@ def test_an_engine_of_other_options_is_not_taken(folder):
     def query(budget: int) -> rpq.Query:
         return rpq.Query("a/b*", window=QUERY.window, paths="simple", simple_budget=budget, name="q")
 
-    with connect_engine(asked(query(3)), EngineCache()) as first:
+    with connect_engine(share_spec(query(3)), EngineCache()) as first:
         first.build(None, None)
         first.keep("stream", "one")
-    with connect_engine(asked(query(4)), EngineCache()) as second:
+    with connect_engine(share_spec(query(4)), EngineCache()) as second:
         assert second.take("stream", ["one"]) is None
         second.build(None, None)
         second.keep("stream", "two")
-    with connect_engine(asked(query(4)), EngineCache()) as third:
+    with connect_engine(share_spec(query(4)), EngineCache()) as third:
         assert third.take("stream", ["two"]) == "two"
 
 
 def test_engines_in_use_are_counted():
     """Two calls at once have one limit."""
     cache, limit = EngineCache(), 10_000_000
-    engines = [LocalEngine(asked(memory_limit=limit), cache) for _ in range(2)]
+    engines = [LocalEngine(share_spec(memory_limit=limit), cache) for _ in range(2)]
     for batch in range(3):
         for engine in engines:
             if not batch:
@@ -255,27 +255,27 @@ def test_shares_beyond_the_cores_have_less_each(folder, monkeypatch):
     assert share_limit(99, threads=1, shares=4 * cores) == 99
     for number in range(1, 4 * cores):
         (folder / f"rpq-engines-{number}.json").write_text("")
-    with connect_engine(asked(packing=TellsLimit), EngineCache()) as engine:
+    with connect_engine(share_spec(packing=TellsLimit), EngineCache()) as engine:
         engine.build(None, None)
         (told,) = engine.apply(tuples(0), None)
     assert told.rows == str(whole // (4 * cores)).encode()
 
 
 def test_one_that_was_not_kept_is_gone(folder):
-    with connect_engine(asked(), EngineCache()) as first:
+    with connect_engine(share_spec(), EngineCache()) as first:
         first.build(None, None)
         rows_of(first, 0)
         first.keep("stream", "one")
-    with pytest.raises(KeyError), connect_engine(asked(), EngineCache()) as failed:
+    with pytest.raises(KeyError), connect_engine(share_spec(), EngineCache()) as failed:
         assert failed.take("stream", ["one"]) == "one"
         raise KeyError("the task fails")
-    with connect_engine(asked(), EngineCache()) as next_one:
+    with connect_engine(share_spec(), EngineCache()) as next_one:
         assert next_one.take("stream", ["one"]) is None
 
 
 @pytest.mark.ci
 def test_errors_are_what_they_are(folder):
-    small = asked(rpq.Query("a*", window=rpq.Window(size=9999, slide=1)), memory_limit=20_000)
+    small = share_spec(rpq.Query("a*", window=rpq.Window(size=9999, slide=1)), memory_limit=20_000)
     with connect_engine(small, EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(rpq.MemoryLimitError) as caught:
@@ -284,7 +284,7 @@ def test_errors_are_what_they_are(folder):
         assert caught.value.query == "a*" and caught.value.limit <= 20_000 < caught.value.size
         with pytest.raises(RuntimeError, match="AttributeError: .*'nonsense'"):
             engine._call("nonsense")
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(rpq.InputError, match="column 'target'"):
             list(engine.apply(tuples(0).drop_columns(["target"]), None))
@@ -310,13 +310,13 @@ def test_errors_come_through_whole():
 
 @pytest.mark.ci
 def test_one_that_ends_in_a_call_is_told_of(folder, parent):
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
         (host,) = hosts(parent.pid)
         os.kill(host, signal.SIGKILL)
         with pytest.raises(PipelineError, match="has ended; the next task of the share rebuilds the engine"):
             rows_of(engine, 0)
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
         assert rows_of(engine, 0)
 
@@ -324,7 +324,7 @@ def test_one_that_ends_in_a_call_is_told_of(folder, parent):
 @pytest.mark.ci
 def test_it_ends_with_what_started_it(folder, parent):
     for number in range(2):
-        with connect_engine(asked(number=number), EngineCache()) as engine:
+        with connect_engine(share_spec(number=number), EngineCache()) as engine:
             engine.build(None, None)
     assert len(hosts(parent.pid)) == 2
     assert {path.name for path in folder.iterdir()} == {"rpq-engines-0.json", "rpq-engines-1.json"}
@@ -350,39 +350,39 @@ def calls_as_nobody(address: str) -> None:
 @pytest.mark.ci
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
 def test_nobody_else_is_served(folder):
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
         engine.keep("stream", "one")
     stranger = multiprocessing.get_context("fork").Process(target=calls_as_nobody, args=(address_of(folder),))
     stranger.start()
     stranger.join(60)
     assert stranger.exitcode == 3
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         assert engine.take("stream", ["one"]) == "one", "it serves on"
 
 
 @pytest.mark.ci
 def test_what_others_listen_to_is_left_alone(folder, monkeypatch, parent):
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
     found = [os.getuid() + 1, os.getuid()]
     monkeypatch.setattr(engine_host, "peer_user", lambda connection: found.pop(0))
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
     assert len(hosts(parent.pid)) == 2 and not found
 
 
 def test_those_that_say_nothing_keep_nobody_waiting(folder):
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
         engine.keep("stream", "one")
-    with Client(address_of(folder), family="AF_UNIX"), connect_engine(asked(), EngineCache()) as engine:
+    with Client(address_of(folder), family="AF_UNIX"), connect_engine(share_spec(), EngineCache()) as engine:
         assert engine.take("stream", ["one"]) == "one"
 
 
 @pytest.mark.ci
 def test_an_error_of_files_is_told_like_others(folder, parent):
-    with connect_engine(asked(packing=NoSpace), EngineCache()) as engine:
+    with connect_engine(share_spec(packing=NoSpace), EngineCache()) as engine:
         engine.build(None, None)
         with pytest.raises(RuntimeError, match=r"OSError: \[Errno 28\] no space left"):
             rows_of(engine, 0)
@@ -391,10 +391,10 @@ def test_an_error_of_files_is_told_like_others(folder, parent):
 def test_what_it_cannot_read_is_told(folder):
     with (
         pytest.raises(PipelineError, match=r"streaming-rpq .* the driver has 0\.0\.1"),
-        connect_engine(asked(packing=OfAnotherRelease), EngineCache()),
+        connect_engine(share_spec(packing=OfAnotherRelease), EngineCache()),
     ):
         pass
-    with connect_engine(asked(), EngineCache()) as engine:
+    with connect_engine(share_spec(), EngineCache()) as engine:
         engine.build(None, None)
         assert rows_of(engine, 0), "it serves on"
 
@@ -410,7 +410,7 @@ def test_a_call_ends_with_who_called(folder, tmp_path):
         return made
 
     packed.write_text("")
-    with connect_engine(asked(packing=slow), EngineCache()) as engine:
+    with connect_engine(share_spec(packing=slow), EngineCache()) as engine:
         engine.build(None, None)
         engine._send(pickle.dumps(("apply", (tuples(0, count=slices * PUSHED_ROWS), None))))
         while not packed.read_text():
@@ -428,7 +428,7 @@ def test_what_a_file_says_may_be_wrong(folder, parent):
     nobody = f'{{"address": "rpq-none", "parent": {parent.pid}}}'
     for content in ("", "{", nobody, f'{{"address": "rpq-none", "parent": {ended.pid}}}', '{"address": 3}', "[]"):
         (folder / "rpq-engines-0.json").write_text(content)
-        with connect_engine(asked(), EngineCache()) as engine:
+        with connect_engine(share_spec(), EngineCache()) as engine:
             engine.build(None, None)
             assert rows_of(engine, 0)
     assert len(hosts(parent.pid)) == 6
@@ -437,7 +437,7 @@ def test_what_a_file_says_may_be_wrong(folder, parent):
 def test_one_that_does_not_start_is_told_of(folder, monkeypatch):
     monkeypatch.setattr(engine_host.sys, "executable", "/bin/false")
     refusal = pytest.raises(PipelineError, match="does not start: it ended with status 1")
-    with refusal, connect_engine(asked(), EngineCache()):
+    with refusal, connect_engine(share_spec(), EngineCache()):
         pass
 
 

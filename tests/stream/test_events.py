@@ -24,8 +24,8 @@ from tests import pattern_strategies
 from tests.operators.patterns.pattern_twins import query_of, rows_of
 from tests.operators.patterns.pattern_twins import questions as patterns
 from tests.reference_pattern_stream import PatternQuestion, PatternReference, Row, Window
-from tests.stream.test_windowed_streams import asked
 from tests.stream.test_windowed_streams import questions as windowed
+from tests.stream.test_windowed_streams import windowed_pattern
 from tests.twins import examples, tiny
 
 W = rpq.Window(size=10, slide=1)
@@ -93,7 +93,7 @@ def test_engines_that_know_no_events_do_not_look_at_the_column() -> None:
     tuples = {"source": ["x", "x"], "target": ["y", "y"], "label": ["a", "a"], "timestamp": [2, 2], "op": ["+", "-"]}
     engine = rpq.Engine(rpq.Query("a", window=W))
     assert len(engine.push({**tuples, "event": ["g", "g"]})) == 2
-    with pytest.raises(rpq.InputError, match='an engine that knows of them: rpq.Engine'):
+    with pytest.raises(rpq.InputError, match='an engine with events: rpq.Engine'):
         engine.push(tuples, event=["g", "g"])
     with pytest.raises(rpq.InputError, match="have a column 'event', and are said to be of one"):
         rpq.Engine(rpq.Query("a", window=W), events="window").push({**tuples, "event": ["g", "g"]}, event=True)
@@ -205,7 +205,7 @@ lengths = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 def test_rows_are_net_of_events(one, two, three, tuples, sizes, data):
     events = in_events(tuples, sizes)
     oracle = EventOracle([one, two, three])
-    engine = tiny(2)(query_of(one), query_of(two), asked(three), events="window")
+    engine = tiny(2)(query_of(one), query_of(two), windowed_pattern(three), events="window")
     begin = 0
     while begin < len(events):
         some = events[begin : begin + data.draw(st.integers(1, 4))]
@@ -259,7 +259,7 @@ def test_each_event_by_itself(one, two, tuples, sizes, data):
     events = in_events(tuples, sizes)
     path = rpq.Query("(a|b)+", window=rpq.UnboundedWindow(), name="path", semantics=one.semantics)
     questions = [one, two]
-    engine = tiny(2)(path, query_of(one), asked(two), events="alone")
+    engine = tiny(2)(path, query_of(one), windowed_pattern(two), events="alone")
     time, begin = None, 0
     while begin < len(events):
         some = events[begin : begin + data.draw(st.integers(1, 4))]

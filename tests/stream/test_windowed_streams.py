@@ -30,7 +30,7 @@ from tests.twins import examples, tiny
 Tuple = tuple[Any, Any, str, int, str, str | None]
 
 
-def asked(question: PatternQuestion) -> WindowedPattern:
+def windowed_pattern(question: PatternQuestion) -> WindowedPattern:
     """The same question, put to the engine."""
     windows = question.all_windows
     names = [*windows]
@@ -64,7 +64,7 @@ class WindowedTwins:
 
     def __init__(self, *questions: PatternQuestion, capacity: int = 2, static: Sequence[Edge] = ()) -> None:
         self.kind = tiny(capacity)
-        self.engine = self.kind(*map(asked, questions))
+        self.engine = self.kind(*map(windowed_pattern, questions))
         self.reference = PatternReference(*questions, static=static)
         if static:
             self.engine.load_static([(source, target, label) for source, label, target in static])
@@ -96,11 +96,11 @@ class WindowedTwins:
             rows = self.reference.register(question, start)
         except RegistrationRefused as refused:
             with pytest.raises(rpq.RegistrationError) as caught:
-                self.engine.register(asked(question), start=start)
+                self.engine.register(windowed_pattern(question), start=start)
             assert caught.value.available_from == refused.available_from
             return
         self.asked[question.name] = question
-        self._compare(rows_of(self.engine.register(asked(question), start=start)), [rows])
+        self._compare(rows_of(self.engine.register(windowed_pattern(question), start=start)), [rows])
 
     def unregister(self, name: str) -> None:
         self.reference.unregister(name)
@@ -261,8 +261,8 @@ def test_static_edges_are_of_the_default_graph_alone(data, one, two, edges, tupl
 def test_what_reads_the_merged_stream_does_not_see_names(one, two, tuples, size, threads):
     """Nor does it matter how the tuples are cut into batches, or which engine has which of the queries."""
     plain = [query_of(two), rpq.Query("!(a|^b)/b*", window=rpq.Window(size=7, slide=2), name="path", semantics="explicit")]
-    alone, together = tiny(2)(*plain, threads=threads), tiny(16)(asked(one), *plain)
-    by_windows = tiny(2)(asked(one))
+    alone, together = tiny(2)(*plain, threads=threads), tiny(16)(windowed_pattern(one), *plain)
+    by_windows = tiny(2)(windowed_pattern(one))
     merged, found, windowed = [], [], []
     for begin in range(0, len(tuples), size):
         some = tuples[begin : begin + size]
@@ -385,6 +385,6 @@ def test_reports_without_a_default_window_of_time_are_refused() -> None:
             text="?x a ?y", places=(0,), readings=(over("s", window, "a"),), default=default, report="slide", name="q"
         )
         engine = rpq.Engine()
-        with pytest.raises(rpq.QueryError, match="tells at boundaries of its default window, which has to be one of time"):
+        with pytest.raises(rpq.QueryError, match="reports at boundaries of its default window, which has to be one of time"):
             engine.register(query)
         assert engine.queries == () and engine.register(replace(query, report="change")).rows() == []

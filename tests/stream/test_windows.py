@@ -23,15 +23,15 @@ as_pattern_and_path = pytest.mark.parametrize("text", ["?x a ?y", "a"], ids=["pa
 
 def push(engine: rpq.Engine, *tuples: str) -> list[str]:
     """Push tuples written "source target label timestamp", with " -" for a delete; rows as "+ x y @5"."""
-    return shown(engine.push_rows([told(text) for text in tuples]))
+    return shown(engine.push_rows([tuple_of(text) for text in tuples]))
 
 
 def one_by_one(engine: rpq.Engine, *tuples: str) -> list[str]:
     """As `push`, each tuple alone."""
-    return [row for text in tuples for row in shown(engine.push_rows([told(text)]))]
+    return [row for text in tuples for row in shown(engine.push_rows([tuple_of(text)]))]
 
 
-def told(text: str) -> tuple:
+def tuple_of(text: str) -> tuple:
     source, target, label, time, *op = text.split()
     return (source, target, label, int(time), *op)
 
@@ -173,7 +173,8 @@ def test_what_leaves_comes_first_whichever_thread_tells_of_it():
 
 def test_witnesses_of_rows_that_are_left():
     engine = rpq.Engine(rpq.Query("a/b", window=rpq.CountWindow(size=3), semantics="explicit"), witness=True)
-    changes = engine.push_rows([told(text) for text in ("x y a 1", "y z b 2", "x w a 3", "w z b 4", "w u b 5", "w t b 6")])
+    texts = ("x y a 1", "y z b 2", "x w a 3", "w z b 4", "w u b 5", "w t b 6")
+    changes = engine.push_rows([tuple_of(text) for text in texts])
     found = [(row["target"], row["op"], row["path"]) for row in changes.to_arrow(witness=True).to_pylist()]
     #   at 4 the path over y goes and that over w comes, at 6 x w is out
     assert found[:2] == [("z", "+", '["x", "a", "y", "b", "z"]'), ("u", "+", '["x", "a", "w", "b", "u"]')]

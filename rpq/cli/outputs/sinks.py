@@ -122,7 +122,7 @@ def open_sink(
         check_edges(path, answers)
     columns = columns_of(answers, witness=witness and not of_edges, with_query=with_query or of_edges)
     if resumable and (path == destinations.STANDARD_STREAM or not destinations.is_regular(path)):
-        raise SinkError(f"{path}: is no file that can be gone on with; expected the name of a regular file")
+        raise SinkError(f"{path}: cannot be resumed; expected the name of a regular file")
     if ending == ".parquet":
         with _sink_errors():
             return ResumableParquet(path, columns, position=position) if resumable else ParquetSink(path, columns)
@@ -306,7 +306,7 @@ class ParquetSink:
             raise
 
     def commit(self) -> int:
-        raise SinkError(f"{self._path}: this output cannot be gone on with")
+        raise SinkError(f"{self._path}: this output cannot be resumed")
 
     def close(self) -> None:
         try:

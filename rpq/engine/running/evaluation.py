@@ -48,8 +48,8 @@ from rpq.stream.stream_labels import LabelName, merged_name, text_of
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
-_LARGEST_CHUNK_OF_SEVERAL = 16384
-"""With several threads a push becomes several chunks, so that names get ids while the chunk before is applied."""
+_LARGEST_CHUNK_WITH_THREADS = 16384
+"""Several threads divide a push into several chunks: the names of a chunk get ids while its predecessor is applied."""
 _SMALLEST_CHUNK = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)
@@ -165,7 +165,7 @@ class Evaluation:
             return 1
         if self.events == "alone":
             return _LARGEST_CHUNK
-        largest = _LARGEST_CHUNK if not self._crew.has_others else _LARGEST_CHUNK_OF_SEVERAL
+        largest = _LARGEST_CHUNK if not self._crew.has_others else _LARGEST_CHUNK_WITH_THREADS
         return int(min(largest, max(_SMALLEST_CHUNK, self.graph.edge_count // 2)))
 
     def push(self, tuples: Columns, *, collect: bool) -> Pushed:
@@ -324,7 +324,7 @@ class Evaluation:
     def apply_one(
         self, source: Vertex, target: Vertex, label: str, timestamp: int, delete: bool, *, collect: bool
     ) -> Applied:
-        """Apply one tuple, all of whose values are as they should be: what `apply` does, at a small part of its cost."""
+        """Apply one valid tuple like `apply`, at a small fraction of its cost."""
         self.guard.row = self.row_guard.row = 0
         intake, graph, running, single = self.intake, self.graph, self.running, self._single
         number = self.labels.ids.get(label, -1)
@@ -399,7 +399,7 @@ class Evaluation:
         self.awaits_first = self.graph.time is None and (bool(self.graph.statics) or self.running.have_first_rows)
 
     def begin(self, time: int, *, row: int | None) -> Applied:
-        """Enter static edges at the time of the first tuple, before it: what is there then is an event of its own.
+        """Enter static edges at the time of the first tuple and before it, as an event of their own.
 
         `row` is None where a time comes and no tuple. Raises `LimitError`.
         """
@@ -443,7 +443,7 @@ class Evaluation:
         return [(number, without_boundaries(delta, np.full(1, self.reported_time))) for number, delta in deltas]
 
     def empty_windows(self, time: int) -> None:
-        """Move the stream time to one at which nothing is left in any window; what leaves is not reported."""
+        """Move the stream time so far that all windows are empty, without reporting the rows that leave."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         queries = self.running.by_number
@@ -459,7 +459,7 @@ class Evaluation:
         return self._deltas()
 
     def advance(self, time: int) -> Applied:
-        """Move the stream time; return what that does."""
+        """Move the stream time. Return the changes."""
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         deltas = self._advance_all(time)
@@ -728,7 +728,7 @@ class Crew:
 
     @property
     def has_others(self) -> bool:
-        """Whether there are threads besides the calling one."""
+        """True if there are threads besides the calling one."""
         return self._pool is not None
 
     def begin(self, task: Callable[[], _T]) -> Future[_T]:
@@ -737,7 +737,7 @@ class Crew:
         return self._pool.submit(task)
 
     def each(self, workers: Sequence[Worker], work: Callable[[Worker], _T]) -> list[_T]:
-        """Return what `work` returns for each worker, in their order."""
+        """Return the results of `work` for all workers, in their order."""
         if self._pool is None or len(workers) < 2:
             return [work(worker) for worker in workers]
         found: dict[int, _T] = {}
@@ -790,7 +790,7 @@ class Collector:
 
     @property
     def is_due(self) -> bool:
-        """Whether enough tuples have come since the last time to pay for a collection."""
+        """True if enough tuples have come since the last collection to pay for another one."""
         edges, labels = self._graph.edge_count, self._intake.labels
         if self.multigraph is not None and self.multigraph.versions.wants_collection:
             return True

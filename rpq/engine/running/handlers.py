@@ -12,7 +12,7 @@ from rpq.errors import QueryError, RpqError
 from rpq.rows.changes import Change, Changes
 
 Handler = Callable[[list[Change]], object]
-"""Called with the rows of one query that a call of the engine brought, in time order; there is at least one."""
+"""A function that is called with the rows of one query that a call of the engine brought, at least one, in time order."""
 
 
 def refuse_unless_callable(handler: Any) -> None:
@@ -57,7 +57,7 @@ class Handlers:
             self.waiting.append(changes)
 
     def deliver(self) -> None:
-        """Call the functions. What they raise is raised when all were called, the first of it. O(rows)."""
+        """Call all functions, and then raise the first exception that one of them raised. O(rows)."""
         if self._is_delivering:
             return  # a handler called the engine
         problem: Exception | None = None

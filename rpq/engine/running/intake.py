@@ -122,7 +122,7 @@ def over_unbounded_window(query: Any) -> Any:
 
 
 MakeRoom = Callable[[int, np.ndarray], None]
-"""Lets so many more tuples be applied, and these new vertex ids be used."""
+"""A function that makes room for a number of tuples and for new vertex ids."""
 
 _NOBODY = np.zeros(0, np.uint8)
 _NOTHING = np.zeros(0, np.int32)

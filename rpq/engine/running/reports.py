@@ -57,7 +57,7 @@ class Reports:
         """The numbers of rows added and removed that were reported so far."""
 
     def due(self, times: np.ndarray) -> np.ndarray:
-        """Return the times of the reports that cover what happens at some times."""
+        """Return the times of the reports that cover changes at `times`."""
         return report_times(times, self._step)
 
     def take(self, deltas: Sequence[Delta], times: np.ndarray) -> Delta | None:
@@ -133,7 +133,7 @@ class Reports:
         return delta
 
     def _net(self) -> WeightedRows:
-        """Return what waits, each row of a report once, in the order of time."""
+        """Return the waiting rows in the order of time, each row of a report once."""
         if len(self._pieces) == 1 and self._raw == self._netted:
             return self._pieces[0]
         changes = concatenate(self._pieces).consolidate()
@@ -145,7 +145,7 @@ class Reports:
             self._net()
 
     def _replace(self, changes: WeightedRows) -> None:
-        """Set what waits to changes in which each row of a report occurs once."""
+        """Replace the waiting rows by changes in which each row of a report occurs once."""
         self._raw = self._netted = len(changes)
         self._pieces = [changes] if self._raw else []
         self._due = int(changes.events[0]) if self._raw else 0
@@ -176,7 +176,7 @@ class Reports:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held: what waits, and as much again while it is sorted."""
+        """The number of bytes of the waiting rows, twice, because sorting copies them."""
         return 2 * (self._raw + len(self._whole)) * (4 * self._columns + 16)
 
     def vertices(self) -> np.ndarray:
@@ -208,7 +208,7 @@ class Reports:
 
     @staticmethod
     def saved_texts(saved: JsonValue) -> list[str | None]:
-        """Return the terms of rows that waited, None for what is unbound. Raises `Damage`."""
+        """Return the terms of waiting rows; None is an unbound variable. Raises `Damage`."""
         return [None if name.is_none else name.unicode() for name in saved["names"]]
 
     def restore(self, saved: JsonValue, ids: np.ndarray, *, time: int | None) -> None:

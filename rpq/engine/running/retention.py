@@ -65,7 +65,7 @@ class _Refusal(NamedTuple):
 def refuse_if_lost(
     question: Question, labels: LabelDictionary, graph: SnapshotGraph, *, to_timestamp: Callable[[int], Any]
 ) -> None:
-    """Raise if a window of a new query would hold an edge that was not kept.
+    """Raise if a window of a new query would contain an edge that was not stored.
 
     `to_timestamp` turns integers into times of the stream. Where windows of time alone refuse, the error tells the
     latest of the times from which they would not.

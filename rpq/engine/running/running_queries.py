@@ -30,7 +30,7 @@ from rpq.stream.window import INT64_MAX, AnyWindow, Window
 _NO_ROWS = np.zeros(2, np.int64)
 
 GuardOfHost = Callable[[Callable[[], str], Callable[[], Iterable[Any]]], Guard]
-"""Makes the guard of a host, for the name of a query that it serves, and itself; or of what waits for reports."""
+"""A function that creates the guard of a host, or of waiting rows, from the name of a query."""
 
 
 class RunningQueries:
@@ -125,7 +125,7 @@ class RunningQueries:
         return self._schedule if self.workers else ()
 
     def parts_of(self, running: RunningQuery) -> list[Part]:
-        """Return the parts that a query needs: that of its kind, and its own, or what it shares with some others."""
+        """Return the parts that evaluate a query: the host of its kind, and its own or one that it shares."""
         make = kind_of(running.question).host
         return [running.part] if make is None else [self._hosts[make], running.part]
 
@@ -207,7 +207,7 @@ class RunningQueries:
             running.leave()
             self._forget_idle_host(kind.host)
             raise QueryError(
-                f"query {question.name!r}: report={running.report!r} tells at boundaries of its default window, which has "
+                f"query {question.name!r}: report={running.report!r} reports at boundaries of its default window, which has "
                 f"to be one of time, not {question.window!r}"
             )
         self._parts.update(self.parts_of(running))
@@ -321,23 +321,18 @@ class RunningQueries:
         self._recount_readings(labels, graph)
 
     @property
-    def keep_window(self) -> Window | None:
-        """The window all edges of which are kept."""
-        return self._keep_window
-
-    @property
     def overrunning(self) -> Collection[RunningQuery]:
         """The queries with roots that can go over a budget."""
         return self._overrunning.values()
 
     @property
     def have_first_rows(self) -> bool:
-        """Whether one has answers before the first tuple."""
+        """True if a query has answers before the first tuple."""
         return bool(self._first_row_queries)
 
     @property
     def is_divided(self) -> bool:
-        """Whether a query has to know of every new vertex."""
+        """True if a query has to be informed of every new vertex."""
         return bool(self._divided_queries)
 
     @property
@@ -375,7 +370,7 @@ class RunningQueries:
         self._set_windows(graph)
 
     def _recount_readings(self, labels: LabelDictionary, graph: SnapshotGraph) -> None:
-        """Set in the graph what is read over which windows, after the window `keep` came. O(queries · labels)."""
+        """Set the labels that are read over each window of the graph, after `keep` was added. O(queries · labels)."""
         self._windows, self._readers = {}, Counter()
         self.latest = INT64_MAX
         self._reading = np.zeros((labels.room, 0), np.int32)
@@ -424,7 +419,7 @@ class RunningQueries:
             graph.set_labels(changed, self._reading[changed] > 0)
 
     def _count_readings(self, added: Sequence[RunningQuery], labels: LabelDictionary) -> np.ndarray:
-        """Count what queries read; return the labels that no query read before over some of their windows."""
+        """Count the labels that queries read. Return those that no query read before over some of their windows."""
         self.latest = min([self.latest, *(INT64_MAX - window.reach for running in added for window in running.windows)])
         for running in added:
             for key in self._windows_with_keys(running):
@@ -538,7 +533,7 @@ class RunningQueries:
         return self._unreported.get(running.question.name, _NO_ROWS)
 
     def figures_of(self, running: RunningQuery) -> Figures:
-        """Return what one query has counted and holds; its rows are those that were reported. O(size of the index)."""
+        """Return the counts and sizes of a query; its rows are those that were reported. O(size of the index)."""
         figures, reports = running.figures(), self.reports_of(running)
         if reports is None:
             added, removed = (np.array([figures.added, figures.removed]) - self.unreported_rows(running)).tolist()

@@ -17,17 +17,19 @@ from rpq.rows.answers import html_table
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Statistics:
-    """Counts and measures of an engine or of one query: what has happened so far, and what is held now.
+    """Counts and measures of an engine or of one query: totals since the beginning, and present sizes.
 
-    tuples = inserted + refreshed + deleted + absent_deletes + late + passed_by + irrelevant. Rows, answers and index are
-    summed over the queries asked for. `engine_seconds` is wall-clock time inside the engine; latencies are over
-    relevant tuples, timed inside the kernels (0 where there are none yet), accurate to a sixteenth of an octave.
-    From `conflicts` to `roots_set_aside` they are of simple paths: how often a root met its first conflict, how many roots
-    have met one now, pairs that conflicts put in doubt now (for each of these a path is kept, or that there is none),
-    searches for a simple path, and roots that are set aside now. `rows_waiting` are those that wait for the next report
-    (of queries with `report="slide"` or "time"); the other rows were reported. No time includes compiling or loading
-    kernels.
-    The repr leaves out what is 0.
+    - `tuples` = `inserted` + `refreshed` + `deleted` + `absent_deletes` + `late` + `passed_by` + `irrelevant`
+    - `rows_added`, `rows_removed`, `answers_live`, `index_cells` and `index_bytes` are sums over the queries
+    - `engine_seconds` is wall-clock time inside the engine, without compiling or loading kernels
+    - `latency_p50_us` and `latency_p99_us` are quantiles over relevant tuples, timed inside the kernels, with an accuracy of
+      a sixteenth of an octave; 0 before the first such tuple
+    - `rows_waiting` counts the rows that wait for the next report of queries with `report="slide"` or `"time"`
+    - With simple paths, `conflicts` counts the first conflicts of roots so far, `conflicted_roots` the roots that have a
+      conflict now, `pairs_in_doubt` the pairs for which a path, or the lack of one, is stored because of conflicts,
+      `searches` the searches for a simple path, and `roots_set_aside` the roots that are set aside now
+
+    The repr omits figures that are 0.
 
     >>> import rpq
     >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -77,11 +79,11 @@ class Statistics:
 
 
 _FURTHER = tuple(one.name for one in fields(Statistics) if one.default == 0)
-"""The figures that not every kind of query has, summed over the queries that have them: the fields with a default."""
+"""The figures that only some kinds of queries have, summed over these queries: the fields with a default."""
 
 
 def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.ndarray, seconds: float) -> Statistics:
-    """Return the figures of one query by its name, or of all; `rows_before` are those of queries that are gone."""
+    """Return the figures of the query `name`, or of all queries. `rows_before` counts the rows of unregistered queries."""
     queries = evaluation.running
     chosen = [queries.figures_of(running) for running in (queries if name is None else [queries.named(name)])]
     if name is None:
@@ -120,7 +122,7 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
 
 
 def latency_quantile(histogram: np.ndarray, quantile: float, ticks_per_second: float) -> float:
-    """Return the microseconds under which that part of the tuples stayed, from counts in 16 buckets an octave.
+    """Return a quantile of latencies in microseconds, from counts in 16 buckets an octave.
 
     >>> latency_quantile(np.zeros(1024, np.int64), 0.99, 1e9)
     0.0
@@ -138,7 +140,7 @@ def latency_quantile(histogram: np.ndarray, quantile: float, ticks_per_second: f
 # --- latencies ----------------------------------------------------------------------------------------------
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Seconds: the upper ends of the counts, of which one more is for what took longer."""
+"""The upper bounds of the buckets, in seconds; one more bucket counts longer latencies."""
 
 
 class LatencyCounts:
@@ -156,12 +158,12 @@ class LatencyCounts:
         return other
 
     def note(self, count: int, since: float) -> None:
-        """Note that so many tuples have been in the engine since then."""
+        """Record that `count` tuples have been in the engine since the time `since`."""
         if count:
             self._waiting.append((count, since))
 
     def commit(self) -> None:
-        """Count all that was noted as committed now."""
+        """Count all recorded tuples as committed now."""
         now = time.monotonic()
         for count, since in self._waiting:
             seconds = now - since
@@ -202,7 +204,7 @@ def engine_families(engine: Mapping[str, Any], queries: Mapping[str, Mapping[str
 
 
 def latency_family(counts: LatencyCounts, about: str) -> Any:
-    """Return counts of tuples by latency as a histogram."""
+    """Return the counts as a Prometheus histogram."""
     from prometheus_client.core import HistogramMetricFamily
 
     buckets, sofar = [], 0

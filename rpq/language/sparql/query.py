@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,6 +42,7 @@ from rpq.language.sparql.algebra import (
     is_monotone,
     possible_variables,
     reads_default,
+    windows_read,
 )
 from rpq.language.sparql.syntax.reading import read
 from rpq.rows.typed_columns import ColumnKind, TypedColumns
@@ -144,7 +145,7 @@ class SparqlQuery(Query):
 
     @property
     def has_default(self) -> bool:
-        """Whether there is a default window."""
+        """True if there is a default window."""
         has_default: bool = self._has_default  # type: ignore[attr-defined]
         return has_default
 
@@ -192,12 +193,10 @@ class SparqlQuery(Query):
     def readings(self) -> tuple[Reading, ...]:
         """The labels that the query reads over each of `windows`; empty for a window that edges do not leave."""
         streams: dict[str | None, str | None] = {one.name: one.stream for one in self.parsed.windows}
-        atoms: dict[str | None, list[WindowAtom]] = {}
-        for one in atoms_of(self.parsed.body):
-            atoms.setdefault(one.window, []).append(one)
+        atoms = windows_read(self.parsed.body)
         windows = self.windows.items()
-        readings = [Reading(window, _labels(atoms.get(name, [])), streams.get(name)) for name, window in windows]
-        return tuple(readings or [Reading(UnboundedWindow(), _labels([]))])
+        readings = [Reading(window, _labels(atoms.get(name, ())), streams.get(name)) for name, window in windows]
+        return tuple(readings or [Reading(UnboundedWindow(), _labels(()))])
 
     @property
     def _paths(self) -> list[str]:
@@ -206,7 +205,7 @@ class SparqlQuery(Query):
     @property
     def label_set(self) -> LabelSet:
         """The labels that the query reads in any window, as a set."""
-        return _labels([*atoms_of(self.parsed.body)])
+        return _labels(atoms_of(self.parsed.body))
 
     @property
     def labels(self) -> frozenset[LabelSymbol] | None:
@@ -270,7 +269,7 @@ class SparqlQuery(Query):
 
     @property
     def declares_durations(self) -> bool:
-        """Whether the text declares a window in durations.
+        """True if the text declares a window in durations.
 
         >>> Query("SELECT ?x FROM NAMED WINDOW <w> [RANGE PT2H] { WINDOW <w> { ?x <a> ?y } }").declares_durations
         True
@@ -298,7 +297,7 @@ def _window_of(extent: Extent, unit: str | None = None) -> AnyWindow:
     return UnboundedWindow()
 
 
-def _labels(atoms: list[WindowAtom]) -> LabelSet:
+def _labels(atoms: Iterable[WindowAtom]) -> LabelSet:
     paths = [compiled(str(one.atom.expression)) for one in atoms]
     named = frozenset().union(*(path.labels for path in paths))
     return LabelSet.of(named, lambda label: any(path.is_relevant(label) for path in paths))

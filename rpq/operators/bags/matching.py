@@ -123,7 +123,7 @@ class MatchedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self._bags.nbytes + sum(array.nbytes for array in self._matching[:4])
 
     def ids(self) -> np.ndarray:
@@ -145,8 +145,8 @@ class MatchedRows:
             before = int(matching.previous[entry])
             assert (matching.head[2 * key + side] if before == NONE else matching.next[before]) == entry, "a list is broken"
         for side in (LEFT, RIGHT):
-            held = np.flatnonzero((bags.bag == side) & (bags.counts != 0))
-            assert (matching.key_of[held] != NONE).all(), "a row hangs at no key"
+            places = np.flatnonzero((bags.bag == side) & (bags.counts != 0))
+            assert (matching.key_of[places] != NONE).all(), "a row hangs at no key"
         for key in np.flatnonzero(bags.bag == KEY).tolist():
             assert bags.counts[key] & 0xFFFFFFFF == linked[key], "a key counts other rows than hang at it"
             if self._shape[JOINS]:

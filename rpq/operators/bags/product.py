@@ -357,7 +357,7 @@ def _is_limited(state, is_reported):
 
 @njit(cache=True, nogil=True)
 def _combine(bags, parts, output, meaning, part, amount, event, is_reported):
-    """Form all combinations with the entry `at[part]` (with no part: all there are), each `amount` times its count."""
+    """Enter all combinations with the entry `at[part]` (without a part: all), each `amount` times its count."""
     state, number = parts.state, np.int64(parts.parts[meaning])
     stride, columns = bags.fields[STRIDE], state[COLUMNS]
     for other in range(number):

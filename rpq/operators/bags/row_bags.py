@@ -65,7 +65,7 @@ _OF_ENTRIES = {"bag": NONE, "counts": 0, "before": NONE, "next": NONE, "previous
 
 
 class RowBags:
-    """Bags 0 … `len(widths) − 1` of rows with so many columns, and their memory."""
+    """Bags 0 … `len(widths) − 1` of rows, each bag with rows of its width, and their memory."""
 
     def __init__(self, widths: list[int], *, capacity: int = 16) -> None:
         stride = max([1, *widths])
@@ -96,9 +96,9 @@ class RowBags:
     def make_room(self, entries: int) -> None:
         """Make room for `entries` more entries. Amortised O(1) an entry."""
         fields = self.bags.fields
-        held = int(fields[USED] - fields[FREE])
+        size = int(fields[USED] - fields[FREE])
         _forget(self.view)
-        if fields[ROOM] + fields[FREE] - fields[USED] < max(entries, held // 4):
+        if fields[ROOM] + fields[FREE] - fields[USED] < max(entries, size // 4):
             self._grow(max(entries, int(fields[ROOM])))
 
     def _grow(self, more: int) -> None:
@@ -118,9 +118,9 @@ class RowBags:
 
     def rows(self, bag: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (rows, counts) of a bag, in no particular order. O(entries)."""
-        held = np.flatnonzero((self.bags.bag == bag) & (self.bags.counts != 0))
-        rows = self.bags.rows.reshape(-1, self.bags.fields[STRIDE])[held, : self.bags.width[bag]]
-        return rows, self.bags.counts[held]
+        places = np.flatnonzero((self.bags.bag == bag) & (self.bags.counts != 0))
+        rows = self.bags.rows.reshape(-1, self.bags.fields[STRIDE])[places, : self.bags.width[bag]]
+        return rows, self.bags.counts[places]
 
     def ids(self) -> np.ndarray:
         """Return the ids in the rows of all bags, with duplicates. O(entries)."""
@@ -137,9 +137,9 @@ class RowBags:
                 assert bags.previous[entry] == before, "a list is linked one way only"
                 listed.append(entry)
                 before, entry = entry, int(bags.next[entry])
-            held = np.flatnonzero((bags.bag == bag) & (bags.counts != 0))
-            assert sorted(listed) == held.tolist(), "a row with a count is not listed"
-            assert (bags.different[bag], bags.total[bag]) == (len(held), bags.counts[held].sum()), "a bag is miscounted"
+            places = np.flatnonzero((bags.bag == bag) & (bags.counts != 0))
+            assert sorted(listed) == places.tolist(), "a row with a count is not listed"
+            assert (bags.different[bag], bags.total[bag]) == (len(places), bags.counts[places].sum()), "a bag is miscounted"
 
 
 @wraps_around
@@ -156,9 +156,9 @@ def _hash(bag, rows, at, width):
 def _is_row(bags, entry, bag, rows, at, width):
     if bags.bag[entry] != bag:
         return False
-    held = entry * bags.fields[STRIDE]
+    start = entry * bags.fields[STRIDE]
     i = np.int64(0)
-    while i < width and bags.rows[held + i] == rows[at + i]:
+    while i < width and bags.rows[start + i] == rows[at + i]:
         i += 1
     return i == width
 
@@ -215,10 +215,10 @@ def add(bags, bag, rows, at, amount):
             bags.rows[entry * fields[STRIDE] + i] = rows[at + i]
         bags.bag[entry] = bag
         bags.counts[entry] = 0
-    held = bags.counts[entry]
-    bags.counts[entry] = held + amount
+    count = bags.counts[entry]
+    bags.counts[entry] = count + amount
     bags.total[bag] += amount
-    if held == 0:
+    if count == 0:
         following = np.int64(bags.first[bag])
         bags.next[entry] = following
         bags.previous[entry] = NONE
@@ -226,7 +226,7 @@ def add(bags, bag, rows, at, amount):
             bags.previous[following] = entry
         bags.first[bag] = entry
         bags.different[bag] += 1
-    elif held + amount == 0:
+    elif count + amount == 0:
         before, following = np.int64(bags.previous[entry]), np.int64(bags.next[entry])
         if before != NONE:
             bags.next[before] = following

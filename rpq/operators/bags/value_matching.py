@@ -27,7 +27,7 @@ from rpq.operators.bags.row_bags import FREE, NONE, ROOM, STRIDE, USED, RowBags,
 from rpq.rows.weighted_rows import WeightedRows
 
 ValueMode = Mode | Literal["rows"]
-"""How sides are matched; `rows`: rows of the left, each as often as it has partners."""
+"""The kinds of matching; `rows` returns each row of the left as often as it has partners."""
 
 TREE = 2
 """The bag of trees, whose rows are a key, the kind of the values and the side. A tree is counted once for each node."""
@@ -61,7 +61,7 @@ TOUCHED = 9  # entries of `touched`
 SHAPE = 10
 
 _LEAST = np.int64(-(2**63))
-"""Makes an unsigned comparison of a signed one."""
+"""The sign bit, which converts a signed comparison to an unsigned one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class ValueMatches:
         self._matching = matching._replace(**longer, touched=_longer_by(matching.touched, most, NONE))
         self._view = view(self._matching)
         self.nbytes = self._bags.nbytes + sum(array.nbytes for array in self._matching)
-        """Bytes held."""
+        """The number of bytes held."""
 
     def change(self, left: WeightedRows, left_values: Values, right: WeightedRows, right_values: Values) -> WeightedRows:
         """Apply net changes of both sides, with their values, and return the change of the result."""
@@ -216,7 +216,7 @@ class ValueMatches:
         are_of_kind = self._matching.kind == kind
         self._matching.high[are_of_kind], self._matching.low[are_of_kind] = high, low
 
-    # --- what it holds ---------------------------------------------------------------------------------------
+    # --- stored rows -----------------------------------------------------------------------------------------
 
     @property
     def entries(self) -> int:
@@ -262,8 +262,8 @@ class ValueMatches:
             assert number == bags.counts[tree], "a tree is miscounted"
             nodes += number
         assert nodes == shape[NODES] - shape[FREE_NODES] == (matching.kind != NONE).sum(), "nodes are lost"
-        held = np.flatnonzero((bags.bag == LEFT) & (bags.counts != 0))
-        assert (matching.node_of[held] != NONE).all(), "a row hangs at no value"
+        places = np.flatnonzero((bags.bag == LEFT) & (bags.counts != 0))
+        assert (matching.node_of[places] != NONE).all(), "a row hangs at no value"
 
 
 def _dtype(name: str) -> type:

@@ -17,7 +17,7 @@ from rpq.language.query import Query, Vertex, compiled
 from rpq.operators.paths.program import Compiled
 
 _LARGER = 8
-"""How many times as many states as the expression's automaton that of the reversal may have."""
+"""The largest ratio of the states of the reversed automaton to those of the automaton."""
 
 
 class Way(NamedTuple):
@@ -33,9 +33,9 @@ class Way(NamedTuple):
 
 
 def way_of(query: Query) -> Way:
-    """Return the way from the targets where these are fewer and nothing speaks against it, else from the sources.
+    """Return the direction from the targets if these are fewer and the automaton allows it, otherwise from the sources.
 
-    What speaks against it is an automaton that is much larger in that direction: that of `(a|b){9}/a/(a|b)*` has 11 states,
+    The automaton must not be much larger in that direction: that of `(a|b){9}/a/(a|b)*` has 11 states,
     that of its reversal 1,024. With simple paths it is also any conflict, in either direction: roots are then what has a
     budget and may be set aside, and an automaton can have conflicts (`^b*/^a`) where its reversal has none (`a/b*`).
     """

@@ -111,7 +111,7 @@ def paths_of(delta: PathDelta, edges: Edges, vertices: VertexDictionary, labels:
 
 
 def _words(place: np.ndarray, texts: list[str]) -> Words:
-    """Return Texts, with what stands where."""
+    """Return the place of each step, and the texts of all steps as one array of bytes."""
     encoded = [text.encode() for text in texts]
     lengths = np.array([len(text) for text in encoded], np.int64)
     return Words(

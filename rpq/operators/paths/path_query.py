@@ -29,7 +29,7 @@ from rpq.stream.vertices import VertexDictionary
 
 
 def set_aside_error(query: Query, report: SetAside) -> ConflictBudgetError | None:
-    """Return the error that a root's going over its budget is, if the query wants one."""
+    """Return the error for a root that exceeded its budget, or None if the query only sets it aside."""
     if query.on_budget != "error":
         return None
     place = "" if report.row is None else f"at tuple {report.row} of the batch, "
@@ -125,8 +125,8 @@ class PathQuery(RunningQuery):
         self._way = way_of(query)
         if resources.events is not None and query.window.kind == "count" and query.semantics == "implicit":
             raise QueryError(
-                f"query {query.name!r}: where events have several tuples, what a window of count lets go within one is to "
-                'be told: give semantics="explicit"'
+                f"query {query.name!r}: where events have several tuples, rows that leave a count window have to be "
+                'reported: give semantics="explicit"'
             )
         key = shared_key(query, self._way, resources)
         trees: PathTrees | None = None if key is None else resources.shared.get(key)
@@ -150,7 +150,7 @@ class PathQuery(RunningQuery):
         if self._key is not None and not self._trees.readers:
             del self._shared[self._key]
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         if len(self._trees.readers) == 1:  # else they know
@@ -175,7 +175,7 @@ class PathQuery(RunningQuery):
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
         return self._trees.load(self._reader, time, chunk, slides[0], quiet=quiet)
 
-    # --- what it reports -------------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         return [self.indexes[0].slides(edges)]
@@ -250,7 +250,7 @@ class PathQuery(RunningQuery):
     def restore_root(self, root: int) -> list[tuple[str, Delta]]:
         return [(self.question.name, index.delta()) for index in self.indexes if index.restore_root(root)]
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saved states ----------------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], Vertex]) -> dict[str, Any]:
         latency = self._latency()
@@ -285,7 +285,7 @@ class PathQuery(RunningQuery):
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _counts(self) -> list[int]:
-        """Return what became of tuples since it was registered, in the order of `OUTCOMES`."""
+        """Return the counts of the outcomes of tuples since the query was registered, in the order of `OUTCOMES`."""
         counts: list[int] = (self._trees.counted() - self._reader.counted_before).tolist()
         return counts
 

@@ -37,7 +37,7 @@ from rpq.stream.vertices import VertexDictionary
 
 _NO_PAIRS = np.zeros(0, np.int64)
 _MANY = -1
-"""In place of the number of a query, beside a delta that has numbers of its own."""
+"""In place of the number of a query, for a delta with numbers of its own."""
 _OUTCOMES = slice(layout.OUTCOMES, layout.OUTCOMES + len(OUTCOMES))
 
 
@@ -80,7 +80,7 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True)
 class _IndexSize:
-    """The figures of what the indexes hold, as long as their states stay."""
+    """The sizes of the indexes, valid until they change."""
 
     states: tuple[bytes, ...]
     pairs: list[np.ndarray]
@@ -101,7 +101,7 @@ class TreesWorker:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the index has reported any."""
+        """True if the indexes have reported rows."""
         return self._index.has_rows
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
@@ -156,7 +156,7 @@ class PathTrees:
         self._free_places: list[int] = []
         self._whole: list[Reader] = []  # those for which every vertex is a root
         self.is_shared = False
-        """Whether there were several readers at a time: rows are dealt out from then on."""
+        """True once there were several readers at a time; from then on, rows are dealt to readers."""
         self._named = NamedRoots()
         self._of_root = self._named.readers
         self._rows = np.zeros((16, 2), np.int64)  # of each reader: added, removed
@@ -178,7 +178,7 @@ class PathTrees:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the stream has come to them, or what a window held."""
+        """True if the trees have received tuples of the stream or the edges of a window."""
         return bool(self.indexes[0].state[layout.HAS_TIME])
 
     def join(self, name: str, roots: Collection[Vertex] | None, guard: Guard) -> Reader:
@@ -246,16 +246,16 @@ class PathTrees:
     def _check_memory(self, size: int, place: int) -> None:
         next(iter(self.readers.values())).guard(size, place)
 
-    # --- what they read --------------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         """Add label ids with their names. O(labels)."""
         if len(labels) == 0:
             return
         classes = np.array([self._compiled.classes_of(label_in(name, None)) for name in names], np.int16)
-        held = len(self._forward)
-        if (needed := int(labels.max()) + 1) > held:
-            more = np.full(max(needed - held, held, 16), -1, np.int16)
+        room = len(self._forward)
+        if (needed := int(labels.max()) + 1) > room:
+            more = np.full(max(needed - room, room, 16), -1, np.int16)
             self._forward = np.concatenate([self._forward, more])
             self._inverse = np.concatenate([self._inverse, more])
             for index in self.indexes:
@@ -294,9 +294,9 @@ class PathTrees:
         return [ids[mine] for mine in self._division.owned(vertices.hashes(ids))]
 
     def _grow_arrays(self, vertices: int) -> None:
-        held = len(self._is_end)
-        if vertices > held:
-            more = np.ones(max(vertices - held, held // 4), np.uint8)
+        room = len(self._is_end)
+        if vertices > room:
+            more = np.ones(max(vertices - room, room // 4), np.uint8)
             self._is_end = np.concatenate([self._is_end, more])
             self._is_root = [np.concatenate([flags, more if self._whole else 0 * more]) for flags in self._is_root]
             self.vertex_room = len(self._is_end)
@@ -320,7 +320,7 @@ class PathTrees:
         if self._ends is not None:
             self._is_end[fresh] = among(vertices, fresh, self._ends)
 
-    # --- windows that are there already ----------------------------------------------------------------------
+    # --- existing windows ------------------------------------------------------------------------------------
 
     def count_from(self, number: int) -> None:
         """Set the insert from which a count window goes on, if none has come to it yet."""
@@ -335,7 +335,7 @@ class PathTrees:
                 index.load_static(chunk)
 
     def load(self, reader: Reader, time: int, chunk: Chunk | None, slides: np.ndarray, *, quiet: bool) -> list[Delta]:
-        """Load what the window holds for a query that came; return its first rows, as one event.
+        """Load the edges of the window for a new query. Return its first rows, as one event.
 
         The first one loads the window, for all that came with it; for others the trees grow that they lack.
         """
@@ -401,7 +401,7 @@ class PathTrees:
         if self._index_size().edges != mine.sum() or (index.slides(chunk.edge[mine]) != slides[mine]).any():
             raise Damage("a query holds other edges than one that asks for the same paths")
 
-    # --- what they report --------------------------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------------------------
 
     def number_rows(self, delta: PathDelta, numbers: Mapping[str, int]) -> list[tuple[int, Delta]]:
         """Return the rows of an index with the numbers of queries; `numbers` as in `Worker.deltas`.
@@ -468,7 +468,7 @@ class PathTrees:
         self._rows[reader.place] = rows
 
     def _settle_rows(self) -> None:
-        """Count what the indexes have counted so far to the first reader, if nothing is dealt out."""
+        """Add the counts of the indexes so far to the first reader, if rows are not dealt to several readers."""
         counted = self._counted_rows()
         if not self.is_shared:
             self._rows[next(iter(self.readers))] += counted - self._counted_up_to

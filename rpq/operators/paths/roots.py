@@ -65,7 +65,7 @@ class RootReaders:
 
     @property
     def unread(self) -> np.ndarray:
-        """Whether a vertex has no reader, for every vertex (boolean). O(vertices)."""
+        """True if a vertex has no reader, for every vertex (boolean). O(vertices)."""
         is_unread: np.ndarray = self._count == 0
         return is_unread
 
@@ -96,10 +96,10 @@ class RootReaders:
 
     def _compact(self, more: int) -> None:
         roots = np.flatnonzero(self._count)
-        held = [self.of(root) for root in roots.tolist()]
+        readers = [self.of(root) for root in roots.tolist()]
         counts = self._count[roots].astype(np.int64)
         flat = np.zeros(max(16, 2 * (self._live + more)), np.int32)
-        flat[: self._live] = np.concatenate([_NOBODY, *held])
+        flat[: self._live] = np.concatenate([_NOBODY, *readers])
         self._first[roots] = np.cumsum(counts) - counts
         self._flat, self._used = flat, self._live
 
@@ -149,22 +149,22 @@ def deal_rows(pairs, ends, kinds, first, count, flat, last, chain, dealt, counts
     for event in range(len(ends)):
         # A list of the rows of each reader, linked through `chain` (pair, next), and with its last entry in `last`; what
         # begins a list is marked by writing its reader to the part that it will be.
-        held, begun = np.int64(0), parts
+        length, begun = np.int64(0), parts
         while row < ends[event]:
             root = pairs[row] >> 32
             for place in range(first[root], first[root] + np.int64(count[root])):
                 reader = np.int64(flat[place])
-                chain[held, 0] = pairs[row]
-                chain[held, 1] = -1
+                chain[length, 0] = pairs[row]
+                chain[length, 1] = -1
                 if last[reader] < 0:
                     dealt.reader[parts] = reader
                     dealt.event[parts] = event
-                    dealt.end[parts] = held  # where the list begins, for now
+                    dealt.end[parts] = length  # where the list begins, for now
                     parts += 1
                 else:
-                    chain[last[reader], 1] = held
-                last[reader] = held
-                held += 1
+                    chain[last[reader], 1] = length
+                last[reader] = length
+                length += 1
             row += 1
         sign = 0 if kinds[event] > 0 else 1
         for part in range(begun, parts):
@@ -196,7 +196,7 @@ class NamedRoots:
 
     @property
     def vertex_count(self) -> int:
-        """How many are vertices."""
+        """The number of roots that are vertices."""
         return len(self._name_of)
 
     def ids(self, names: Iterable[Vertex]) -> np.ndarray:
@@ -209,7 +209,7 @@ class NamedRoots:
         return self._name_of.get(root)
 
     def add(self, names: Iterable[Vertex], reader: int) -> None:
-        """Add a reader of these names, whatever vertices they will be (`meet`, `meet_one`). O(names)."""
+        """Add a reader of vertices by their names; `meet` and `meet_one` assign the ids. O(names)."""
         for name in names:
             self._of_name.setdefault(name, []).append(reader)
 

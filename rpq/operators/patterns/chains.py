@@ -72,7 +72,7 @@ def single_atom_chains(atoms: Sequence[Atom]) -> tuple[Chain, ...]:
 
 
 def merge_chains_of_atoms(atoms: Sequence[Atom], columns: Collection[str]) -> tuple[Atom, ...]:
-    r"""Return atoms with the same distinct solutions in these columns, every chain being one; the others as they are.
+    r"""Return atoms with the same distinct solutions in these columns, in which each chain is one atom.
 
     An atom made of a chain stands where the first of its atoms stood, and reads in its direction. O(atoms²), and
     compiling what is merged.
@@ -102,8 +102,8 @@ def _parts(atoms: Sequence[Chain]) -> list[list[Chain]]:
         terms: set[Term] = {term for term in ends if not isinstance(term, Constant)}
         touched = [part for part in parts if part[0] & terms]
         parts = [part for part in parts if not part[0] & terms]
-        held = [one for _, members in touched for one in members]
-        parts.append((terms.union(*(names for names, _ in touched)), [*held, placed]))
+        chains = [one for _, members in touched for one in members]
+        parts.append((terms.union(*(names for names, _ in touched)), [*chains, placed]))
     return [sorted(members, key=lambda one: one.place) for _, members in parts]
 
 

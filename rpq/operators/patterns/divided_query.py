@@ -32,7 +32,7 @@ from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
 
 PAIR = "pair"
-"""In place of a variable: threads divide by the values of two variables, those that plans bind first."""
+"""In place of a variable: threads divide the solutions by the values of the two variables that plans bind first."""
 LARGEST_COST = 0.9
 """The upkeep of one of two threads, compared with that of one thread alone, from which dividing does not pay."""
 
@@ -112,7 +112,7 @@ class DividedQuery(RunningQuery):
         for lane in self.lanes:
             lane.leave()
 
-    # --- what it reads ---------------------------------------------------------------------------------------
+    # --- input -----------------------------------------------------------------------------------------------
 
     def set_labels(self, labels: np.ndarray, names: Sequence[LabelName]) -> None:
         for lane in self.lanes:
@@ -144,7 +144,7 @@ class DividedQuery(RunningQuery):
     def retained_vertices(self) -> np.ndarray:
         return np.unique(np.concatenate([lane.retained_vertices() for lane in self.lanes]))
 
-    # --- what it reports -------------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------------------
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         # The edges that a thread does not have are outside of its window.
@@ -192,7 +192,7 @@ class DividedQuery(RunningQuery):
         text = f"{len(self.lanes)}, which divide it by {names}" if len(self.lanes) > 1 else "one, until its rows are many"
         return replace(self.first.explain(), threads=text)
 
-    # --- to go on later --------------------------------------------------------------------------------------
+    # --- saved states ----------------------------------------------------------------------------------------
 
     def saved(self, name_of: Callable[[int], int | str]) -> dict[str, Any]:
         saved = [lane.saved(name_of) for lane in self.lanes]

@@ -28,7 +28,7 @@ NODE_DISTANCE = 1.32
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedAtom:
-    """An atom, and what it reads: edges of one label, or the pairs of a path."""
+    """An atom and the relation that it reads: the edges of one label, or the pairs of a path."""
 
     text: str
     subject: str
@@ -131,7 +131,7 @@ class Explanation:
     meanings: tuple[ExplainedMeaning, ...]
     warnings: tuple[str, ...] = ()
     threads: str = ""
-    """How the threads of an engine divide it, in words; empty before it runs, and where there is one thread."""
+    """A text on how threads divide the query; empty before it is registered, and with one thread."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values.
@@ -364,13 +364,13 @@ def _node(term: Term) -> str:
 
 def _relation_line(relation: ExplainedRelation) -> str:
     atoms = ", ".join(map(str, relation.atoms))
-    held = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
+    size = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
     if relation.trees is not None and relation.cells is not None:
-        held += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
+        size += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
     shared = f", shared with {_listed(relation.shared_with)}" if relation.shared_with else ""
     read = f"read by atom{'s' * (len(relation.atoms) > 1)} {atoms}" if atoms else "a chain of atoms, read as one path"
     stored = f"; only edges from {_listed(relation.accepts)} are stored" if relation.accepts else ""
-    return f"{relation.name}: {read}{held}{shared}{stored}"
+    return f"{relation.name}: {read}{size}{shared}{stored}"
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -417,8 +417,8 @@ def node_positions(nodes: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(held) for key, held in value.items()}
-    return [_plain(held) for held in value] if isinstance(value, (tuple, list)) else value
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
 
 
 def explain_running(

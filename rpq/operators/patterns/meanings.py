@@ -53,7 +53,7 @@ class PathRead(NamedTuple):
     expression: str
     roots: Roots
     turned: bool = False
-    """Whether it is read from the object of its atom to the subject."""
+    """True if it is read from the object of its atom to the subject."""
 
 
 class DirectedAtom(NamedTuple):

@@ -91,14 +91,14 @@ class PatternHost:
         self.tuples = 0
         """The number of applied tuples."""
         self.is_delete = np.zeros(0, np.uint8)
-        """Which tuples of the last chunk are deletes."""
+        """A flag for each tuple of the last chunk: true for deletes."""
         self.first: np.ndarray | None = None
         """For each tuple of the last chunk the place of the first tuple of its event; None where each tuple is an event."""
         self.vertex_room = self._own_room = 0
         self._counts_only = False  # whether rows are not kept
         self.division = Division(1, resources.share)  # threads divide by the values of variables, not by rows
         self.is_own = np.ones(0, bool)
-        """Which vertices belong to this share; the first column of a row, or that of its centre, decides."""
+        """A flag for each vertex: true if it belongs to this share. The first column of a row, or its centre, decides."""
         self._guard = resources.guard
         self.paths = PathRelations(self.store, self.relations, self.constants, capacity=capacity, guard=resources.guard)
         # For queries with paths, by their window, the labels that a count window numbers, and origin; for queries with
@@ -155,7 +155,7 @@ class PatternHost:
 
     @property
     def divides_more(self) -> bool:
-        """Whether the threads divide the next query: there are several, and few queries whose plans each repeats."""
+        """True if the threads divide the next query: there are several, and few queries, whose plans each repeats."""
         return len(self.lanes) > 1 and len(self.members) < MOST_DIVIDED
 
     def new_origin(self) -> int:
@@ -276,11 +276,11 @@ class PatternHost:
 
     @property
     def shares_parts(self) -> bool:
-        """Whether equal parts of queries share one number."""
+        """True if equal parts of queries share one number."""
         return self.tables.sharing != "never"
 
     def sharing_of(self, number: int) -> str:
-        """Return what a part has in common with others, in words; the text is empty where there are few queries."""
+        """Return a text on what a part shares with others; it is empty if there are few queries."""
         others = len({name for name, _ in self._parts[number]}) - 1
         texts = [f"the whole plan with {others:,} other {'query' if others == 1 else 'queries'}"] if others else []
         needed, known = self.tables.shared_conditions(number)
@@ -327,7 +327,7 @@ class PatternHost:
         self._other_parts.discard(number)
 
     def rows_of_part(self, number: int, columns: int, *, most: int | None = None) -> np.ndarray:
-        """Return all current rows of a part with so many columns, int32 (row, column).
+        """Return all current rows of a part with `columns` columns, int32 (row, column).
 
         Where they are more than `most`, only somewhat more than `most` are returned. O(edges, and the cost of joining them).
         """
@@ -337,7 +337,7 @@ class PatternHost:
         return np.zeros((0, columns), np.int32) if rows is None else rows.ids.values
 
     def _collect_separately(self, call: Callable[[], None], *, most: int | None = None) -> DeliveredRows:
-        """Collect what a call delivers, apart from the rows of the stream, and without asking the guard."""
+        """Collect the rows of a call separately from those of the stream, and without calling the guard."""
         sink, self._sink, self._live.guard = self._sink, DeliveredRows(), None
         self._most_answers = most
         try:
@@ -498,7 +498,7 @@ class PatternHost:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the last chunk changed rows of parts."""
+        """True if the last chunk changed rows of parts."""
         return bool(len(self._delivered))
 
     def deltas(self, numbers: Mapping[str, int], *, before: int | None = None) -> list[tuple[int, Delta]]:
@@ -551,12 +551,12 @@ class PatternHost:
         return self._memberships.values() if self.thread == 0 else ()
 
     def sweep(self) -> None:
-        """Collect what has left the windows of paths; relations, which share their time, do so by themselves."""
+        """Release the pairs of paths that have left their windows; relations release their edges as the time moves."""
         self._change_quietly(self.paths.sweep())
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
         if self._bytes_of_members is None:
@@ -577,7 +577,7 @@ class PatternHost:
         self._guard(5 * size, 0)  # a guard takes four fifths of what it is asked for as present already
 
     def _request_memory(self, need: int) -> None:
-        """Ask the guard for more memory, where it does not know of it; it may refuse.
+        """Ask the guard for more memory, which it may refuse.
 
         `need` is what a kernel returned.
         """

@@ -88,7 +88,7 @@ class RunningPattern(HostedQuery):
 
     @property
     def _is_netted(self) -> bool:
-        """Whether a solution may leave silently and come back in one event, as in a count window that moves.
+        """True if a solution may leave silently and come back in one event, as in a count window that moves.
 
         Where there are paths, the rows themselves tell whether a pair is lost by an eviction alone.
         """
@@ -423,7 +423,7 @@ class RunningPattern(HostedQuery):
 
 
 def division_of(question: PatternQuery) -> str | None:
-    """Return what threads divide a pattern by: the values of a variable, of a `PAIR`, or None where one evaluates it.
+    """Return the variable whose values divide a pattern over threads, or `PAIR` for two; None if one thread evaluates it.
 
     Several threads divide a pattern of edges that is one part and has one meaning.
     """

@@ -54,7 +54,7 @@ def fill(
 
 
 class DerivedPath(NamedTuple):
-    """A path of a pattern: what it reads, the content of its relation, and the roots that it needs there."""
+    """A path of a pattern: the labels that it reads, the content of its relation, and its roots."""
 
     read: PathRead
     content: PathContent
@@ -234,9 +234,9 @@ class ReadRelations:
 
     @property
     def has_content(self) -> bool:
-        """Whether all relations hold edges already, which another pattern loaded."""
-        held = self._host.store.current_edges
-        return not self._paths and all(held(self._host.relations[content]) for content in self._of_edges)
+        """True if other patterns have loaded the edges of all relations."""
+        edge_count = self._host.store.current_edges
+        return not self._paths and all(edge_count(self._host.relations[content]) for content in self._of_edges)
 
     def fill(self, chunk: Chunk, slides: np.ndarray, *, is_checked: bool) -> None:
         """Fill the empty relations with their edges; with `is_checked` verify that the others hold theirs.

@@ -53,7 +53,7 @@ NEED_CONDITIONS = 5
 
 LOW = (1 << 32) - 1
 BITS = 62
-"""The number of headers whose emptiness one word of a vertex record tells."""
+"""The number of headers for which one word of a vertex record has a bit each: whether the list is empty."""
 LENGTH = (1 << 27) - 1
 CLASS_SHIFT = 27
 CLASS = 31
@@ -518,7 +518,7 @@ class ConditionState(Record):
     _fields_ = (
         ("counters", int64),  # keys in `counter`
         ("counter_mask", int64),
-        ("held", int64),  # keys in `held`
+        ("holdings", int64),  # keys in `holdings`
         ("holding_mask", int64),
         ("records", int64),  # records given out (high water), record 0 included
         ("record_room", int64),
@@ -580,7 +580,7 @@ class Conditions(NamedTuple):
     branch: np.ndarray  # Branch
     part: np.ndarray  # NodePart
     counter: np.ndarray  # int64: branch << 32 | vertex, and how many neighbours satisfy its child
-    held: np.ndarray  # int64: node << 32 | vertex, and its record (0: it no longer holds)
+    holdings: np.ndarray  # int64: node << 32 | vertex, and its record (0: it no longer holds)
     record: np.ndarray  # Holding
     vertex: np.ndarray  # VertexNodes
     block: np.ndarray  # int32, BLOCK a block

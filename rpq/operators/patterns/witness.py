@@ -94,7 +94,7 @@ class AtomWitness:
 
 @dataclass(frozen=True, kw_only=True)
 class Witness:
-    """Why a row is an answer of a pattern: a value for each variable and blank node, and what makes each atom hold.
+    """The reason why a row is an answer of a pattern: a value for each variable and blank node, and edges for each atom.
 
     Of the bindings that give the row it is any one. The text has a line for the values, and one for each atom.
 

@@ -1,8 +1,8 @@
 """Values of formulas as kernels compare them (`rpq.operators.bags.value_matching.Values`).
 
 Numbers are compared as they are. Texts, terms without a value, and the parts of moments and durations that may have any
-number of digits have labels: integers in the order of the keys (Dietz 1982). A new key gets a label between those of its
-neighbours. Where there is none, all keys get new labels, and the order of what is stored stays as it is.
+number of digits have labels: integers in the order of the keys (`value_order.label_between`). A new key gets a label between
+those of its neighbours. If there is none, all keys get new labels, and the order of the stored values does not change.
 """
 
 from __future__ import annotations
@@ -38,22 +38,20 @@ from rpq.operators.bags.value_matching import (
 from rpq.operators.relational.exact_sums import DECIMAL, INTEGER, LIMB, NO_AMOUNT, ONE
 from rpq.operators.relational.formula_columns import Judge, NumericColumn, amount_of, read_names
 from rpq.operators.relational.term_ids import TermIds
-
-GAP = 1 << 32
-"""The distance of labels where all keys get new ones."""
+from rpq.operators.relational.value_order import label_between, new_labels
 
 _LEAST_GARBAGE = 1_000
 """Keys without a value are removed when there are more of them than others and than this number."""
 
 _BYTES_A_KEY = 250
-"""About what a key takes."""
+"""The approximate number of bytes of a key."""
 
 _MOMENT_TYPES = ("dateTime", "date", "time")
 _KINDS = {"integer": EXACT, "decimal": EXACT, "float": FLOAT, "double": DOUBLE}
 _KIND_OF = np.array([_KINDS[name] for name in NUMBER_TYPES], np.int32)
 
 Place = tuple[int, int, int, float]
-"""Of a value: its kind, the number of a key or an integer for `high` and for `low`, and the double it is promoted to."""
+"""The place of a value: its kind, a key's number or an integer for each of `high` and `low`, and the nearest double."""
 
 _NOWHERE: Place = (NO_VALUE, 0, 0, 0.0)
 _NO_VALUES = Values(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
@@ -104,14 +102,11 @@ class _Labels:
         place = self.numbers.bisect_left(key)
         below = None if place == 0 else int(self.labels[self.numbers.peekitem(place - 1)[1]])
         above = None if place == number else int(self.labels[self.numbers.peekitem(place)[1]])
-        if below is None:
-            label = 0 if above is None else above - GAP
-        else:
-            label = below + GAP if above is None else (below + above) // 2
-        if label == below or abs(label) >= 2**62:
+        label = label_between(below, above)
+        if label is None:
             before = self.labels[[*self.numbers.values()]]
             self.numbers[key] = number
-            labels = (np.arange(number + 1) - number // 2) * GAP
+            labels = new_labels(number + 1)
             self.labels[[*self.numbers.values()]] = labels
             self.column.replace(matches, before, np.delete(labels, place))
         else:
@@ -206,7 +201,7 @@ class ComparedValues:
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held."""
+        """The approximate number of bytes held."""
         return _BYTES_A_KEY * sum(len(table.numbers) for table in self._tables())
 
     def check(self) -> None:

@@ -21,14 +21,14 @@ class Network:
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows of the kernels are its rows, net as they are: columns of one leaf."""
+        """True if the net rows of the kernels are its rows: it consists of columns of one leaf."""
         return all(not node.inputs or (len(node.inputs) == 1 and not node.describe_state()) for node in self.nodes) and (
             sum(not node.inputs for node in self.nodes) == 1
         )
 
     @property
     def is_net(self) -> bool:
-        """Whether its changes are net of events: those of rows of groups, none of whose columns is dropped above."""
+        """True if its changes are net within events: they are rows of groups, all of whose columns are returned."""
         way = []
         node = self.top
         while len(node.inputs) == 1 and isinstance(node, ProjectNode | ExtendNode | FilterNode):
@@ -71,13 +71,13 @@ class Network:
         return outputs[id(self.top)]
 
     def forget(self, fresh: np.ndarray) -> None:
-        """Discard what is cached for these ids, which now denote other terms."""
+        """Discard cached values of these ids, which now denote other terms."""
         if len(fresh):
             for node in self.nodes:
                 node.forget(fresh)
 
     def ids(self) -> np.ndarray:
-        """Return the ids in what operators store, with duplicates. O(entries)."""
+        """Return the ids in the stored rows of all operators, with duplicates. O(entries)."""
         stored = (node.ids() for node in self.nodes)
         return np.concatenate([ids if isinstance(ids, np.ndarray) else np.fromiter(ids, np.int32) for ids in stored])
 
@@ -88,7 +88,7 @@ class Network:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that operators hold."""
+        """The number of bytes that operators hold."""
         return sum(node.nbytes for node in self.nodes)
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:

@@ -18,20 +18,21 @@ from typing import NamedTuple
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
-from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import view
-from rpq.operators.bags.row_bags import (
-    CHANGED,
-    FREE,
-    ROOM,
-    USED,
-    RowBags,
-    add_in_event,
-    prefetch_entry,
-    prefetch_place,
-    settle,
+from rpq.operators.bags.row_bags import CHANGED, RowBags, add_in_event, settle
+from rpq.operators.relational.group_sums import (
+    AVERAGED,
+    COUNTED,
+    FIGURES,
+    HAD,
+    HAS,
+    NUMBERS,
+    OTHERS,
+    SUM,
+    Figures,
+    GroupFigures,
+    look_ahead,
 )
-from rpq.operators.relational.group_sums import AHEAD, AVERAGED, COUNTED, FIGURES, HAD, HAS, NUMBERS, OTHERS, SUM, Figures
 
 INTEGER, DECIMAL, FLOAT, DOUBLE = range(4)
 """The types of numbers, in the order of promotion."""
@@ -51,8 +52,6 @@ LIMB = 32
 _MASK = 2**LIMB - 1
 _MOST_AT_ONCE = 2**30
 """Rows whose numbers can be added without carries in between."""
-_OF_LINE = 8
-"""Numbers in a cache line."""
 _BILLION = 10**9
 _DECIMAL_LIMBS = 5
 ONE = 34
@@ -85,7 +84,7 @@ class Amounts(NamedTuple):
 
 
 class ChangedSums(NamedTuple):
-    """Groups that events changed, as in `group_sums.ChangedGroups`, and what their aggregates come to."""
+    """Groups that events changed, as in `group_sums.ChangedGroups`, and the values of their aggregates."""
 
     places: np.ndarray  # int64
     groups: np.ndarray  # int32
@@ -95,16 +94,14 @@ class ChangedSums(NamedTuple):
     low: np.ndarray  # int64 (aggregate, group): an integer, the lower half of units, or the bits of a double
 
 
-class ExactSums:
-    """The groups of rows with so many keys, and these aggregates (`COUNTED`, …). Amortised O(changes)."""
+class ExactSums(GroupFigures):
+    """The groups of rows with `keys` keys, and their aggregates (`COUNTED`, …). Amortised O(changes)."""
 
     def __init__(self, keys: int, aggregates: Sequence[int], *, bags: RowBags | None = None) -> None:
-        self._keys = keys
         self._functions = np.array(aggregates, np.uint8)
-        self._bags = RowBags([keys]) if bags is None else bags
         self._first_limb, self._limbs = ONE, 0
         self._set_starts()
-        self._figures = np.zeros((int(self._bags.bags.fields[ROOM]), int(self._starts[-1])), np.int64)
+        super().__init__(RowBags([keys]) if bags is None else bags, int(self._starts[-1]))
         self._work = np.zeros(_WORK, np.int64)
 
     @classmethod
@@ -138,12 +135,8 @@ class ExactSums:
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, amounts: Amounts) -> ChangedSums:
         """Apply changes of rows with these keys; the arrays of `amounts` are (aggregate, row)."""
         self._cover(amounts)
-        count, fields = len(weights), self._bags.bags.fields
-        if fields[USED] - fields[FREE] + count > fields[ROOM]:
-            self._bags.make_room(count)
-            more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
-            if more > 0:
-                self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
+        count = len(weights)
+        self._reserve(count)
         shape = len(self._functions), count
         changed = ChangedSums(
             np.empty(count, np.int64),
@@ -212,27 +205,8 @@ class ExactSums:
                 self._figures[:, limb + 1] = self._figures[:, limb] >> LIMB
                 self._figures[:, limb] &= _MASK
 
-    @property
-    def room(self) -> int:
-        """Numbers of groups are below."""
-        return len(self._figures)
-
-    @property
-    def entries(self) -> int:
-        """Groups with rows."""
-        return int(self._bags.bags.different[0])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self._bags.nbytes + self._figures.nbytes
-
-    def ids(self) -> np.ndarray:
-        """Return the ids in keys, with duplicates. O(groups)."""
-        return self._bags.rows(0)[0].reshape(-1)
-
     def results(self) -> ChangedSums:
-        """Return what the aggregates of every group come to, by its number. O(groups)."""
+        """Return the values of the aggregates of every group, by its number. O(groups)."""
         count = len(self._figures)
         shape = len(self._functions), count
         results = ChangedSums(
@@ -248,26 +222,13 @@ class ExactSums:
         return self._round_singles(results)
 
     def check(self) -> None:
-        """Assert that groups without rows have nothing, and that carries are propagated."""
-        self._bags.check()
-        assert (self._figures[self._bags.bags.counts == 0] == 0).all(), "a group without rows has figures"
+        """Assert that groups without rows have no figures, and that carries are propagated."""
+        super().check()
         for start, end in zip(self._starts[:-1], self._starts[1:], strict=True):
             if end - start > 1:
                 for first, last in ((start + _DECIMALS, start + _BINARY), (start + _BINARY, end)):
                     limbs = self._figures[:, first : max(first, last - 1)]
                     assert (limbs == limbs & _MASK).all(), "a carry was not propagated"
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def _look_ahead(bags, state, columns, keys, width, i):
-    """Prefetch the memory that later changes will need."""
-    if (i + 2 * AHEAD + 1) * width <= len(keys):
-        prefetch_place(bags, 0, keys, (i + 2 * AHEAD) * width)
-    if (i + AHEAD + 1) * width <= len(keys):
-        entry = prefetch_entry(bags, 0, keys, (i + AHEAD) * width)
-        if entry >= 0:
-            for place in range(entry * columns, (entry + 1) * columns, _OF_LINE):
-                prefetch_at(state.figures, place)
 
 
 @njit(cache=True, nogil=True)
@@ -281,7 +242,7 @@ def change_sums(
     written = first = 0
     rows = np.int64(0)  # since carries were propagated
     for i in range(count):
-        _look_ahead(bags, state, columns, keys, width, i)
+        look_ahead(bags, state, columns, keys, width, i)
         weight = weights[i]
         changed = bags.fields[CHANGED]
         entry = add_in_event(bags, 0, keys, i * width, weight)
@@ -355,7 +316,7 @@ def _count_amount(row, at, weight, kind):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _add_amount(row, at, limb, first_limb, weight, type_, high, low):
-    """Add the number of an amount to a sum, so many limbs above its own; `weight` is at most `_MOST_AT_ONCE`."""
+    """Add `weight` times an amount to a sum, shifted by some limbs; `weight` is at most `_MOST_AT_ONCE`."""
     if type_ <= DECIMAL:
         place = at + _DECIMALS + limb
         row[place] += weight * (low & _MASK)

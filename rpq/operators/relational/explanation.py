@@ -45,7 +45,7 @@ class SparqlExplanation:
     stored: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The labels of which some edges are passed by, with those that are stored, as "any vertex to h7"."""
     threads: str = ""
-    """How the threads of an engine divide it, in words; empty before it runs, and where one thread evaluates it."""
+    """A text on how threads divide the query; empty before it is registered, and if one thread evaluates it."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values."""

@@ -41,7 +41,7 @@ from rpq.operators.relational.term_ids import FIRST, TermIds
 from rpq.rows.weighted_rows import UNBOUND
 
 NO_SMALL_INTEGER = 2**62
-"""Stands for what is none."""
+"""In place of a value that is no small integer."""
 
 _LARGEST = 2**31
 _BEHIND = np.frombuffer(f'"^^<{XSD}integer>'.encode(), np.uint8)
@@ -140,11 +140,11 @@ def read_integers(offsets, data, behind, found):
 
 
 UNFIT = NO_NUMBER + 1
-"""Stands for a number that is no small integer."""
+"""In place of a number that is no small integer."""
 
 _MOST_REMEMBERED = 1 << 20
 _BYTES_KNOWN = 150
-"""About what a result takes in a dictionary of Python's."""
+"""The approximate number of bytes of a result in a Python dictionary."""
 
 Result = TypeVar("Result")
 
@@ -201,7 +201,7 @@ class _FormulaColumn(ABC, Generic[Result]):
         """Return the result of the formula under a binding."""
 
     def forget(self, fresh: np.ndarray) -> None:
-        """Discard what is cached for these ids, which now denote other terms."""
+        """Discard cached values of these ids, which now denote other terms."""
         self._forget_known(fresh)
 
     def _forget_known(self, fresh: np.ndarray) -> None:
@@ -211,7 +211,7 @@ class _FormulaColumn(ABC, Generic[Result]):
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held."""
+        """The approximate number of bytes held."""
         return _BYTES_KNOWN * len(self._known)
 
 
@@ -394,9 +394,9 @@ NO_VALUE = (NO_AMOUNT, 0, 0)
 
 
 def read_names(names: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the numbers that names are as (kinds, high, low) of `exact_sums.Amounts`.
+    """Return names as numbers: (kinds, high, low) of `exact_sums.Amounts`.
 
-    The kind of what is unusual, or no number, is `NO_AMOUNT` + 1. O(total length).
+    Unusual numbers, and names that are none, have the kind `NO_AMOUNT` + 1. O(total length).
     """
     kinds, high, low = np.full(len(names), NO_AMOUNT + 1, np.int8), *np.zeros((2, len(names)), np.int64)
     if len(names) and pa.types.is_string(names.type):
@@ -531,7 +531,7 @@ def _nearest(type_, number, scale, tens):
 @wraps_around
 @njit(cache=True, nogil=True)
 def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
-    """Read names that are numbers of up to 18 digits; what is unusual, or no number, stays as it is.
+    """Read names that are numbers of up to 18 digits; the entries of all other names are not changed.
 
     `reals` is another view of `low`.
     """
@@ -568,7 +568,7 @@ def read_amounts(offsets, data, ends, tens, kinds, high, low, reals):
 
 @njit(cache=True, nogil=True)
 def _read_reals(offsets, data, ends, tens, reals):
-    """Write the doubles nearest to names that are numbers of up to 18 digits; for others, and what is not easy, NaN."""
+    """Write the doubles nearest to names that are numbers of up to 18 digits; NaN for others and difficult cases."""
     for i in range(len(reals)):
         type_, number, scale, is_negative = _read_number(data, np.int64(offsets[i]), np.int64(offsets[i + 1]), ends)
         reals[i] = np.nan

@@ -34,7 +34,7 @@ LARGEST = 2**31
 _MOST_ROWS = 2**32
 
 NO_NUMBER = 2**62
-"""Stands for a value that is no number, or unbound."""
+"""In place of a value that is no number, or unbound."""
 
 # The figures of an aggregate of a group.
 SUM, NUMBERS, OTHERS = range(3)
@@ -47,10 +47,12 @@ COUNTED, SUMMED, AVERAGED = range(3)
 """The kinds of aggregates."""
 
 NO_VALUE = -1
-"""In place of a divisor: what was to be summed is no number."""
+"""In place of a divisor: a summed value is no number."""
 
-AHEAD = 8
-"""Changes ahead for which memory is asked."""
+_AHEAD = 8
+"""The number of changes between a prefetch and the use of the memory."""
+_OF_LINE = 8
+"""The number of figures in a cache line."""
 
 
 class Figures(NamedTuple):
@@ -60,7 +62,7 @@ class Figures(NamedTuple):
 
 
 class ChangedGroups(NamedTuple):
-    """Groups that events changed: where in the changes each was met first, and what it comes to after the event."""
+    """Groups that events changed: the first change of each, and its values after the event."""
 
     places: np.ndarray  # int64, ascending but for those of one event
     groups: np.ndarray  # int32: numbers of the groups, below `SummedGroups.room`
@@ -69,32 +71,62 @@ class ChangedGroups(NamedTuple):
     divisors: np.ndarray  # int64 (aggregate, group): of an average; else 0, or `NO_VALUE`
 
 
-class SummedGroups:
-    """The groups of rows with so many keys, and these aggregates (`COUNTED`, …). Amortised O(changes)."""
+class GroupFigures:
+    """Groups, which are entries of bags, with a row of figures (int64) for each."""
+
+    def __init__(self, bags: RowBags, columns: int) -> None:
+        self._bags = bags
+        self._figures = np.zeros((int(bags.bags.fields[ROOM]), columns), np.int64)
+
+    def _reserve(self, count: int) -> None:
+        """Make room for `count` more groups. Amortised O(1) a group."""
+        fields = self._bags.bags.fields
+        if fields[USED] - fields[FREE] + count > fields[ROOM]:
+            self._bags.make_room(count)
+            more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
+            if more > 0:
+                self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
+
+    @property
+    def room(self) -> int:
+        """The number below which the numbers of groups are."""
+        return len(self._figures)
+
+    @property
+    def entries(self) -> int:
+        """The number of groups with rows."""
+        return int(self._bags.bags.different[0])
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return self._bags.nbytes + self._figures.nbytes
+
+    def ids(self) -> np.ndarray:
+        """Return the ids in keys, with duplicates. O(groups)."""
+        return self._bags.rows(0)[0].reshape(-1)
+
+    def check(self) -> None:
+        """Assert that groups without rows have no figures."""
+        self._bags.check()
+        assert (self._figures[self._bags.bags.counts == 0] == 0).all(), "a group without rows has figures"
+
+
+class SummedGroups(GroupFigures):
+    """The groups of rows with `keys` keys, and their aggregates (`COUNTED`, …). Amortised O(changes)."""
 
     def __init__(self, keys: int, aggregates: Sequence[int]) -> None:
-        self._keys = keys
+        super().__init__(RowBags([keys]), len(aggregates) * FIGURES)
         self._functions = np.array(aggregates, np.uint8)
-        self._aggregates = len(aggregates)
-        self.clear()
-
-    def clear(self) -> None:
-        """Remove everything."""
-        self._bags = RowBags([self._keys])
-        self._figures = np.zeros((int(self._bags.bags.fields[ROOM]), self._aggregates * FIGURES), np.int64)
 
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
         """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none.
 
         Return None, without any effect, if there are so many rows that sums may not fit into 64 bits.
         """
-        count, fields = len(weights), self._bags.bags.fields
-        if fields[USED] - fields[FREE] + count > fields[ROOM]:
-            self._bags.make_room(count)
-            more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
-            if more > 0:
-                self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
-        shape = self._aggregates, count
+        count = len(weights)
+        self._reserve(count)
+        shape = len(self._functions), count
         changed = ChangedGroups(
             np.empty(count, np.int64),
             np.empty(count, np.int32),
@@ -112,40 +144,17 @@ class SummedGroups:
         """The groups as entries of bags, and the figures of each entry."""
         return self._bags, self._figures
 
-    @property
-    def room(self) -> int:
-        """Numbers of groups are below."""
-        return len(self._figures)
-
-    @property
-    def entries(self) -> int:
-        """Groups with rows."""
-        return int(self._bags.bags.different[0])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return self._bags.nbytes + self._figures.nbytes
-
-    def ids(self) -> np.ndarray:
-        """Return the ids in keys, with duplicates. O(groups)."""
-        return self._bags.rows(0)[0].reshape(-1)
-
-    def check(self) -> None:
-        """Assert that groups without rows have nothing."""
-        self._bags.check()
-        assert (self._figures[self._bags.bags.counts == 0] == 0).all(), "a group without rows has figures"
-
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _look_ahead(bags, state, columns, keys, width, i):
+def look_ahead(bags, state, columns, keys, width, i):
     """Prefetch the memory that later changes will need."""
-    if (i + 2 * AHEAD + 1) * width <= len(keys):
-        prefetch_place(bags, 0, keys, (i + 2 * AHEAD) * width)
-    if (i + AHEAD + 1) * width <= len(keys):
-        entry = prefetch_entry(bags, 0, keys, (i + AHEAD) * width)
+    if (i + 2 * _AHEAD + 1) * width <= len(keys):
+        prefetch_place(bags, 0, keys, (i + 2 * _AHEAD) * width)
+    if (i + _AHEAD + 1) * width <= len(keys):
+        entry = prefetch_entry(bags, 0, keys, (i + _AHEAD) * width)
         if entry >= 0:
-            prefetch_at(state.figures, entry * columns)
+            for place in range(entry * columns, (entry + 1) * columns, _OF_LINE):
+                prefetch_at(state.figures, place)
 
 
 @njit(cache=True, nogil=True)
@@ -160,7 +169,7 @@ def change_groups(bags, state, functions, keys, weights, events, numbers, places
     width, columns = np.int64(bags.width[0]), aggregates * FIGURES
     written = first = 0
     for i in range(count):
-        _look_ahead(bags, state, columns, keys, width, i)
+        look_ahead(bags, state, columns, keys, width, i)
         weight = weights[i]
         changed = bags.fields[CHANGED]
         entry = add_in_event(bags, 0, keys, i * width, weight)

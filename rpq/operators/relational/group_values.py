@@ -64,11 +64,11 @@ class Argument:
     width: int = 1
     ends: tuple[int, ...] = ()
     skips_unbound: bool = True
-    """Whether a value that is `UNBOUND` is none; only one of a single column is."""
+    """True if `UNBOUND` is no value, as in a single column."""
 
 
 class GroupedValues:
-    """The groups of rows with so many keys, and the values of arguments in them.
+    """The groups of rows with `keys` keys, and the values of arguments in them.
 
     A change is O(1) for a value that a group has already, or has not yet where no end is needed, and amortised O(log
     values) else.
@@ -108,7 +108,7 @@ class GroupedValues:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, but for the order of values."""
+        """The number of bytes held, without the order of values."""
         return self._bags.nbytes + sum(argument.nbytes for argument in self._arguments)
 
     def ids(self) -> np.ndarray:
@@ -284,7 +284,7 @@ def change_values(
     bags, state, least, greatest, has_least, has_greatest, labels, rows, width, skips_unbound, weights, events,
     places, groups, different, unbound, ends,
 ):  # fmt: skip
-    """Apply changes of values of groups, and write what they come to in the changed groups, after each event."""
+    """Apply changes of values of groups, and write the results of the changed groups after each event."""
     count, j = len(weights), 0
     for i in range(count):
         if skips_unbound and rows[i * width + 1] == UNBOUND:

@@ -81,7 +81,7 @@ class GroupNode(Node):
         self._shown = [place for place, name in enumerate(inner.columns) if not name.startswith(("_:", "."))]
         self._groups: dict[Row, _Group] = {}
         self.is_isolated = False
-        """Whether its rows meet no others: their numbers need not be the terms that others may be."""
+        """True if its rows are joined with no others, so that their numbers need not be ids of terms."""
         self._summed: SummedGroups | None = None
         self._exact: ExactSums | None = None
         self._by_value: GroupedValues | None = None
@@ -232,7 +232,7 @@ class GroupNode(Node):
         return sums, self._ids_of_results(sums.types, sums.high, sums.low), self._exact.room
 
     def _small_numbers(self, change: WeightedRows) -> np.ndarray | None:
-        """Return what is summed as small integers, (aggregate, row), or None if a number is none of these."""
+        """Return the summed values as small integers (aggregate, row), or None if some value is not a small integer."""
         numbers = np.zeros((len(self._of_sums), len(change)), np.int64)
         for row, (place, column) in enumerate(zip(self._of_sums, self._numbers, strict=True)):
             if self._aggregates[place].function == "COUNT":
@@ -293,7 +293,7 @@ class GroupNode(Node):
         self._output_ids = output
 
     def _all_amounts(self, change: WeightedRows) -> Amounts:
-        """Return what is summed as numbers of any type; the arrays are (aggregate, row)."""
+        """Return the summed values as numbers of any type; the arrays are (aggregate, row)."""
         shape = len(self._of_sums), len(change)
         amounts = Amounts(np.zeros(shape, np.int8), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
         for row, (place, column) in enumerate(zip(self._of_sums, self._amounts, strict=True)):
@@ -368,10 +368,10 @@ class GroupNode(Node):
 
     @property
     def nbytes(self) -> int:
-        held = super().nbytes
+        total = super().nbytes
         if self._is_compiled:
-            held = sum(one.nbytes for one in self._kernels) + self._output_ids.nbytes + self._order.nbytes
-        return held + sum(column.nbytes for column in self._columns)
+            total = sum(one.nbytes for one in self._kernels) + self._output_ids.nbytes + self._order.nbytes
+        return total + sum(column.nbytes for column in self._columns)
 
     def ids(self) -> Iterable[int] | np.ndarray:
         if self._is_compiled:

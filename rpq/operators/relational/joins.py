@@ -23,7 +23,7 @@ from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
 Key = Any
-"""Of a row: an id, or a tuple of ids."""
+"""The key of a row: an id, or a tuple of ids."""
 
 Change = tuple[Row, int]
 """A row and its weight."""
@@ -83,7 +83,7 @@ class Agreement:
 
     @property
     def has_optional_columns(self) -> bool:
-        """Whether rows with one key may disagree."""
+        """True if some columns may be unbound on one side, so that rows with equal keys may differ in them."""
         return bool(self._optional_places)
 
     def agree(self, left: Row, right: Row) -> bool:

@@ -20,7 +20,7 @@ from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows, merge
 
 BYTES_AN_ENTRY = 200
-"""About what a row takes in a dictionary of Python's."""
+"""The approximate number of bytes of a row in a Python dictionary."""
 
 
 class Node(ABC):
@@ -36,7 +36,7 @@ class Node(ABC):
 
     @property
     def width(self) -> int:
-        """How many columns it has."""
+        """The number of columns."""
         return len(self.columns)
 
     def begin(self) -> WeightedRows:
@@ -48,19 +48,19 @@ class Node(ABC):
         """Return the change of the output that changes of the inputs cause."""
 
     def forget(self, fresh: np.ndarray) -> None:
-        """Discard what is cached for these ids, which now denote other terms."""
+        """Discard cached values of these ids, which now denote other terms."""
         return
 
     # --- stored rows -----------------------------------------------------------------------------------------
 
     @property
     def entries(self) -> int:
-        """Rows, or values of groups, that it holds. O(1), or O(entries)."""
+        """The number of stored rows or values of groups. O(1), or O(entries)."""
         return 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds: of arrays as they are, of entries in dictionaries about that."""
+        """The number of bytes held, approximate for entries in dictionaries."""
         return BYTES_AN_ENTRY * self.entries
 
     def ids(self) -> Iterable[int] | np.ndarray:
@@ -68,7 +68,7 @@ class Node(ABC):
         return ()
 
     def _check(self) -> None:
-        """Assert the invariants of what it stores."""
+        """Assert the invariants of the stored rows."""
         return
 
     def describe(self) -> str:

@@ -42,6 +42,7 @@ from rpq.language.sparql.algebra import (
     Union,
     Values,
     certain_variables,
+    conditions_of,
     has_exists,
     mentioned_variables,
     name_of,
@@ -116,7 +117,7 @@ class ConjunctionPart(NamedTuple):
 
 
 def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[ConjunctionPart]]:
-    """For each meaning its parts, whose columns are the variables that are `needed`. Raises `QueryError`. O(atoms³)."""
+    """Return for each meaning its parts, whose columns are the `needed` variables. Raises `QueryError`. O(atoms³)."""
     atoms = []
     windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
     for window in windows:
@@ -143,13 +144,13 @@ def _parts(meaning: Meaning, needed: frozenset[str]) -> list[ConjunctionPart]:
     for names, numbers in sorted(groups, key=lambda group: min(group[1])):
         columns = tuple(name.removeprefix("?") for name in wanted if name in names)
         part = ConjunctionPart(Meaning(tuple(edges[number] for number in sorted(numbers))), columns)
-        _see_that_it_can_be_planned(part)
+        _check_plan(part)
         parts.append(part)
     return parts
 
 
-def _see_that_it_can_be_planned(part: ConjunctionPart) -> None:
-    """Raise `QueryError` for what no plan can be made of."""
+def _check_plan(part: ConjunctionPart) -> None:
+    """Raise `QueryError` if there is no plan for the query."""
     numbers: dict[object, int] = {}
 
     def number_of(thing: object) -> int:
@@ -203,7 +204,7 @@ def is_join(body: Operator, outer: Names) -> bool:
 
 
 def exists_in(formula: Formula) -> list[Exists]:
-    """Every EXISTS that stands in a formula itself, each once."""
+    """Return the EXISTS in a formula, each once."""
     if isinstance(formula, Exists):
         return [formula]
     if isinstance(formula, Call):
@@ -245,7 +246,7 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
 
 
 class _Planner:
-    """Makes operators, and numbers the columns that are not in the text."""
+    """The builder of operators, which numbers the columns that are not in the text."""
 
     def __init__(self, terms: TermIds) -> None:
         self._terms = terms
@@ -338,7 +339,7 @@ class _Planner:
         inner: Operator = operator
         conditions: list[Formula] = []
         while isinstance(inner, Filter) and not has_exists(inner.condition):
-            conditions += _conjuncts(inner.condition)
+            conditions += conditions_of(inner.condition)
             inner = inner.inner
         comparisons = [one for one in map(_comparison, conditions) if one is not None]
         looked_at = needed.union(*map(variables_of, conditions))
@@ -391,7 +392,7 @@ class _Planner:
         conditions: list[Formula] = []
         inner = body
         while isinstance(inner, Filter) and not has_exists(inner.condition):
-            conditions += _conjuncts(inner.condition)
+            conditions += conditions_of(inner.condition)
             inner = inner.inner
         outer, own = frozenset(left.columns), certain_variables(inner)
         shared = possible_variables(inner) & outer
@@ -411,7 +412,7 @@ class _Planner:
 
     def _optional_by_value(self, left: Node, right: Node, condition: Formula) -> Node | None:
         """Return OPTIONAL if one comparison joins its sides, otherwise None."""
-        conditions = _conjuncts(condition)
+        conditions = conditions_of(condition)
         of_right = [one for one in conditions if variables_of(one) <= right.sure and not has_exists(one)]
         across = [one for one in conditions if one not in of_right]
         comparison = _link(across[0], left, right, ()) if len(across) == 1 else None
@@ -565,13 +566,6 @@ def _project(columns: Sequence[str], inner: Node) -> Node:
         sources = [known.get(name, name) for name in sources]
         (inner,) = inner.inputs
     return ProjectNode(columns, inner, sources=sources)
-
-
-def _conjuncts(condition: Formula) -> list[Formula]:
-    """Return the conditions that must all be true for a condition to be true."""
-    if isinstance(condition, Call) and condition.function == "&&":
-        return [one for argument in condition.arguments for one in _conjuncts(argument)]
-    return [condition]
 
 
 def _comparison(condition: Formula) -> Comparison | None:

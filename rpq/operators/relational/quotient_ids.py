@@ -86,7 +86,7 @@ class QuotientIds:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self._numbers)
 
     def ids(self, dividends: np.ndarray, divisors: np.ndarray, kinds: np.ndarray | None = None) -> np.ndarray:
@@ -139,7 +139,7 @@ class QuotientIds:
         return computed_text(int(numbers.kinds[place]), int(numbers.dividends[place]), int(numbers.divisors[place]))
 
     def terms(self, places: np.ndarray) -> pa.Array:
-        """Their terms, literals in N-Triples form. O(places)."""
+        """Return the terms of quotients as literals in N-Triples form. O(places)."""
         dividends, divisors = self._numbers.dividends[places], self._numbers.divisors[places]
         if self._numbers.kinds[places].any():
             return pa.array([self.text(place) for place in places.tolist()], pa.string())

@@ -82,7 +82,7 @@ class RunningSparql(HostedQuery):
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
         self._parts: dict[int, tuple[dict[str, int], int, tuple[str, ...]]] = {}
-        """Of a leaf: the ids of its constants, the number that the host gave its part, and the columns of that."""
+        """For each leaf the ids of its constants, the number of its part in the host, and the columns of the part."""
         self._start()
         self.has_first_rows = bool(len(self._network.begin({}).net()))  # of no edges
 
@@ -104,7 +104,7 @@ class RunningSparql(HostedQuery):
         self._relations.leave()
 
     def _windowed(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
-        """Return what an atom reads as a request for relations; the atom is given as an edge of a meaning."""
+        """Return the relation that an atom requires; the atom is an edge of a meaning."""
         source, read, target = edge
         assert isinstance(read, Read)  # it is of these that the planner makes meanings
         place = self._places.get(read.window)  # None: the static edges alone
@@ -236,7 +236,7 @@ class RunningSparql(HostedQuery):
     def _by_report(
         self, leaves: dict[int, WeightedRows], events: np.ndarray, step: int
     ) -> tuple[dict[int, WeightedRows], np.ndarray]:
-        """Return net changes of leaves with one event for all that one report covers: nobody sees what is in between."""
+        """Return net changes of leaves with one event for each report, because changes within a report are not visible."""
         due = report_times(events[:, 1], step)
         is_last = np.append(due[1:] != due[:-1], True) if len(due) else np.zeros(0, bool)
         number = np.cumsum(is_last) - is_last
@@ -289,12 +289,12 @@ class RunningSparql(HostedQuery):
         return np.array([self._terms.intern(text) for text in texts], np.int32)
 
     def term_texts(self, ids: np.ndarray) -> list[str | None]:
-        """Return the terms of ids in its rows; None for what is unbound."""
+        """Return the terms of ids in its rows; None is an unbound variable."""
         return self._terms.texts(ids)
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held beside what the host holds for all."""
+        """The approximate number of bytes, without the data structures of the host."""
         return self._terms.nbytes + self._network.nbytes
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:
@@ -306,7 +306,7 @@ class RunningSparql(HostedQuery):
         return self._figures(answers=len(self._answer()), edges=self._relations.edges_live, cells=cells)
 
     def _check(self) -> None:
-        """Assert that the network holds what it should. O(answers)."""
+        """Assert that the network stores the right rows. O(answers)."""
         self._network._check()
 
 

@@ -50,7 +50,7 @@ class TermIds:
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held."""
+        """The approximate number of bytes held."""
         return 200 * len(self._ids) + self._quotients.nbytes + self._alias.nbytes + 100 * len(self._cache)
 
     # --- vertices --------------------------------------------------------------------------------------------
@@ -187,19 +187,19 @@ class TermIds:
         gone = self._quotients.keep(numbers) + FIRST_NUMBER
         if not (self._ids or self._pinned or self._aliases):
             return gone
-        kept = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
+        used_ids = set(np.unique(used[(used >= FIRST) & (used < FIRST_NUMBER)]).tolist())
         pinned = np.fromiter(self._pinned, np.int64)
         self._pinned = set(pinned[np.isin(pinned, used)].tolist())
         before = len(self._free)
         for text, identity in [*self._ids.items()]:
-            if identity not in kept:
+            if identity not in used_ids:
                 del self._ids[text]
                 self._texts[identity - FIRST] = None
                 self._free.append(identity)
-        if any(identity not in kept for identity in self._aliases.values()):
+        if any(identity not in used_ids for identity in self._aliases.values()):
             # Such a vertex is in no row, or its term would be.
             for vertex, identity in [*self._aliases.items()]:
-                if identity not in kept:
+                if identity not in used_ids:
                     del self._aliases[vertex]
                     self._alias[vertex] = vertex
         return np.concatenate([np.array(self._free[before:], np.int64), gone])

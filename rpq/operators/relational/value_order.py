@@ -31,9 +31,10 @@ _UNKNOWN = np.iinfo(np.int64).min
 _MISSING = _UNKNOWN + 1
 """The rank of an id that is to have one."""
 
-_GAP = 1 << 32
+GAP = 1 << 32
+"""The distance between the labels of neighbours when all are numbered again."""
 _SINGLE = 4
-"""So many ids are cheaper one by one than as arrays."""
+"""The number of ids up to which they are labelled one by one, because arrays would be slower."""
 _FEW = 16
 """Terms that are put in their places one by one are fewer than the tied ones by this factor."""
 
@@ -48,6 +49,24 @@ _DAY = 86_400
 _OTHERS = {3: 0x7FFA << 48, 5: 0x7FFC << 48}
 """`high` of booleans and other terms, by their class in `order_key`."""
 _LARGEST = np.iinfo(np.int64).max
+
+
+def label_between(below: int | None, above: int | None) -> int | None:
+    """Return a label between those of two neighbours, of which either may be missing; None if there is no gap (Dietz 1982).
+
+    >>> label_between(0, 8), label_between(7, 8), label_between(None, None)
+    (4, None, 0)
+    """
+    if below is None:
+        label = 0 if above is None else above - GAP
+    else:
+        label = below + GAP if above is None else (below + above) // 2
+    return None if label == below or abs(label) >= _LARGEST // 2 else label
+
+
+def new_labels(count: int) -> np.ndarray:
+    """Return ascending labels (int64) with gaps."""
+    return (np.arange(count) - count // 2) * GAP
 
 
 class Labels(NamedTuple):
@@ -75,7 +94,7 @@ class ValueOrder:
 
     @property
     def nbytes(self) -> int:
-        """About the bytes held."""
+        """The approximate number of bytes held."""
         return sum(array.nbytes for array in self._labels) + 100 * len(self._only) + 300 * len(self._keys)
 
     def include(self, ids: np.ndarray) -> None:
@@ -181,21 +200,17 @@ class ValueOrder:
         """Put a term among tied ones."""
         insort(tied, entry)
         place = bisect_left(tied, entry)
-        if place == 0:
-            rank = self.label(tied[1][1])[1] - _GAP
-        elif place == len(tied) - 1:
-            rank = self.label(tied[-2][1])[1] + _GAP
+        below = None if place == 0 else self.label(tied[place - 1][1])[1]
+        above = None if place == len(tied) - 1 else self.label(tied[place + 1][1])[1]
+        rank = label_between(below, above)
+        if rank is None:
+            self._number(tied)
         else:
-            below, above = self.label(tied[place - 1][1])[1], self.label(tied[place + 1][1])[1]
-            rank = (below + above) // 2
-            if rank == below:
-                self._number(tied)
-                return
-        self._set(np.array([entry[1]], np.int64), None, rank)
+            self._set(np.array([entry[1]], np.int64), None, rank)
 
     def _number(self, tied: list[tuple[Any, int]]) -> None:
         ids = np.array([identity for _, identity in tied], np.int64)
-        self._set(ids, None, np.arange(len(ids)) * _GAP)
+        self._set(ids, None, new_labels(len(ids)))
 
     # --- ids that denote other terms -------------------------------------------------------------------------
 
@@ -258,7 +273,7 @@ class ValueOrder:
 
 
 def _in_order(reals: np.ndarray) -> np.ndarray:
-    """Return integers (int64) in the order of doubles; of what is not a number, `_NOT_A_NUMBER`."""
+    """Return integers (int64) in the order of doubles; NaN becomes `_NOT_A_NUMBER`."""
     bits = (reals + 0.0).view(np.int64)  # there is one zero
     bits = np.where(bits < 0, bits ^ _LARGEST, bits)
     return np.where(np.isnan(reals), _NOT_A_NUMBER, bits)
@@ -283,7 +298,7 @@ def _high(key: tuple[Any, ...]) -> int:
 
 
 def _high_of_real(real: float) -> int:
-    """Return what `_in_order` returns, of one double that is a number."""
+    """Return the integer of one double that is a number, as `_in_order` does."""
     bits: int = struct.unpack("<q", struct.pack("<d", real + 0.0))[0]
     return bits if bits >= 0 else bits ^ _LARGEST
 

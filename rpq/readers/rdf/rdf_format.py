@@ -86,7 +86,7 @@ class RdfReading:
 
     @property
     def has_graph_times(self) -> bool:
-        """Whether the input contains times, which have a kind and a unit.
+        """True if the input contains times, which have a kind and a unit.
 
         >>> RdfReading().has_graph_times, RdfReading(time="graph-name").has_graph_times
         (False, True)

@@ -49,7 +49,7 @@ class JsonLayout:
     times: Literal["integers", "naive", "aware"] = "integers"
     time_unit: str = "us"
     is_first: bool = False
-    """Whether the layout reads the first object, so that messages cannot refer to earlier ones."""
+    """True if the layout reads the first object, so that messages cannot refer to earlier ones."""
 
     @property
     def all_keys(self) -> frozenset[str]:

@@ -179,7 +179,7 @@ class Layout:
 
     @property
     def has_quotes(self) -> bool:
-        """Whether fields may be in quotes."""
+        """True if fields may be in quotes."""
         return self.separator == "," or (self.quotes and self.separator == "\t")
 
     @property

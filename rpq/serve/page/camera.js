@@ -4,7 +4,7 @@ const LEAST = 0.08;
 const MOST = 4;
 const MOST_BY_ITSELF = 1.5;
 
-/** Shows all nodes until somebody moves it; `fit()` gives it back to itself. */
+/** A camera that shows all nodes until the user moves it; `fit()` lets it follow the nodes again. */
 export class Camera {
   x = 0;
   y = 0;
@@ -27,7 +27,7 @@ export class Camera {
     this.y -= dy / this.scale;
   }
 
-  /** Scale by a factor, about a place on the screen, which stays where it is. */
+  /** Scale by a factor about a place on the screen, which does not move. */
   zoom(factor, x = this.width / 2, y = this.height / 2) {
     this.own = false;
     const before = this.toPlane(x, y);
@@ -41,7 +41,7 @@ export class Camera {
     this.own = true;
   }
 
-  /** Go a step (`share` of the way) to where all of `nodes` are seen; whether there is still way to go. */
+  /** Move by `share` of the way to a view of all `nodes`. Return whether it is still moving. */
   follow(nodes, share) {
     if (!this.own || nodes.size === 0) return false;
     let left = Infinity;

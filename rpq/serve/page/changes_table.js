@@ -3,13 +3,13 @@
 import { nameElement, nameText, shownText } from "./names.js";
 import { byId, count, element, streamTime } from "./words.js";
 
-const KEPT = 500;
+const MOST_CHANGES = 500;
 const SHOWN = 200;
 const EVERY = 250; // Milliseconds between two drawings: nobody reads faster.
 
-/** Rows newest first; `onChoose(values)` when one is chosen. It stands still while it is paused, and tells what waits. */
+/** Rows newest first; `onChoose(values)` when one is chosen. While it is paused it does not change, and shows how many changes wait. */
 export class ChangesTable {
-  #kept = [];
+  #changes = [];
   #shown = [];
   #rows = [];
   #paused = false;
@@ -31,7 +31,7 @@ export class ChangesTable {
   /** Begin anew, with the columns of another query. */
   clear(columns) {
     this.columns = columns;
-    this.#kept = [];
+    this.#changes = [];
     this.#rows = [];
     this.body.replaceChildren();
     const titles = ["", "time", ...columns].map((name) => element("th", { scope: "col", title: name ? nameText(name) : null }, name ? nameElement(name) : ""));
@@ -42,9 +42,9 @@ export class ChangesTable {
   }
 
   add(changes) {
-    const last = changes.length > KEPT ? changes.slice(-KEPT) : changes;
-    this.#kept.push(...last);
-    if (this.#kept.length > KEPT) this.#kept.splice(0, this.#kept.length - KEPT);
+    const last = changes.length > MOST_CHANGES ? changes.slice(-MOST_CHANGES) : changes;
+    this.#changes.push(...last);
+    if (this.#changes.length > MOST_CHANGES) this.#changes.splice(0, this.#changes.length - MOST_CHANGES);
     if (this.#paused) this.#waiting += changes.length;
     this.#soon();
   }
@@ -72,7 +72,7 @@ export class ChangesTable {
 
   #draw() {
     byId("changes-waiting").textContent = this.#paused ? (this.#waiting ? `${count(this.#waiting)} wait` : "paused") : "";
-    if (!this.#paused) this.#shown = this.#kept.slice(-SHOWN).reverse();
+    if (!this.#paused) this.#shown = this.#changes.slice(-SHOWN).reverse();
     byId("no-changes").hidden = this.#shown.length > 0;
     this.#shown.forEach((change, at) => this.#write(this.#rows[at] ?? this.#newRow(at), change));
     while (this.#rows.length > this.#shown.length) this.#rows.pop().row.remove();
@@ -82,33 +82,33 @@ export class ChangesTable {
     const cells = Array.from({ length: 2 + this.columns.length }, () => element("td"));
     const row = element("tr", { tabindex: at === 0 ? "0" : "-1" }, ...cells);
     this.body.append(row);
-    const made = { row, cells, change: null, marked: null };
-    this.#rows.push(made);
-    return made;
+    const line = { row, cells, change: null, marked: null };
+    this.#rows.push(line);
+    return line;
   }
 
-  #write(made, change) {
+  #write(line, change) {
     const marked = this.#chosen !== null && JSON.stringify(change.values) === this.#chosen;
-    if (made.marked !== marked) {
-      made.marked = marked;
-      made.row.setAttribute("aria-selected", String(marked));
+    if (line.marked !== marked) {
+      line.marked = marked;
+      line.row.setAttribute("aria-selected", String(marked));
     }
-    if (made.change === change) return;
-    made.change = change;
+    if (line.change === change) return;
+    line.change = change;
     const begins = change.op === "+";
-    made.row.className = begins ? "plus" : "minus";
-    made.cells[0].textContent = begins ? "+" : "−";
-    made.cells[0].setAttribute("aria-label", begins ? "begins" : "ceases");
-    made.cells[1].textContent = shownText(streamTime(change.timestamp, this.unit()));
+    line.row.className = begins ? "plus" : "minus";
+    line.cells[0].textContent = begins ? "+" : "−";
+    line.cells[0].setAttribute("aria-label", begins ? "begins" : "ceases");
+    line.cells[1].textContent = shownText(streamTime(change.timestamp, this.unit()));
     this.columns.forEach((_, at) => {
-      made.cells[2 + at].replaceChildren(nameElement(change.values[at]));
-      made.cells[2 + at].title = nameText(change.values[at]);
+      line.cells[2 + at].replaceChildren(nameElement(change.values[at]));
+      line.cells[2 + at].title = nameText(change.values[at]);
     });
   }
 
   #chooseRow(row) {
-    const made = this.#rows.find((one) => one.row === row);
-    if (made) this.onChoose(made.change.values);
+    const line = this.#rows.find((one) => one.row === row);
+    if (line) this.onChoose(line.change.values);
   }
 
   #key(event) {

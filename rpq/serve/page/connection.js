@@ -4,17 +4,17 @@ const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
 const SILENCE = 40_000; // The server pings every 15 s: a stream silent for longer is dead.
 
-/** An answer of the server that is no success: `place` has line, column and length where an error has a place. */
+/** A response with an error status; `place` has line, column and length if the error has a place. */
 export class ServerError extends Error {
-  constructor(status, told) {
-    super(told.message || `the server answered with ${status}`);
+  constructor(status, error) {
+    super(error.message || `the server answered with ${status}`);
     this.status = status;
-    this.hint = told.hint ?? null;
-    this.place = told.column ? { line: told.line || 1, column: told.column, length: told.length || 1 } : null;
+    this.hint = error.hint ?? null;
+    this.place = error.column ? { line: error.line || 1, column: error.column, length: error.length || 1 } : null;
   }
 }
 
-/** The token of `#token=…` in the address, from which it is taken away at once, or that of this tab before. */
+/** Return the token of `#token=…` in the address, which is removed from it at once, or the token that this tab used before. */
 function tokenOfTheAddress() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) {
@@ -51,40 +51,40 @@ function headers(more) {
 }
 
 async function refuse(response) {
-  let told = {};
+  let error = {};
   try {
     const body = await response.json();
-    told = body.error || (typeof body.detail === "string" ? { message: body.detail } : {});
+    error = body.error || (typeof body.detail === "string" ? { message: body.detail } : {});
   } catch {
     // A proxy may answer with a page of its own.
   }
-  throw new ServerError(response.status, told);
+  throw new ServerError(response.status, error);
 }
 
-/** Send a request; the JSON that comes back, or null where there is none. A `ServerError` for anything but success. */
+/** Send a request. Return the JSON of the response, or null if it has no body. Throws a `ServerError` for an error status. */
 export async function request(method, path, { body, signal } = {}) {
-  const asked = { method, headers: headers({ Accept: "application/json" }), signal, cache: "no-store" };
+  const options = { method, headers: headers({ Accept: "application/json" }), signal, cache: "no-store" };
   if (body !== undefined) {
-    asked.headers["Content-Type"] = "application/json";
-    asked.body = JSON.stringify(body);
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
   }
-  const response = await fetch(path, asked);
+  const response = await fetch(path, options);
   if (!response.ok) await refuse(response);
   return response.status === 204 ? null : response.json();
 }
 
-/** The path of a query, and of what is below it. */
+/** Return the path of a query, or of a resource below it. */
 export function ofQuery(name, below = "") {
   return `queries/${encodeURIComponent(name)}${below}`;
 }
 
-/** The events of a text/event-stream, as its lines come in. */
+/** A parser of text/event-stream that receives the text in pieces. */
 export class EventLines {
   #rest = "";
   #event = { type: "message", data: [] };
   lastId = null;
 
-  /** The events that are complete with this piece of text. */
+  /** Add a piece of text. Return the events that it completes. */
   take(text) {
     const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop();
@@ -111,7 +111,7 @@ export class EventLines {
  *
  * `onEvent({type, data, id})` gets events in order, data as JSON; `onState(state, detail)` one of "connecting", "live",
  * "waiting" (with seconds), "refused" (with the error: there is no point in trying again). `onOpen(resumed)` is
- * called whenever a stream begins, before its first event: `resumed` tells whether it goes on from an event that was seen.
+ * called whenever a stream begins, before its first event: `resumed` says whether it continues after the last event that was received.
  */
 export class Follower {
   #stopped = false;
@@ -134,12 +134,12 @@ export class Follower {
     this.#wake?.();
   }
 
-  /** Try again now, in place of waiting: the browser is online again, or the page is looked at. */
+  /** Reconnect now instead of waiting: the browser is online again, or the page is visible again. */
   hurry() {
     this.#wake?.();
   }
 
-  /** Forget what was seen: the next stream begins at what is new. */
+  /** Forget the last event: the next stream begins with new changes. */
   forget() {
     this.#lastId = null;
   }

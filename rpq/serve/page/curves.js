@@ -15,7 +15,7 @@ const CURVES = [
   { name: "memory", title: "Memory", format: bytes },
 ];
 
-/** A round number at or above a value: 1, 2, 2.5 or 5 times a power of ten. */
+/** Return a round number at or above a value: 1, 2, 2.5 or 5 times a power of ten. */
 function roundUp(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
@@ -66,12 +66,12 @@ class Curve {
     });
   }
 
-  /** So many points there is room for. */
+  /** The number of points for which there is room. */
   get #room() {
     return Math.max(LEAST_SHOWN, this.#values.length);
   }
 
-  /** Take a value; `missed` seconds went by before it without one. */
+  /** Add a value, after `missed` seconds without one. */
   add(value, missed) {
     if (this.#values.length) this.#values.push(...new Array(Math.min(POINTS, missed)).fill(null));
     this.#values.push(Number.isFinite(value) ? value : null);
@@ -81,7 +81,7 @@ class Curve {
     this.draw();
   }
 
-  /** What holds now, between two values of the curve. */
+  /** Set the present value, between two values of the curve. */
   setNow(value) {
     if (this.#values.length) this.#values[this.#values.length - 1] = value;
     if (this.now.textContent !== this.format(value)) this.now.textContent = this.format(value);
@@ -116,7 +116,7 @@ class Curve {
     if (this.#read !== null) this.#readAt(this.#read);
   }
 
-  /** The known points [x, value], parted where nothing is known for longer than is bridged. */
+  /** Return the known points [x, value] in parts, separated by gaps that are too long to be bridged. */
   #runs() {
     const runs = [];
     let last = -Infinity;

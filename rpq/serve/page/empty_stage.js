@@ -3,7 +3,7 @@
 import { shownJson } from "./names.js";
 import { byId } from "./words.js";
 
-/** A label that a query reads, for an example that it answers to. */
+/** Return a label that a query reads, for an example of a tuple. */
 function someLabel({ language, expression }) {
   if (language === "sparql") return null;
   const words = expression.replace(/\?\w+|_:\w+/g, " ").match(/<[^>]+>|"[^"]+"|[A-Za-z_][\w:.-]*/g) ?? [];
@@ -19,7 +19,7 @@ function curl(query, statistics, hasToken) {
   return `curl ${address} \\\n  -H 'Content-Type: application/x-ndjson'${token} \\\n  -d '${tuple.replaceAll("'", "'\\''")}'`;
 }
 
-/** Show it, or hide it where there is something to see. */
+/** Show the hint, or hide it if there is something to see. */
 export function emptyStage({ query, empty, hasToken, statistics, loading }) {
   const root = byId("stage-empty");
   const shown = !query || (empty && !loading);

@@ -10,7 +10,7 @@ const REFERENCE = /^url\(#([\w-]+)\)$/;
 
 let drawings = 0;
 
-/** An SVG element made anew of what is harmless in a text, with names of its own; null where the text is no drawing. */
+/** Return a new SVG element with the harmless parts of a text and new names; null if the text is no drawing. */
 export function drawExplained({ svg }, title) {
   if (!svg) return null;
   const read = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;

@@ -7,15 +7,15 @@ const COOLING = 0.985;
 const COLD = 0.012;
 
 /**
- * A layout that goes on while vertices and links come and go.
+ * A layout that continues while vertices and links are added and removed.
  *
  * A node is any object with `x`, `y`, `vx`, `vy`, `links` (how many it has) and `radius`; a link has `source`, `target` and
- * `length`. A step costs O(nodes · neighbours within reach + links): near ones are found by a grid.
+ * `length`. A step costs O(nodes · neighbours within reach + links): a grid finds the near ones.
  */
 export class ForceLayout {
   nodes = new Set();
   links = new Set();
-  /** Width by height of where it is shown: the pull is weaker along the longer side. */
+  /** The ratio of width to height of the canvas: the pull is weaker along the longer side. */
   aspect = 1.4;
   #heat = 1;
 
@@ -23,12 +23,12 @@ export class ForceLayout {
     return this.#heat > COLD && this.nodes.size > 0;
   }
 
-  /** Let it move again; `heat` up to 1. */
+  /** Start moving again, with a `heat` of up to 1. */
   warm(heat) {
     this.#heat = Math.max(this.#heat, heat);
   }
 
-  /** A place for a new node: beside one that it is linked to, or somewhere at the rim. */
+  /** Return a place for a new node: beside one that it is linked to, or at the rim. */
   place(node, beside) {
     const angle = Math.random() * 2 * Math.PI;
     const far = beside ? SPRING * (0.6 + 0.4 * Math.random()) : 30 + Math.sqrt(this.nodes.size) * 24;
@@ -53,7 +53,7 @@ export class ForceLayout {
         node.vx *= 40 / speed;
         node.vy *= 40 / speed;
       }
-      if (node.held) continue;
+      if (node.isDragged) continue;
       node.x += node.vx *= DECAY;
       node.y += node.vy *= DECAY;
     }

@@ -85,7 +85,7 @@ export class GraphLabels {
     }
   }
 
-  /** Parts are written one after the other, each by itself: none changes the direction of the next. */
+  /** Draw parts one after the other, separately, so that none changes the direction of the next. */
   #write(context, { parts }, x, y, colour, { surface, raised, line }) {
     for (const { text, width, isEscape } of parts) {
       if (isEscape) {
@@ -107,7 +107,7 @@ export class GraphLabels {
     }
   }
 
-  /** Names with commas between them, as parts with the width of each. */
+  /** Return names with commas between them, as parts with their widths. */
   #text(context, names) {
     const key = JSON.stringify(names);
     let text = this.#texts.get(key);

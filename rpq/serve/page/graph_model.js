@@ -12,13 +12,13 @@ const LONGEST_NEW = 2600;
 const SHORTEST_NEW = 600;
 const RATE_OVER = 2000;
 
-/** The radius of a vertex that is in so many of the answers that are drawn. */
+/** Return the radius of a vertex by the number of drawn answers that it is in. */
 export const radiusOf = (answers) => Math.min(11, 3.5 + Math.sqrt(Math.max(0, answers - 1)) * 1.5);
 
-/** Whether an answer that holds began less than `newFor` milliseconds ago; one that held when it was first read is not new. */
+/** Return whether an answer that holds began less than `newFor` milliseconds ago; one that held when it was first read is not new. */
 export const isNew = ({ left, answer }, now, newFor) => left === null && answer.since !== null && now - answer.since < newFor;
 
-/** How an answer is drawn: one value is a vertex, two are a link, more are a knot with a spoke to each. */
+/** Return how an answer is drawn: one value is a vertex, two are a link, more are a knot with a spoke to each. */
 export class GraphModel {
   layout = new ForceLayout();
   vertices = new Map();
@@ -29,7 +29,7 @@ export class GraphModel {
   #begun = 0; // Answers that were seen to begin, each worth less with time: divided by RATE_OVER it is their rate.
   #begunAt = 0;
 
-  /** Draw an answer from now on. */
+  /** Add an answer to the drawing. */
   add(answer, now) {
     const known = this.shapes.get(answer.key);
     if (known) {
@@ -64,7 +64,7 @@ export class GraphModel {
     this.#changed += 1;
   }
 
-  /** For how many milliseconds an answer counts as new: so many are drawn for each that begins (Little's law). */
+  /** Return the milliseconds for which an answer counts as new, from the rate at which answers begin (Little's law). */
   newFor(now) {
     const lasting = (this.shapes.size * RATE_OVER) / this.#begunBy(now);
     return Math.min(LONGEST_NEW, Math.max(SHORTEST_NEW, NEW_SHARE * lasting));
@@ -74,7 +74,7 @@ export class GraphModel {
     return this.#begun * Math.exp((this.#begunAt - now) / RATE_OVER);
   }
 
-  /** How many of the answers that are drawn are marked as new. */
+  /** Return the number of drawn answers that are marked as new. */
   numberOfNew(now) {
     const length = this.newFor(now);
     let found = 0;
@@ -82,7 +82,7 @@ export class GraphModel {
     return found;
   }
 
-  /** An answer no longer holds, or gives its place to another: it fades. */
+  /** Fade an answer that no longer holds, or that gives its place to another. */
   remove(key, now) {
     const shape = this.shapes.get(key);
     if (shape && shape.left === null) shape.left = now;
@@ -96,7 +96,7 @@ export class GraphModel {
     this.witness = null;
   }
 
-  /** Lay the edges of a witness over the graph, with the vertices that it goes through; null takes them away. */
+  /** Lay the edges of a witness over the graph, with the vertices that it goes through; null removes them. */
   light(edges, now) {
     if (this.witness) {
       for (const link of this.witness.links) this.#unlink(link);
@@ -129,7 +129,7 @@ export class GraphModel {
     this.layout.warm(edges?.length ? 0.9 : 0.3);
   }
 
-  /** Take away what has faded, and warm the layout for what has come; whether anything is still coming or going. */
+  /** Remove what has faded, and warm the layout for what was added. Return whether anything still appears or fades. */
   settle(now) {
     let changing = false;
     const newFor = this.newFor(now);
@@ -154,7 +154,7 @@ export class GraphModel {
     return changing;
   }
 
-  /** From 0 to 1: how much of a shape or vertex is there. */
+  /** Return the opacity of a shape or vertex, from 0 to 1. */
   presence(thing, now) {
     if (this.calm) return 1;
     const come = Math.min(1, (now - thing.born) / COMING);

@@ -13,7 +13,7 @@ const SHORT_PATH = 50;
 const RIMMED = 5; // Vertices larger than this have a rim, which tells those apart that cover each other.
 
 /**
- * Draws what `model` holds whenever something moves, and only then.
+ * Draws the `model` whenever something moves, and only then.
  *
  * `onChoose(key | null, {reveal})` is called when an answer is chosen or let go, with `reveal` by a pointer; `onAgain()` for
  * Enter on the chosen one; `onSize(factor)` when vertices are drawn larger or smaller.
@@ -26,7 +26,7 @@ export class GraphView {
   #colours = {};
   #waiting = false;
   #drawnAt = 0;
-  #toldSize = 0;
+  #reportedSize = 0;
   #pointers = new Map();
   #dragged = null;
   #moved = 0;
@@ -44,7 +44,7 @@ export class GraphView {
     this.#listen();
   }
 
-  /** Take the colours of the style sheet anew: the theme has changed. */
+  /** Read the colours of the style sheet again, because the theme has changed. */
   recolour() {
     const style = getComputedStyle(document.documentElement);
     for (const name of ["surface", "text", "muted", "node", "link", "new", "accent", "witness", "removed", "raised", "line"])
@@ -53,7 +53,7 @@ export class GraphView {
     this.redraw();
   }
 
-  /** Draw with the next frame, and go on as long as something moves. */
+  /** Draw the next frame, and more as long as something moves. */
   redraw() {
     if (this.#waiting) return;
     this.#waiting = true;
@@ -112,7 +112,7 @@ export class GraphView {
     const { context, camera } = this;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.clearRect(0, 0, camera.width, camera.height);
-    if (Math.abs(this.#size() - this.#toldSize) > 0.02) this.onSize((this.#toldSize = this.#size()));
+    if (Math.abs(this.#size() - this.#reportedSize) > 0.02) this.onSize((this.#reportedSize = this.#size()));
     const witness = this.model.witness;
     const lit = this.chosen !== null;
     this.#drawShapes(now, lit);
@@ -195,7 +195,7 @@ export class GraphView {
     return Math.max(from.x, to.x) > 0 && Math.min(from.x, to.x) < width && Math.max(from.y, to.y) > 0 && Math.min(from.y, to.y) < height;
   }
 
-  /** Vertices grow less than the distances between them. */
+  /** Return the factor of vertices, which grow less than the distances between them. */
   #size() {
     return Math.min(1.5, Math.max(0.45, Math.sqrt(this.camera.scale)));
   }
@@ -318,7 +318,7 @@ export class GraphView {
     this.#moved = this.#pointers.size > 1 ? Infinity : 0;
     if (this.#pointers.size === 1 && event.pointerType !== "touch") {
       this.#dragged = this.#nodeAt(at);
-      if (this.#dragged) this.#dragged.held = true;
+      if (this.#dragged) this.#dragged.isDragged = true;
     }
   }
 
@@ -347,7 +347,7 @@ export class GraphView {
 
   #up(event) {
     if (!this.#pointers.delete(event.pointerId)) return;
-    if (this.#dragged) this.#dragged.held = false;
+    if (this.#dragged) this.#dragged.isDragged = false;
     this.#dragged = null;
     if (event.type === "pointerup" && this.#moved < 5) this.#click(this.#place(event));
     this.redraw();
@@ -389,7 +389,7 @@ export class GraphView {
     event.preventDefault();
   }
 
-  /** The answer that lies next in a direction, or the one nearest to the middle where none is chosen. */
+  /** Return the next answer in a direction, or the one nearest to the middle if none is chosen. */
   #towards([x, y]) {
     const chosen = this.chosen === null ? null : this.model.shapes.get(this.chosen);
     const from = chosen ? this.#middle(chosen) : { x: this.camera.width / 2, y: this.camera.height / 2 };
@@ -425,7 +425,7 @@ export class GraphView {
     return best;
   }
 
-  /** The vertex or the answer under a place of the screen. */
+  /** Return the vertex or the answer at a place on the screen. */
   #find(at) {
     const node = this.#nodeAt(at);
     if (node) return node.knot ? { shape: node.knot } : { node };
@@ -448,7 +448,7 @@ export class GraphView {
   }
 }
 
-/** Of the answers that a vertex is in: the one that leaves last, where all leave, and whether all that hold are new. */
+/** Return, of the answers that a vertex is in, the last one to leave if all leave, and whether all that hold are new. */
 function lifeOf(shapes, now, newFor) {
   let leaving = null;
   let isNewest = false;

@@ -2,54 +2,54 @@
 
 import { shownText } from "./names.js";
 
-/** So many answers are kept by value; of more only the number is known. */
-export const KEPT = 20_000;
+/** The largest number of answers that the page stores; beyond it, only their number is known. */
+export const MOST_ANSWERS = 20_000;
 
 const keyOf = (values) => JSON.stringify(values);
 
 /**
  * Answers with how often each holds, in the order in which they came.
  *
- * `total` counts all rows that hold, kept or not. `position` is that of the last change which is in it.
+ * `total` counts all answers that hold, stored or not. `position` is that of the last change that is included.
  */
 export class LiveAnswers {
-  #kept = new Map();
+  #answers = new Map();
   total = 0;
   position = -1;
 
   get size() {
-    return this.#kept.size;
+    return this.#answers.size;
   }
 
   has(key) {
-    return this.#kept.has(key);
+    return this.#answers.has(key);
   }
 
   get(key) {
-    return this.#kept.get(key);
+    return this.#answers.get(key);
   }
 
-  /** Begin anew with what GET answers has told. */
+  /** Replace everything by the response of GET answers. */
   load({ rows, total, position }) {
-    const before = this.#kept;
-    this.#kept = new Map();
+    const before = this.#answers;
+    this.#answers = new Map();
     for (const values of rows) {
       const key = keyOf(values);
-      const known = this.#kept.get(key);
+      const known = this.#answers.get(key);
       if (known) known.times += 1;
-      else this.#kept.set(key, { key, values, times: 1, timestamp: before.get(key)?.timestamp ?? null, since: before.get(key)?.since ?? null });
+      else this.#answers.set(key, { key, values, times: 1, timestamp: before.get(key)?.timestamp ?? null, since: before.get(key)?.since ?? null });
     }
     this.total = total;
     this.position = position;
   }
 
-  /** Apply one change that came at `now`; the answer that it is about. `since` is null where nobody saw it begin. */
+  /** Apply a change that came at `now`. Return its answer, whose `since` is null if the page did not see it begin. */
   apply({ op, values, timestamp }, now) {
     const key = keyOf(values);
-    const known = this.#kept.get(key);
+    const known = this.#answers.get(key);
     if (op === "-") {
       this.total = Math.max(0, this.total - 1);
-      if (known && --known.times <= 0) this.#kept.delete(key);
+      if (known && --known.times <= 0) this.#answers.delete(key);
       return known ?? { key, values, times: 0, timestamp, since: null };
     }
     this.total += 1;
@@ -59,36 +59,36 @@ export class LiveAnswers {
       return known;
     }
     const answer = { key, values, times: 1, timestamp, since: now };
-    this.#kept.set(key, answer);
-    if (this.#kept.size > KEPT) this.#kept.delete(this.#kept.keys().next().value);
+    this.#answers.set(key, answer);
+    if (this.#answers.size > MOST_ANSWERS) this.#answers.delete(this.#answers.keys().next().value);
     return answer;
   }
 
-  /** The newest answers first, as long as `wanted` likes them and there is room. */
+  /** Return up to `room` answers that `wanted` accepts, the newest first. */
   newest(room, wanted) {
-    const all = [...this.#kept.values()];
+    const all = [...this.#answers.values()];
     const found = [];
     for (let at = all.length - 1; at >= 0 && found.length < room; at -= 1) if (wanted(all[at])) found.push(all[at]);
     return found;
   }
 
-  /** How many kept answers `wanted` likes. */
+  /** Return how many stored answers `wanted` accepts. */
   number(wanted) {
     let found = 0;
-    for (const answer of this.#kept.values()) if (wanted(answer)) found += 1;
+    for (const answer of this.#answers.values()) if (wanted(answer)) found += 1;
     return found;
   }
 }
 
 /**
- * A bounded choice among live answers that stays calm: what is drawn stays while it holds; what leaves makes room for the newest,
- * and where all room is taken, new ones take the place of the oldest a few at a time.
+ * A bounded choice among live answers that stays calm: drawn answers stay while they hold; those that leave make room
+ * for the newest, and if there is no room, new ones replace the oldest, a few at a time.
  */
 export class DrawnAnswers {
   #drawn = new Map();
   #search = "";
   limit = 300;
-  /** Of how many answers these were chosen: those that match what is searched, or all. */
+  /** The number of answers to choose from: those that match the search, or all. */
   among = 0;
 
   get keys() {
@@ -119,8 +119,8 @@ export class DrawnAnswers {
     this.#drawn.clear();
   }
 
-  /** Choose anew; `kept` is a key that stays as long as it holds. Returns the answers that came and the keys that went. */
-  choose(answers, kept) {
+  /** Choose anew; the answer with the key `chosen` stays as long as it holds. Return the answers that came and the keys that went. */
+  choose(answers, chosen) {
     const search = this.#search;
     const matches = search === "" ? () => true : ({ values }) => values.some((value) => value !== null && shownText(value).toLowerCase().includes(search));
     const went = [];
@@ -134,19 +134,19 @@ export class DrawnAnswers {
       came.push(answer);
     };
     for (const [key, answer] of [...this.#drawn]) {
-      if (!answers.has(key) || (key !== kept && !matches(answer))) drop(key);
+      if (!answers.has(key) || (key !== chosen && !matches(answer))) drop(key);
       else if (answers.get(key) !== answer) this.#drawn.set(key, answers.get(key));
     }
-    if (kept && answers.has(kept) && !this.#drawn.has(kept)) add(answers.get(kept));
-    while (this.#drawn.size > this.limit) drop(this.#oldest(kept));
-    // Looked at are as many as could be drawn: the others are older than all of these.
+    if (chosen && answers.has(chosen) && !this.#drawn.has(chosen)) add(answers.get(chosen));
+    while (this.#drawn.size > this.limit) drop(this.#oldest(chosen));
+    // As many as can be drawn are considered; the others are older than all of these.
     const newest = answers.newest(this.limit, matches);
     let turn = Math.max(2, Math.round(this.limit / 60));
     for (const answer of newest) {
       if (this.#drawn.has(answer.key)) continue;
       if (this.#drawn.size >= this.limit) {
         if (turn-- <= 0) break;
-        drop(this.#oldest(kept));
+        drop(this.#oldest(chosen));
       }
       add(answer);
     }
@@ -154,8 +154,8 @@ export class DrawnAnswers {
     return { came, went };
   }
 
-  #oldest(kept) {
-    for (const key of this.#drawn.keys()) if (key !== kept) return key;
-    return kept;
+  #oldest(chosen) {
+    for (const key of this.#drawn.keys()) if (key !== chosen) return key;
+    return chosen;
   }
 }

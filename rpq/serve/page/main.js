@@ -6,7 +6,7 @@ import { Curves } from "./curves.js";
 import { emptyStage } from "./empty_stage.js";
 import { GraphModel } from "./graph_model.js";
 import { GraphView } from "./graph_view.js";
-import { DrawnAnswers, KEPT, LiveAnswers } from "./live_answers.js";
+import { DrawnAnswers, LiveAnswers, MOST_ANSWERS } from "./live_answers.js";
 import { Playback } from "./playback.js";
 import { QueryList } from "./query_list.js";
 import { QueryWriter } from "./query_writer.js";
@@ -24,14 +24,14 @@ let answers = new LiveAnswers();
 let follower = null;
 let isRead = false; // Whether the answers were read: until then the server alone knows their number.
 let reading = null; // Changes that came while answers are read anew, or null.
-let turn = 0; // Of the query that is followed: what comes for an earlier one is let go of.
-let chosen = null; // {key, values, told, error, left, asked}
+let turn = 0; // Of the query that is followed: what arrives for an earlier one is ignored.
+let chosen = null; // {key, values, witness, error, left, reveal, at}
 let statistics = null;
 let before = null; // The statistics a second ago.
 let differs = 0; // How often in a row the server counted other answers than the page.
 let playbackThere = true;
 let listening = false; // Whether the stream of changes is open.
-let newestTime = null; // Of the stream, as far as anybody told it.
+let newestTime = null; // Of the stream, as far as the page knows.
 
 const unit = () => statistics?.time_unit ?? null;
 const isTime = () => unit() !== null || typeof statistics?.time === "string";
@@ -74,16 +74,16 @@ function follow(query) {
   showCount();
 }
 
-/** Read the answers; what changes meanwhile waits, and is applied where it is not in them already. */
+/** Read the answers. Changes that come meanwhile wait, and are applied unless the answers contain them already. */
 async function readAnswers() {
   const mine = turn;
   const waiting = [];
   reading = waiting;
   try {
-    const told = await request("GET", ofQuery(list.chosen, `/answers?limit=${KEPT}`));
+    const response = await request("GET", ofQuery(list.chosen, `/answers?limit=${MOST_ANSWERS}`));
     if (mine !== turn || reading !== waiting) return;
     reading = null;
-    answers.load(told);
+    answers.load(response);
     isRead = true;
     for (const change of waiting) apply(change);
   } catch (error) {
@@ -99,7 +99,7 @@ async function readAnswers() {
 
 function take({ type, data }) {
   if (type === "gap") {
-    // What is between was not kept for us: the answers tell what came of it.
+    // The server no longer has the changes in between: the answers contain their effect.
     say("Some changes were missed; the answers are read anew.");
     readAnswers();
   } else if (type === "end") {
@@ -139,7 +139,7 @@ function redraw() {
   const { came, went } = drawn.choose(answers, chosen?.key ?? null);
   for (const key of went) model.remove(key, now);
   for (const answer of came) model.add(answer, now);
-  if (chosen && !chosen.left && !answers.has(chosen.key) && answers.size >= Math.min(answers.total, KEPT)) {
+  if (chosen && !chosen.left && !answers.has(chosen.key) && answers.size >= Math.min(answers.total, MOST_ANSWERS)) {
     chosen.left = true;
     showChosen();
   }
@@ -149,9 +149,9 @@ function redraw() {
   if (came.length && drawn.size >= drawn.limit) later();
 }
 
-/** The number of answers of a query has one place, the list: all others show what it says. */
+/** Store the number of answers of a query in the list, from where all others read it. */
 function countAnswers(name, number) {
-  // Of the query that is followed, the page itself counts, change by change.
+  // The page itself counts the answers of the query that is followed, change by change.
   list.setAnswers(name, name === list.chosen && isRead ? answers.total : number);
 }
 
@@ -186,10 +186,10 @@ function find(text) {
 
 // --- the chosen answer --------------------------------------------------------------------------------------
 
-/** Choose an answer, or let it go; `reveal` brings the witness into view, where the page is narrow and has it below the graph. */
+/** Choose an answer, or none; `reveal` scrolls to the witness, which is below the graph on a narrow page. */
 function choose(key, { reveal = false } = {}) {
   if (key === null && chosen === null) return;
-  chosen = key === null ? null : { key, values: JSON.parse(key), told: null, error: null, left: !answers.has(key), reveal };
+  chosen = key === null ? null : { key, values: JSON.parse(key), witness: null, error: null, left: !answers.has(key), reveal };
   view.chosen = key;
   byId("let-go").hidden = key === null;
   table.mark(key);
@@ -217,30 +217,30 @@ function showChosen() {
 }
 
 async function readWitness() {
-  const asked = chosen;
+  const answer = chosen;
   const query = list.chosen;
-  if (!asked || asked.left) return;
-  asked.at = performance.now();
-  const values = asked.values.map((value) => `value=${encodeURIComponent(value === null ? "" : value)}`).join("&");
+  if (!answer || answer.left) return;
+  answer.at = performance.now();
+  const values = answer.values.map((value) => `value=${encodeURIComponent(value === null ? "" : value)}`).join("&");
   try {
-    const told = await request("GET", ofQuery(query, `/witness?${values}`));
-    if (asked !== chosen) return;
-    const same = JSON.stringify(told) === JSON.stringify(asked.told);
-    asked.told = told;
-    asked.error = null;
+    const witness = await request("GET", ofQuery(query, `/witness?${values}`));
+    if (answer !== chosen) return;
+    const same = JSON.stringify(witness) === JSON.stringify(answer.witness);
+    answer.witness = witness;
+    answer.error = null;
     if (!same) {
-      model.light(told.edges, performance.now());
-      say(`Witness of ${told.edges?.length ?? 0} edges`);
+      model.light(witness.edges, performance.now());
+      say(`Witness of ${witness.edges?.length ?? 0} edges`);
     }
   } catch (error) {
-    if (asked !== chosen) return;
-    if (error.status === 404) asked.left = true;
-    else asked.error = error.message;
+    if (answer !== chosen) return;
+    if (error.status === 404) answer.left = true;
+    else answer.error = error.message;
     model.light(null, performance.now());
   }
   showChosen();
-  if (asked.reveal) revealWitness(); // Again, now that it has its height; not when it is read anew.
-  asked.reveal = false;
+  if (answer.reveal) revealWitness(); // Again, now that it has its height; not when it is read anew.
+  answer.reveal = false;
   view.redraw();
 }
 
@@ -250,8 +250,8 @@ async function tick() {
   const begun = performance.now();
   try {
     if (document.visibilityState === "visible" || statistics === null) {
-      const [told] = await Promise.all([request("GET", "statistics"), playbackThere ? playback.refresh().then((there) => (playbackThere = there)) : null]);
-      await takeStatistics(told, begun);
+      const [response] = await Promise.all([request("GET", "statistics"), playbackThere ? playback.refresh().then((there) => (playbackThere = there)) : null]);
+      await takeStatistics(response, begun);
     }
   } catch (error) {
     if (error.status === 401 || error.status === 403) return refused(error);
@@ -261,25 +261,25 @@ async function tick() {
   setTimeout(tick, Math.max(250, 1000 - (performance.now() - begun)));
 }
 
-async function takeStatistics(told, at) {
+async function takeStatistics(response, at) {
   const first = statistics === null;
   before = statistics && { ...statistics, at: statistics.at };
-  statistics = { ...told, at };
-  if (before && told.position < before.position) newestTime = null;
-  showTime(told.time);
+  statistics = { ...response, at };
+  if (before && response.position < before.position) newestTime = null;
+  showTime(response.time);
   hideNotice("refused");
-  if (told.failure) notice(`The server takes nothing more: ${told.failure}`, "failure");
+  if (response.failure) notice(`The server takes nothing more: ${response.failure}`, "failure");
   else hideNotice("failure");
-  const names = told.queries.map(({ name }) => name).join("\n");
+  const names = response.queries.map(({ name }) => name).join("\n");
   if (first || names !== list.queries.map(({ name }) => name).join("\n")) await list.refresh();
-  for (const { name, answers: holding } of told.queries) countAnswers(name, holding);
-  const mine = told.queries.find(({ name }) => name === list.chosen);
+  for (const { name, answers: holding } of response.queries) countAnswers(name, holding);
+  const mine = response.queries.find(({ name }) => name === list.chosen);
   const seconds = before ? (at - before.at) / 1000 : 0;
   curves.add({
-    tuples: before && seconds > 0 ? Math.max(0, (told.tuples - before.tuples) / seconds) : null,
+    tuples: before && seconds > 0 ? Math.max(0, (response.tuples - before.tuples) / seconds) : null,
     answers: mine ? list.answersOf(mine.name) : null,
-    latency: told.latency_ms?.p99 ?? null,
-    memory: told.memory_bytes ?? null,
+    latency: response.latency_ms?.p99 ?? null,
+    memory: response.memory_bytes ?? null,
   }, at);
   // In windows that let answers expire in silence, the server's number is less than ours: read them anew.
   differs = mine && reading === null && typeof mine.answers === "number" && mine.answers !== answers.total ? differs + 1 : 0;
@@ -291,14 +291,14 @@ async function takeStatistics(told, at) {
   showCount();
 }
 
-/** Events and figures both tell the time of the stream; what comes late does not set it back. */
+/** Show the time of the stream, from events and statistics; an earlier time does not set it back. */
 function showTime(time) {
   if (time === null || time === undefined) return;
   if (newestTime === null || typeof time !== typeof newestTime || time > newestTime) newestTime = time;
   byId("stream-time").textContent = shownText(streamTime(newestTime, unit()));
 }
 
-// --- what is told ------------------------------------------------------------------------------------------
+// --- messages ----------------------------------------------------------------------------------------------
 
 function connectionState(state, detail) {
   listening = state === "live";

@@ -21,7 +21,7 @@ function belongs(letter, before, after) {
   return (letter === "\u200c" || letter === "\u200d") && OF_A_SCRIPT.test(before) && OF_A_SCRIPT.test(after);
 }
 
-/** Each letter of a value with whether it is written as an escape; a blank is where it could not be seen or counted. */
+/** Return each letter of a value with whether it is written as an escape; a blank is escaped where it could not be seen or counted. */
 function letters(value) {
   if (value === null || value === undefined) return [{ text: "unbound", isEscape: true }];
   const text = String(value);
@@ -39,7 +39,7 @@ function letters(value) {
   return Array.from(text, (letter) => ({ text: letter, isEscape: false }));
 }
 
-/** A value as parts {text, isEscape}, of at most `longest` letters: one that is longer is cut in its middle. */
+/** Return a value as parts {text, isEscape}, of at most `longest` letters: one that is longer is cut in its middle. */
 export function nameParts(value, longest = Infinity) {
   let all = letters(value);
   if (all.length > longest) {
@@ -54,19 +54,19 @@ export function nameParts(value, longest = Infinity) {
   return parts;
 }
 
-/** A value as a text, with escapes for what could not be seen; null is a variable without a value. */
+/** Return a value as a text, with escapes for invisible characters; null is a variable without a value. */
 export function shownText(value) {
   if (typeof value === "string" && isPlain(value)) return value;
   return nameParts(value).map(({ text }) => text).join("");
 }
 
-/** The same for a text in which other words follow, as attributes and messages are: what runs to the left is isolated. */
+/** Return the same for a text with words around it, such as an attribute or a message: right-to-left text is isolated. */
 export function nameText(value) {
   const text = shownText(value);
   return TO_THE_LEFT.test(text) ? `\u2068${text}\u2069` : text;
 }
 
-/** A value as an element that is isolated from what is beside it, its escapes set apart from letters. */
+/** Return a value as an element that is isolated from its surroundings, with its escapes marked. */
 export function nameElement(value, attributes = {}) {
   return element("bdi", attributes, ...nameNodes(value));
 }
@@ -75,12 +75,12 @@ function nameNodes(value) {
   return nameParts(value).map(({ text, isEscape }) => (isEscape ? element("span", { class: "escape" }, text) : text));
 }
 
-/** A message or a text of several lines in which names may stand: its lines and blanks are left, the rest is shown. */
+/** Return a message or text in which names may occur, with escapes for invisible characters except line ends and blanks. */
 export function shownMessage(text) {
   return Array.from(text, (letter) => (letter === "\n" || letter === " " || !UNSEEN.test(letter) ? letter : shownText(letter))).join("");
 }
 
-/** JSON in which all that cannot be seen is written with \u, so that it can be read and copied. */
+/** Return JSON in which invisible characters are written with \u, so that it can be read and copied. */
 export function shownJson(value) {
   return JSON.stringify(value).replace(/./gsu, (letter) =>
     UNSEEN.test(letter) ? Array.from({ length: letter.length }, (_, at) => `\\u${letter.charCodeAt(at).toString(16).padStart(4, "0")}`).join("") : letter,

@@ -7,18 +7,19 @@ const OF_TIME = [60, 600, 3600, 21_600, 86_400, 604_800];
 const OF_NUMBERS = [1, 10, 100, 1000, 10_000, 100_000];
 const UNITS = [[604_800, "week"], [86_400, "day"], [3600, "h"], [60, "min"], [1, "s"]];
 
-/** A speed as people say it: 43200 seconds a second are 12 h/s. */
+/** Return a speed in a readable unit: 43200 seconds a second are 12 h/s. */
 function speedText(speed, isTime) {
   if (!isTime) return `${count(speed)}/s`;
   const [length, unit] = UNITS.find(([seconds]) => speed % seconds === 0) ?? [1, "s"];
   return `${count(speed / length)} ${unit}/s`;
 }
 
-/** The control, hidden where the server plays nothing back; `onError(error)` where it refuses. */
+/** The control, hidden if the server plays nothing back; `onError(error)` is called if it refuses a request. */
 export class Playback {
   #state = null;
-  #asked = 0; // Turns: an answer from before the last change would set the control back.
+  #turn = 0; // A response to an earlier request must not set the control back.
   #seen = new Set();
+  #choicesText = null; // The choices that the control shows, as JSON.
 
   constructor({ onError, isTime }) {
     this.onError = onError;
@@ -34,12 +35,12 @@ export class Playback {
     return this.#state !== null;
   }
 
-  /** Ask the server how it stands; false where it plays nothing back. */
+  /** Read the state from the server. Return false if the server plays nothing back. */
   async refresh() {
-    const turn = this.#asked;
+    const turn = this.#turn;
     try {
       const state = await request("GET", "playback");
-      if (turn === this.#asked) this.#show(state);
+      if (turn === this.#turn) this.#show(state);
       return true;
     } catch (error) {
       if (error.status === 404) this.root.hidden = true;
@@ -48,11 +49,11 @@ export class Playback {
   }
 
   async #change(wanted) {
-    const turn = ++this.#asked;
+    const turn = ++this.#turn;
     try {
       const state = await request("POST", "playback", { body: wanted });
-      if (turn !== this.#asked) return;
-      this.#asked += 1; // What was asked meanwhile may have been answered before.
+      if (turn !== this.#turn) return;
+      this.#turn += 1; // Requests sent meanwhile may have been answered before the change.
       this.#show(state);
     } catch (error) {
       this.onError(error);
@@ -76,9 +77,9 @@ export class Playback {
     const speeds = new Set([...(isTime ? OF_TIME : OF_NUMBERS), ...this.#seen]);
     const choices = [...speeds].sort((a, b) => a - b).map((one) => [String(one), speedText(one, isTime)]);
     choices.push(["full", "full speed"]);
-    const told = JSON.stringify(choices);
-    if (this.told !== told) {
-      this.told = told;
+    const choicesText = JSON.stringify(choices);
+    if (this.#choicesText !== choicesText) {
+      this.#choicesText = choicesText;
       this.select.replaceChildren(...choices.map(([choice, text]) => element("option", { value: choice }, text)));
     }
     this.select.value = speed === null ? "full" : String(speed);

@@ -1,30 +1,30 @@
-// What the fields of a new query say, as the body of a request.
+// The fields of a new query, as the body of a request.
 
 import { byId } from "./words.js";
 
-/** A number where one is written, else the text; undefined where nothing is. */
+/** Return a number if the text is one, undefined if it is empty, and otherwise the text. */
 function numberOrText(text) {
   const trimmed = text.trim();
   if (trimmed === "") return undefined;
   return /^\d+$/.test(trimmed) ? Number(trimmed) : trimmed;
 }
 
-/** What POST queries and POST check take. */
-export function askedQuery() {
-  // Answers that expire are told as changes too: what is drawn is what holds.
-  const asked = { expression: byId("expression").value, semantics: "explicit" };
+/** Return the body of POST queries and POST check. */
+export function queryRequest() {
+  // Answers that expire are changes too, so that the graph shows the answers that hold.
+  const query = { expression: byId("expression").value, semantics: "explicit" };
   const window = numberOrText(byId("window").value);
   const slide = numberOrText(byId("slide").value);
   const name = byId("query-name").value.trim();
-  if (window !== undefined) asked.window = window;
-  if (slide !== undefined) asked.slide = slide;
-  if (name) asked.name = name;
-  return asked;
+  if (window !== undefined) query.window = window;
+  if (slide !== undefined) query.slide = slide;
+  if (name) query.name = name;
+  return query;
 }
 
 /**
- * Where an error is in a text: [start, end) in UTF-16 units, at least one. Lines and columns count from 1, columns in
- * characters; a place behind the end is the end.
+ * Return the range [start, end) of an error in a text, at least one UTF-16 unit long. Lines and columns count from 1, columns in
+ * characters; a place behind the end of the text is its end.
  */
 export function rangeOf(text, { line, column, length }) {
   const lines = text.split("\n");

@@ -8,15 +8,15 @@ import { byId, count, duration, element } from "./words.js";
 const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL" };
 
 /**
- * The list; `onChoose(query | null)` when another one is followed, `onCount(name, answers)` when the server tells a number,
- * `onError(error)` where the server refuses; `unit()` of times.
+ * The list; `onChoose(query | null)` when another one is followed, `onCount(name, answers)` when the server reports a number,
+ * `onError(error)` when the server refuses; `unit()` returns the unit of times.
  */
 export class QueryList {
   queries = [];
   chosen = null;
   #items = new Map();
   #dropping = null;
-  #explaining = 0; // Turns: what comes for an earlier question is let go of.
+  #explaining = 0; // A response to an earlier request is ignored.
   #reading = 0;
   #isAbsent = false; // Whether the chosen query was not in the list yet when it was chosen.
 
@@ -76,7 +76,7 @@ export class QueryList {
     if (changed) this.onChoose(this.current);
   }
 
-  /** Say how many answers a query has. */
+  /** Show the number of answers of a query. */
   setAnswers(name, answers) {
     const item = this.#items.get(name);
     if (!item || answers === null || answers === undefined) return;
@@ -84,7 +84,7 @@ export class QueryList {
     item.answers.textContent = count(answers);
   }
 
-  /** How many answers a query has; null where nobody has told. */
+  /** Return the number of answers of a query, or null if it is not known. */
   answersOf(name) {
     return this.#items.get(name)?.number ?? null;
   }
@@ -124,11 +124,11 @@ export class QueryList {
   async #explain(query) {
     const turn = ++this.#explaining;
     try {
-      const told = await request("GET", ofQuery(query.name, "/explain"));
+      const explanation = await request("GET", ofQuery(query.name, "/explain"));
       if (turn !== this.#explaining) return;
       byId("reader-title").replaceChildren(nameElement(query.name));
-      byId("reader-drawing").replaceChildren(drawExplained(told, `${nameText(query.name)} drawn`) ?? "");
-      byId("reader-text").textContent = shownMessage(told.text);
+      byId("reader-drawing").replaceChildren(drawExplained(explanation, `${nameText(query.name)} drawn`) ?? "");
+      byId("reader-text").textContent = shownMessage(explanation.text);
       byId("reader").showModal();
     } catch (error) {
       this.onError(error);
@@ -140,7 +140,7 @@ export class QueryList {
     try {
       await request("DELETE", ofQuery(this.#dropping));
     } catch (error) {
-      // Somebody else was faster.
+      // Another user was faster.
       if (error.status !== 404) this.onError(error);
     }
     await this.refresh().catch(this.onError);

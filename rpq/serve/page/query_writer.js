@@ -1,18 +1,18 @@
-// The dialog in which a query is written: understood while it is typed, errors underlined where they are.
+// The dialog in which a query is written: it is checked and explained while it is typed, and errors are underlined.
 
 import { request } from "./connection.js";
 import { drawExplained } from "./explained.js";
-import { askedQuery, rangeOf } from "./query_fields.js";
+import { queryRequest, rangeOf } from "./query_fields.js";
 import { nameElement, shownMessage } from "./names.js";
 import { byId, element } from "./words.js";
 
 const PAUSE = 250;
 const KINDS = { path: "path", pattern: "pattern", sparql: "SPARQL" };
 
-/** Opens with `open()`; `onRegistered(query)` once the server has taken one. */
+/** The dialog; `open()` opens it, and `onRegistered(query)` is called when the server has registered a query. */
 export class QueryWriter {
   #timer = 0;
-  #asked = 0;
+  #turn = 0;
   #abort = null;
 
   constructor({ onRegistered, isTime }) {
@@ -55,11 +55,11 @@ export class QueryWriter {
   }
 
   #typed() {
-    // What was told about another text is no longer true of this one, and what is still to come for it is let go of.
-    this.#asked += 1;
+    // Messages and pending responses are about the text before this one.
+    this.#turn += 1;
     this.#abort?.abort();
     clearTimeout(this.#timer);
-    this.#tell(null);
+    this.#showError(null);
     if (!this.text.value.trim()) {
       this.#show(null);
       return;
@@ -70,16 +70,16 @@ export class QueryWriter {
   }
 
   async #check() {
-    const turn = this.#asked;
+    const turn = this.#turn;
     this.#abort = new AbortController();
     try {
-      const told = await request("POST", "check", { body: askedQuery(), signal: this.#abort.signal });
-      if (turn !== this.#asked) return;
-      this.#tell(null);
-      this.#show(told);
+      const explanation = await request("POST", "check", { body: queryRequest(), signal: this.#abort.signal });
+      if (turn !== this.#turn) return;
+      this.#showError(null);
+      this.#show(explanation);
     } catch (error) {
-      if (turn !== this.#asked || error.name === "AbortError") return;
-      this.#tell(error);
+      if (turn !== this.#turn || error.name === "AbortError") return;
+      this.#showError(error);
     }
   }
 
@@ -91,27 +91,27 @@ export class QueryWriter {
     clearTimeout(this.#timer);
     this.#abort?.abort();
     this.#setChecking(false);
-    const turn = ++this.#asked;
+    const turn = ++this.#turn;
     if (!this.text.value.trim()) {
-      this.#tell({ message: "Write a query first.", place: null });
+      this.#showError({ message: "Write a query first.", place: null });
       this.text.focus();
       return;
     }
     byId("register").disabled = true;
     try {
-      const query = await request("POST", "queries", { body: askedQuery() });
-      if (turn === this.#asked) {
+      const query = await request("POST", "queries", { body: queryRequest() });
+      if (turn === this.#turn) {
         this.dialog.close();
         this.text.value = "";
         byId("query-name").value = "";
         this.#show(null);
-        this.#tell(null);
+        this.#showError(null);
       }
-      // Who has written on meanwhile keeps the text, and the dialog in which it stands.
+      // If the text was edited meanwhile, the dialog stays open with it.
       this.onRegistered(query);
     } catch (error) {
-      if (turn === this.#asked) {
-        this.#tell(error);
+      if (turn === this.#turn) {
+        this.#showError(error);
         this.text.focus();
       }
     } finally {
@@ -119,8 +119,8 @@ export class QueryWriter {
     }
   }
 
-  /** Say what is wrong, and underline its place; null takes both away. Whatever is told, nothing is checked any more. */
-  #tell(error) {
+  /** Show an error and underline its place, or clear both if it is null; the indicator of a running check goes out. */
+  #showError(error) {
     this.#setChecking(false);
     // An error without a status came from the network.
     const given = error === null ? "" : error.status || !(error instanceof Error) ? error.message.split("\n")[0] : "The server does not answer.";
@@ -150,21 +150,21 @@ export class QueryWriter {
     this.underlined.scrollLeft = this.text.scrollLeft;
   }
 
-  /** Show how the query is understood; null where nothing is written. */
-  #show(told) {
+  /** Show the explanation of the query, or none if it is null. */
+  #show(explanation) {
     this.dialog.classList.remove("stale");
     const tag = byId("language");
-    tag.hidden = !told;
-    if (told) tag.textContent = KINDS[told.language] ?? told.language;
-    const columns = told?.columns ?? [];
+    tag.hidden = !explanation;
+    if (explanation) tag.textContent = KINDS[explanation.language] ?? explanation.language;
+    const columns = explanation?.columns ?? [];
     byId("columns").replaceChildren(
       ...(columns.length ? ["Answers have ", ...columns.flatMap((name, at) => [at ? ", " : "", element("b", {}, nameElement(name))])] : []),
     );
-    byId("in-words").hidden = !told;
-    byId("explained").textContent = shownMessage(told?.text ?? "");
-    const drawing = told && drawExplained(told, `The ${KINDS[told.language] ?? "query"} drawn`);
+    byId("in-words").hidden = !explanation;
+    byId("explained").textContent = shownMessage(explanation?.text ?? "");
+    const drawing = explanation && drawExplained(explanation, `The ${KINDS[explanation.language] ?? "query"} drawn`);
     byId("drawing").replaceChildren(
-      drawing ?? element("p", { class: "empty" }, told ? "No picture of this one: it is told in words." : "Its automaton or pattern is drawn here as you type."),
+      drawing ?? element("p", { class: "empty" }, explanation ? "No picture of this one: the text explains it." : "Its automaton or pattern is drawn here as you type."),
     );
   }
 }

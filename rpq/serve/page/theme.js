@@ -12,7 +12,7 @@ function chosen() {
   }
 }
 
-/** Take the theme that was chosen, and let the button switch it; `onChange()` once colours are others. */
+/** Apply the chosen theme, and let the button switch it; `onChange()` is called when the colours have changed. */
 export function startTheme(onChange) {
   const button = byId("theme");
   const apply = (theme) => {

@@ -18,8 +18,8 @@ export class WitnessPanel {
     );
   }
 
-  /** `told` is what the server answered about a witness, null while it is read, or an error. */
-  show({ columns, values, told, error, left }) {
+  /** Show an answer with its `witness`, which is null while it is read, or with the `error` that came instead. */
+  show({ columns, values, witness, error, left }) {
     const list = element("dl", { class: "values" });
     columns.forEach((column, at) => {
       const isBound = values[at] !== null && values[at] !== undefined;
@@ -30,8 +30,8 @@ export class WitnessPanel {
     const parts = [list];
     if (left) parts.push(element("p", { class: "left" }, "It has ceased to hold."));
     if (error) parts.push(element("p", { class: "error" }, shownMessage(error)));
-    else if (!told) parts.push(element("p", { class: "muted" }, left ? "" : "reading the witness …"));
-    else parts.push(...this.#paths(told, values[0]));
+    else if (!witness) parts.push(element("p", { class: "muted" }, left ? "" : "reading the witness …"));
+    else parts.push(...this.#paths(witness, values[0]));
     this.root.replaceChildren(...parts);
   }
 

@@ -27,7 +27,7 @@ const UNITS = { s: 1000, ms: 1, us: 1e-3, ns: 1e-6 };
 
 const LARGER = [["us", 1000], ["ms", 1000], ["s", 1000], ["m", 60], ["h", 60], ["d", 24]];
 
-/** A time of the stream: a number in `unit` since 1970 as a date, without a unit as a number; a text as it is. */
+/** Return a time of the stream: a number in `unit` since 1970 as a date, without a unit as a number; a text unchanged. */
 export function streamTime(value, unit = null) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "string") return value.replace("T", " ").replace(/(\.\d*?[1-9])0+$|\.0+$/, "$1");
@@ -36,7 +36,7 @@ export function streamTime(value, unit = null) {
   return Number.isNaN(date.getTime()) ? grouped.format(value) : date.toISOString().slice(0, 19).replace("T", " ");
 }
 
-/** A length of time, a number in `unit`, in the largest unit that is exact; without a unit a number; a text as it is. */
+/** Return a length of time in `unit` in the largest unit that is exact; without a unit a number; a text unchanged. */
 export function duration(value, unit = null) {
   if (typeof value !== "number") return value;
   if (!unit || !UNITS[unit]) return count(value);
@@ -48,7 +48,7 @@ export function duration(value, unit = null) {
   return `${length}${name}`;
 }
 
-/** An element with attributes and children; texts become text nodes, never markup. */
+/** Return an element with attributes and children; texts become text nodes, never markup. */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

@@ -28,7 +28,7 @@ tuples = st.tuples(
 ends = st.none() | st.frozensets(st.integers(0, 6), max_size=3)
 
 
-def told(changes: Iterable[Any]) -> Counter[Any]:
+def row_counts(changes: Iterable[Any]) -> Counter[Any]:
     return Counter(map(tuple, changes))
 
 
@@ -69,14 +69,14 @@ def test_sharing_trees_is_never_seen(data: st.DataObject) -> None:
             rows.append((source, target, label, time + step, op))
             time = max(time, time + step)
         for some in [rows] if data.draw(st.booleans()) else [[row] for row in rows]:
-            assert told(shared.push_rows(some)) == told(apart.push_rows(some))
+            assert row_counts(shared.push_rows(some)) == row_counts(apart.push_rows(some))
         shared._check()
         what = data.draw(st.sampled_from(["come", "go", "restore", "advance", "collect"]))
         if what == "come":
             number += 100
             more = [query for query in data.draw(queries(number)) if query.window.kind == "time"]
             start: Any = data.draw(st.sampled_from(["window", "window", "empty"]))
-            assert told(shared.register(more, start=start)) == told(apart.register(more, start=start))
+            assert row_counts(shared.register(more, start=start)) == row_counts(apart.register(more, start=start))
             running |= {query.name for query in more}
         elif what == "go" and running:
             gone = data.draw(st.lists(st.sampled_from(sorted(running)), unique=True))
@@ -89,7 +89,7 @@ def test_sharing_trees_is_never_seen(data: st.DataObject) -> None:
                 shared = rpq.Engine.restore(Path(folder) / "state", threads=data.draw(st.sampled_from([1, 2])))
         elif what == "advance":
             time += 5
-            assert told(shared.advance(time)) == told(apart.advance(time))
+            assert row_counts(shared.advance(time)) == row_counts(apart.advance(time))
         elif what == "collect":
             shared._evaluation.collector.collect()
         shared._check()
@@ -117,10 +117,10 @@ def test_sharing_trees_is_not_seen_in_events_and_limits(rows: list[Any], data: s
     for sharing in ("auto", "never"):
         engine = rpq.Engine(*asked, events=events, max_rows=most, _sharing=sharing)  # type: ignore[arg-type]
         try:
-            outcomes.append((told(engine.push(columns)) if made else None, None))
+            outcomes.append((row_counts(engine.push(columns)) if made else None, None))
         except rpq.RowLimitError as error:
             assert error.changes is not None
-            outcomes.append((told(error.changes), str(error)))
+            outcomes.append((row_counts(error.changes), str(error)))
     assert outcomes[0] == outcomes[1]
 
 
@@ -132,12 +132,12 @@ def test_queries_from_many_sources_are_one_index() -> None:
     engine = rpq.Engine(*asking(50), rpq.Query("a/b*/b*", window=WINDOW, name="all"))
     assert len(engine._evaluation.running.workers) == 1
     found = engine.push_rows([(3, 4, "a", 1), (60, 4, "a", 1), (4, 5, "b", 2)])
-    assert told(found) == Counter(
+    assert row_counts(found) == Counter(
         [("q3", 3, 4, 1, "+"), ("all", 3, 4, 1, "+"), ("all", 60, 4, 1, "+")]
         + [("q3", 3, 5, 2, "+"), ("all", 3, 5, 2, "+"), ("all", 60, 5, 2, "+")]
     )
     engine.unregister("all")
-    assert told(engine.push_rows([(5, 6, "b", 3)])) == Counter([("q3", 3, 6, 3, "+")])
+    assert row_counts(engine.push_rows([(5, 6, "b", 3)])) == Counter([("q3", 3, 6, 3, "+")])
     engine._evaluation.collector.collect()
     (index,) = engine._evaluation.running.named("q3").indexes
     assert index.index.table.slot_of[[0, 1]].min() == -1 and (index.index.table.slot_of >= 0).sum() == 1
@@ -166,7 +166,7 @@ def test_expressions_that_differ_where_the_start_is_met_again() -> None:
     for form in ("{}", "?x {} ?y"):
         engine = rpq.Engine(*(rpq.Query(form.format(text), window=WINDOW, name=text) for text in texts))
         found = engine.push_rows([(1, 2, "a", 1), (2, 3, "b", 1)])
-        assert told(found) == Counter(
+        assert row_counts(found) == Counter(
             [(texts[0], 1, 2, 1, "+"), (texts[1], 1, 2, 1, "+"), (texts[1], 1, 3, 1, "+")]
         )
 
@@ -175,7 +175,7 @@ def test_a_query_that_comes_is_told_the_trees_of_others() -> None:
     engine = rpq.Engine(*asking(2), keep=WINDOW)
     engine.push_rows([(0, 1, "a", 1), (1, 2, "b", 2), (7, 1, "a", 2)])
     again, other = (rpq.Query("a/b*", window=WINDOW, name=f"n{root}", sources=[root, 9]) for root in (0, 7))
-    assert told(engine.register([again, other])) == Counter(
+    assert row_counts(engine.register([again, other])) == Counter(
         [("n0", 0, 1, 2, "+"), ("n0", 0, 2, 2, "+"), ("n7", 7, 1, 2, "+"), ("n7", 7, 2, 2, "+")]
     )
     assert engine.statistics("n7").rows_added == 2 and engine.statistics("n7").inserted == 0
@@ -228,7 +228,7 @@ def test_the_first_may_go(name: str) -> None:
     engine, apart = (rpq.Engine(*asking(5), _sharing=sharing) for sharing in ("auto", "never"))  # type: ignore[arg-type]
     rows = [(place % 5, place * 3 % 7, "ab"[place % 2], place // 4) for place in range(60)]
     for some in (rows[:30], rows[30:]):
-        assert told(engine.push_rows(some)) == told(apart.push_rows(some))
+        assert row_counts(engine.push_rows(some)) == row_counts(apart.push_rows(some))
         for one in (engine, apart):
             one.unregister(name) if name in {query.name for query in one.queries} else None
     assert engine.statistics().rows_added == apart.statistics().rows_added
@@ -238,6 +238,6 @@ def test_vertices_that_come_back_have_other_ids() -> None:
     engine, apart = (rpq.Engine(*asking(4), _sharing=sharing, _capacity=1) for sharing in ("auto", "never"))  # type: ignore[arg-type]
     for turn in range(40):
         rows = [((turn * 3 + one) % 11, turn * 7 % 13, "ab"[one % 2], turn * 8) for one in range(5)]
-        assert told(engine.push_rows(rows)) == told(apart.push_rows(rows))
+        assert row_counts(engine.push_rows(rows)) == row_counts(apart.push_rows(rows))
         engine._evaluation.collector.collect()
         engine._check()

@@ -26,7 +26,7 @@ EXPRESSIONS = ("a", "a/b*", "(a|^b)+", "a*/b*", "!a/b", "a/^b?", "!(a|^b)+", "(a
 WINDOWS = ((1, 1), (20, 3), (7, 7), (40, 1), (4, 9))
 
 
-def asked(data: st.DataObject, **options: object) -> rpq.Query:
+def draw_query(data: st.DataObject, **options: object) -> rpq.Query:
     size, slide = data.draw(st.sampled_from(WINDOWS))
     return rpq.Query(
         data.draw(st.sampled_from(EXPRESSIONS)),
@@ -61,7 +61,7 @@ def test_rows_are_those_of_the_whole_query_to_these_targets(seed: int, data: st.
     tuples = stream(seed, count=80)
     ends = data.draw(st.frozensets(st.integers(0, 8), max_size=3))
     begins = data.draw(st.none() | st.just(frozenset(range(6))))
-    query = asked(data, targets=ends, sources=begins)
+    query = draw_query(data, targets=ends, sources=begins)
     whole = rpq.Engine(whole_of(query))
     engine = tiny(data.draw(st.sampled_from((2, 4, 16))))(query, threads=data.draw(st.sampled_from((1, 2))))
     rows = [row for batch in cut(tuples, random.Random(seed), 4) for row in engine.push_rows(batch)]
@@ -77,7 +77,7 @@ def test_rows_are_those_of_the_whole_query_to_these_targets(seed: int, data: st.
 @examples(20)
 @given(SEEDS, st.data())
 def test_every_row_has_a_path_in_the_right_direction(seed: int, data: st.DataObject) -> None:
-    query = asked(data, targets=frozenset((1, 4)))
+    query = draw_query(data, targets=frozenset((1, 4)))
     engine = rpq.Engine(query, witness=True)
     held: dict[tuple, int] = {}
     for u, v, label, time, op in stream(seed, count=60):
@@ -104,7 +104,7 @@ def test_a_state_of_an_engine_that_followed_paths_from_their_sources_is_gone_on_
     tmp_path_factory: pytest.TempPathFactory, seed: int, data: st.DataObject
 ) -> None:
     tuples = stream(seed)
-    query = asked(data, targets=frozenset((2, 3)))
+    query = draw_query(data, targets=frozenset((2, 3)))
     path = tmp_path_factory.mktemp("saved") / "state"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(path_query, "way_of", from_the_sources)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rpq import Engine, Query, Window
+from rpq.automata.symbols import lexical_form
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import Aggregate, Call
 from rpq.language.sparql.values.aggregates import accumulator
@@ -20,7 +21,6 @@ from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.value_order import ValueOrder
-from rpq.rows.typed_columns import lexical
 from rpq.rows.weighted_rows import WeightedRows
 
 VALUE = Variable("v")
@@ -98,7 +98,7 @@ def expected_of(names, rows):
 
 def shown(row):
     """Return a row with the lexical forms of literals."""
-    return tuple(None if term is None else lexical(str(term)) for term in row)
+    return tuple(None if term is None else lexical_form(str(term)) for term in row)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -157,7 +157,7 @@ def test_groups_are_those_of_accumulators_after_every_event(names, keys, seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_labels_have_the_order_of_terms(seed, monkeypatch):
     if seed % 2:
-        monkeypatch.setattr("rpq.operators.relational.value_order._GAP", 2)  # so that gaps are exhausted
+        monkeypatch.setattr("rpq.operators.relational.value_order.GAP", 2)  # so that gaps are exhausted
     chance = random.Random(seed)
     terms = TermIds()
     order = ValueOrder(terms)

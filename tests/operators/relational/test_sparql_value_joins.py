@@ -15,7 +15,7 @@ import rpq
 from rpq.language.pattern import Variable
 from rpq.language.sparql.values.operators import COMPARISONS
 from rpq.language.sparql.values.typed_values import DECIMAL_UNIT, NoValue, Number
-from rpq.operators.relational import compared_values
+from rpq.operators.relational import compared_values, value_order
 from rpq.operators.relational.formula_columns import amount_of
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.term_ids import TermIds
@@ -76,11 +76,11 @@ def brute_force(kind: str, sign: str, left: Counter, right: Counter) -> Counter:
     return +found
 
 
-@pytest.fixture(params=[(1, 0), (compared_values.GAP, 1_000)], ids=["no gaps", "gaps"])
+@pytest.fixture(params=[(1, 0), (value_order.GAP, 1_000)], ids=["no gaps", "gaps"])
 def few_labels(request, monkeypatch):
     """Without gaps, labels are replaced when a value comes between two others; those without rows are removed at once."""
     gap, least_garbage = request.param
-    monkeypatch.setattr(compared_values, "GAP", gap)
+    monkeypatch.setattr(value_order, "GAP", gap)
     monkeypatch.setattr(compared_values, "_LEAST_GARBAGE", least_garbage)
 
 

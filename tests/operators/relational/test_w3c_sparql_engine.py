@@ -10,7 +10,7 @@ import pytest
 import rpq
 from rpq.language.sparql.values.terms import read_literal
 from rpq.rows.typed_columns import kinds_of
-from tests.language.w3c_sparql import Case, agree, asked, edges, expected, kept_cases, listed
+from tests.language.w3c_sparql import Case, agree, edges, engine_text, expected, kept_cases, listed
 from tests.operators.relational.test_sparql_queries_engine import Summed
 from tests.reference import Edge
 
@@ -29,7 +29,7 @@ def test_rows_come_to_what_the_suite_expects(folder):
 
 
 def fault(case: Case, *, seed: int) -> str | None:
-    query = rpq.Query(asked(case), window=rpq.UnboundedWindow(), semantics="explicit", name="q")
+    query = rpq.Query(engine_text(case), window=rpq.UnboundedWindow(), semantics="explicit", name="q")
     engine, summed = rpq.Engine(query), Summed("q")
     time = 0
     for delete, (source, label, target) in stream(edges(*case.data), Random(seed)):
@@ -39,7 +39,7 @@ def fault(case: Case, *, seed: int) -> str | None:
     if not time:
         summed.add(engine.advance(1))
     wanted = expected(case)
-    if case.text != asked(case):
+    if case.text != engine_text(case):
         wanted = bool(wanted)
     if isinstance(wanted, bool):
         found = bool(summed.rows)

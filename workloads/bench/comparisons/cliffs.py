@@ -19,14 +19,13 @@ import rpq
 from rpq.operators.paths.path_query import PathQuery
 from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
-from rpq.workloads.bench.comparisons.path_speed import stream_of as data_stream_of
-from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS
+from rpq.workloads.bench.comparisons.path_speed import stream_of
+from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS, edge_a_moment
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
 from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
 
-SLIDES = 100
 """The number of slides of a window."""
 
 _LEAST_WINDOW = 1_000
@@ -95,13 +94,6 @@ def window_of(settings: Settings, edges: int) -> int:
     return max(_LEAST_WINDOW, round(edges * settings.scale * settings.edges / 1_000_000))
 
 
-def stream_of(name: str, window: int, source: pa.Array, label: pa.Array, target: pa.Array) -> Stream:
-    """Return a stream of one edge a moment, under a window of so many edges that moves by a hundredth of it."""
-    table = pa.table({"source": source, "target": target, "label": label, "timestamp": np.arange(len(source))})
-    size = rpq.Window(size=window, slide=max(1, window // SLIDES))
-    return Stream(name=name, queries="", table=table, window=size, origin="made for this table")
-
-
 def tuples_per_second(text: str, stream: Stream, settings: Settings) -> float:
     """Return tuples per CPU second, of the fastest of several runs in fresh engines with warm kernels."""
     query = rpq.Query(text, window=stream.window, semantics="explicit", name="line")
@@ -136,7 +128,7 @@ def rated_groups(kind: Values, groups: int, window: int, *, distinct: int = 10_0
     group = (number * 7_919 + number // groups * 17) % groups
     value = _values(kind, (number * 7_907 + number // distinct) % distinct)
     rated = choose_terms(["urn:rated"], np.zeros(len(number), int))
-    return stream_of(f"{kind} of {groups} groups", window, numbered_iris("urn:group:", group), rated, value)
+    return edge_a_moment(f"{kind} of {groups} groups", window, numbered_iris("urn:group:", group), rated, value)
 
 
 def _average(settings: Settings, *, kind: Values, groups: int) -> Reading:
@@ -169,7 +161,7 @@ def joined(selectivity: float, window: int) -> Stream:
     value = decimals((number * 7_907) % 100_000)
     group = numbered_iris("urn:y:", number // 2 % 1_000)
     target = pa.chunked_array([group, value]).combine_chunks().take(pa.array(number + label * len(number)))
-    return stream_of(f"join at {selectivity:g}", window, key, choose_terms(["urn:a", "urn:b"], label), target)
+    return edge_a_moment(f"join at {selectivity:g}", window, key, choose_terms(["urn:a", "urn:b"], label), target)
 
 
 def _over_join(settings: Settings, *, selectivity: float, head: str) -> Reading:
@@ -212,7 +204,7 @@ def _fares(window: int, labels: int) -> Stream:
     number = np.arange(2 * window)
     value = decimals((number * 7_907) % 99_991)
     label = choose_terms(["urn:fare", "urn:toll"][:labels], number % labels)
-    return stream_of("fares", window, numbered_iris("urn:ride:", number), label, value)
+    return edge_a_moment("fares", window, numbered_iris("urn:ride:", number), label, value)
 
 
 def _sensors(window: int) -> Stream:
@@ -222,7 +214,7 @@ def _sensors(window: int) -> Stream:
     sensor = numbered_iris("urn:sensor:", number // 2 * 7_919 % 200)
     both = pa.chunked_array([sensor, integers(number // 2)]).combine_chunks()
     target = both.take(pa.array(number + number % 2 * len(number)))
-    return stream_of("sensors", window, reading, choose_terms(["urn:sensor", "urn:time"], number % 2), target)
+    return edge_a_moment("sensors", window, reading, choose_terms(["urn:sensor", "urn:time"], number % 2), target)
 
 
 def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Reading:
@@ -345,10 +337,10 @@ def _big_window(query: str, window: int, seed: int) -> _BigWindow:
         seconds += time.process_time() - started
     evaluation = engine._evaluation
     indexes = [index for running in evaluation.running if isinstance(running, PathQuery) for index in running.indexes]
-    held = evaluation.vertices.nbytes + evaluation.graph.nbytes
-    held += sum(index.nbytes - index.buffer_bytes - index.index.table.values.nbytes for index in indexes)
+    nbytes = evaluation.vertices.nbytes + evaluation.graph.nbytes
+    nbytes += sum(index.nbytes - index.buffer_bytes - index.index.table.values.nbytes for index in indexes)
     return _BigWindow(
-        speed=edges / seconds, bytes_an_edge=held / window, bytes_an_edge_read=held / engine.statistics().edges_live
+        speed=edges / seconds, bytes_an_edge=nbytes / window, bytes_an_edge_read=nbytes / engine.statistics().edges_live
     )
 
 
@@ -378,7 +370,7 @@ for _query in ("Q1", "Q2", "Q11"):
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 _FASTER = 1.4
-"""How many times as fast two threads are at least."""
+"""The least speed-up by two threads."""
 
 
 def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> Reading:
@@ -391,7 +383,7 @@ def _with_two_threads(query: rpq.Query, stream: Stream, settings: Settings) -> R
 
 def _pattern_with_two_threads(settings: Settings, *, name: str) -> Reading:
     (known,) = [known for known in figures_of_others("patterns")["queries"] if known["name"] == name]
-    stream = data_stream_of(known["data"], settings, lambda text: None)
+    stream = stream_of(known["data"], settings, lambda text: None)
     query = rpq.Query(known["pattern"], window=stream.window, semantics="explicit", name=name)
     return _with_two_threads(query, stream, settings)
 

@@ -60,14 +60,15 @@ def _averages(window: int, seed: int) -> Stream:
     # Each group occurs once in every round of as many tuples as groups, in a different order in each round.
     group = (number * 7_919 + number // groups * (seed * 31 + 17)) % groups if groups % 7_919 else number % groups
     value = integers(number // groups % 1_000)
-    return _stream("averages", window, numbered_iris("urn:group:", group), choose_terms(["urn:rated"], number), value)
+    return edge_a_moment("averages", window, numbered_iris("urn:group:", group), choose_terms(["urn:rated"], number), value)
 
 
 def _threes(window: int, seed: int) -> Stream:
     number = np.arange(2 * window)
     label = number % 3
     key = numbered_iris("urn:x:", number // 3 + _away(window) * (2 - label) + seed * 10**9)
-    return _stream("threes", window, key, choose_terms(["urn:a", "urn:b", "urn:c"], label), numbered_iris("urn:y:", number))
+    labels = choose_terms(["urn:a", "urn:b", "urn:c"], label)
+    return edge_a_moment("threes", window, key, labels, numbered_iris("urn:y:", number))
 
 
 def _pairs(window: int, seed: int) -> Stream:
@@ -76,14 +77,16 @@ def _pairs(window: int, seed: int) -> Stream:
     turn = number % 3
     key = number // 3 * 2 + np.where(turn == 1, 1, 0) + np.where(turn == 2, 0, 2 * _away(window))
     label = choose_terms(["urn:a", "urn:a", "urn:b"], turn)
-    return _stream("pairs", window, numbered_iris("urn:x:", key + seed * 10**9), label, numbered_iris("urn:y:", number))
+    source = numbered_iris("urn:x:", key + seed * 10**9)
+    return edge_a_moment("pairs", window, source, label, numbered_iris("urn:y:", number))
 
 
 def _away(window: int) -> int:
     return min(_AWAY, window // 12)
 
 
-def _stream(name: str, window: int, source: pa.Array, label: pa.Array, target: pa.Array) -> Stream:
+def edge_a_moment(name: str, window: int, source: pa.Array, label: pa.Array, target: pa.Array) -> Stream:
+    """Return a stream of one edge a moment, under a window of `window` edges that moves by a hundredth of it."""
     table = pa.table({"source": source, "target": target, "label": label, "timestamp": np.arange(len(source))})
     size = rpq.Window(size=window, slide=max(1, window // SLIDES))
     return Stream(name=name, queries="", table=table, window=size, origin="made for this table")

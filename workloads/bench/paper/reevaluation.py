@@ -108,7 +108,7 @@ class _Timing:
 
     @property
     def is_over(self) -> bool:
-        """Whether the baseline's time is used up."""
+        """True if the baseline's time is used up."""
         return self._stopped or self._spent >= self._seconds
 
     def warm(self, baseline: BaselineProcess) -> None:

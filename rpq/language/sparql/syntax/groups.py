@@ -26,6 +26,7 @@ from rpq.automata.expressions import (
     SizeError,
 )
 from rpq.automata.symbols import Symbol
+from rpq.automata.transforms import accepts_empty
 from rpq.language.pattern import Atom, Blank, Term, Variable
 from rpq.language.sparql.algebra import (
     UNIT,
@@ -84,26 +85,6 @@ def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[
     return read(node)
 
 
-def accepts_empty(expression: Expression) -> bool:
-    """Return whether the empty word is in the language of an expression.
-
-    >>> from rpq.automata import parse
-    >>> [accepts_empty(parse(text)) for text in ("a*/b?", "a/b*", "a|b*", "^(a?)", "!a")]
-    [True, False, True, True, False]
-    """
-    match expression:
-        case Inverse(inner):
-            return accepts_empty(inner)
-        case Concatenation(parts):
-            return all(map(accepts_empty, parts))
-        case Alternation(parts):
-            return any(map(accepts_empty, parts))
-        case Repetition(inner, minimum):
-            return minimum == 0 or accepts_empty(inner)
-        case _:
-            return False
-
-
 def atoms_of_path(
     subject: Term, expression: Expression, object_: Term, *, window: str | None, fresh: Callable[[], Blank], whole: bool
 ) -> Operator:
@@ -158,7 +139,7 @@ class Selection:
 
     @property
     def is_select(self) -> bool:
-        """Whether the selection has columns; ASK and CONSTRUCT have none."""
+        """True if the selection has columns; ASK and CONSTRUCT have none."""
         return self.node.name in ("SelectQuery", "SubSelect")
 
 

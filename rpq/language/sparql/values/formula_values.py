@@ -17,7 +17,7 @@ Judge = Callable[[Binding], str]
 """A function that evaluates a formula over a binding to a term. Raises `NoValue`."""
 
 HasSolution = Callable[[Exists, Binding], bool]
-"""Whether the body of an EXISTS has a solution that agrees with a binding, regardless of a NOT."""
+"""A function that returns whether the body of an EXISTS has a solution that agrees with a binding, ignoring a NOT."""
 
 
 def judge(formula: Formula, has_solution: HasSolution | None = None) -> Judge:

@@ -12,13 +12,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rpq.automata.symbols import ESCAPES
+from rpq.automata.symbols import unescape
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([A-Za-z]+(?:-[A-Za-z0-9]+)*)|\^\^<([^<>]*)>)?', re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
@@ -68,7 +67,7 @@ def read_literal(term: str) -> Literal | None:
     found = _LITERAL.fullmatch(term) if term.startswith('"') else None
     if found is None:
         return None
-    text = _ESCAPE.sub(_character, found[1]) if "\\" in found[1] else found[1]
+    text = unescape(found[1])
     if found[2]:
         return Literal(text, RDF + "langString", found[2])
     return Literal(text, found[3] or XSD + "string")
@@ -139,11 +138,3 @@ def _without_dots(path: str) -> str:
     if steps[-1] in (".", "..") and (len(segments) < 2 or segments[-1]):
         segments.append("")
     return "/".join(segments)
-
-
-def _character(escape: re.Match[str]) -> str:
-    code = escape[1] or escape[2]
-    if code is None:
-        return ESCAPES.get(escape[3], escape[3])
-    number = int(code, 16)
-    return chr(number) if number < 0x110000 else escape[0]

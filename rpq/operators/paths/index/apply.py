@@ -78,7 +78,7 @@ def start_clock(index, time):
 
 @njit(cache=True, nogil=True)
 def cross_to(index, slide, order):
-    """Make an absolute slide the current one, reporting what leaves if that is asked for."""
+    """Make an absolute slide the current one, and report the rows that leave if required."""
     if index.settings[EXPLICIT]:
         return expire(index, slide, order)
     cross(index, slide)
@@ -134,12 +134,12 @@ def link(index, edge, u, v, forward, inverse):
 @njit(cache=True, nogil=True)
 def _drop_link(lists, i, edge):
     first = lists.start[i]
-    kept = np.int64(0)
+    count = np.int64(0)
     for place in range(first, first + np.int64(lists.length[i])):
         if (lists.entries[place] >> 1) & POINTER != edge:
-            lists.entries[first + kept] = lists.entries[place]
-            kept += 1
-    truncate(lists, i, kept)
+            lists.entries[first + count] = lists.entries[place]
+            count += 1
+    truncate(lists, i, count)
 
 
 @njit(cache=True, nogil=True)
@@ -177,16 +177,16 @@ def _begin_insert(index, chunk, i, u, v, forward, inverse):
     edge = np.int64(chunk.edge[i])
     slide = leaving_slide(chunk.timestamp[i], settings[SIZE], settings[SLIDE])
     is_late = edge < 0 or slide <= fields[BASE] + fields[NOW]
-    held = np.int64(0) if is_late else np.int64(graph.expiry[edge])
-    is_static = held > settings[CEILING]
-    inside = np.int64(graph.within[edge]) if is_static else held
+    expiry = np.int64(0) if is_late else np.int64(graph.expiry[edge])
+    is_static = expiry > settings[CEILING]
+    inside = np.int64(graph.within[edge]) if is_static else expiry
     outcome = outcome_of(False, inside > fields[NOW], is_late)
     if is_late or is_static:
         fields[OUTCOMES + outcome] += 1
         if is_static:
             graph.within[edge] = max(inside, slide - fields[BASE])
         return np.int64(DONE)
-    if settings[JUDGED] and graph.linked[edge] and held <= fields[NOW]:
+    if settings[JUDGED] and graph.linked[edge] and expiry <= fields[NOW]:
         # Among its fellows it is the youngest again, whether or not a sweep came first: searches follow this order.
         unlink(index, edge, u, v, forward, inverse)
     if not graph.linked[edge]:
@@ -196,7 +196,7 @@ def _begin_insert(index, chunk, i, u, v, forward, inverse):
     fields[OUTCOMES + outcome] += 1
     fields[ENTERED] = 1 if outcome == INSERTED else 0
     slide -= fields[BASE]
-    if slide > held:
+    if slide > expiry:
         graph.expiry[edge] = slide
         fields[EDGE_SLIDE] = slide
         fields[PHASE] = INSERTING
@@ -207,9 +207,9 @@ def _begin_insert(index, chunk, i, u, v, forward, inverse):
 def _begin_delete(index, chunk, i, u, v, forward, inverse):
     fields, graph = index.state, index.graph
     edge = np.int64(chunk.edge[i])
-    held = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
-    is_static = held > index.settings[CEILING]
-    inside = np.int64(graph.within[edge]) if is_static else held
+    expiry = np.int64(graph.expiry[edge]) if edge >= 0 else np.int64(0)
+    is_static = expiry > index.settings[CEILING]
+    inside = np.int64(graph.within[edge]) if is_static else expiry
     outcome = outcome_of(True, inside > fields[NOW], False)
     if outcome == DELETED and not is_static and not fields[SUPPORTS]:
         return np.int64(NEED_SUPPORTS)
@@ -221,9 +221,9 @@ def _begin_delete(index, chunk, i, u, v, forward, inverse):
     graph.expiry[edge] = 0
     waiting = np.int64(0)
     if forward >= 0:
-        waiting = suspect_step(index, waiting, u, v, forward, held)
+        waiting = suspect_step(index, waiting, u, v, forward, expiry)
     if inverse >= 0:
-        waiting = suspect_step(index, waiting, v, u, inverse, held)
+        waiting = suspect_step(index, waiting, v, u, inverse, expiry)
     take_out(index, waiting)
     refill(index)
     fields[PHASE] = REFILLING

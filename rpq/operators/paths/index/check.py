@@ -78,7 +78,7 @@ def _edges(index: Index, lists: Any) -> dict[tuple[int, int, int, int], int]:
 
 
 def _bottlenecks(index: Index, edges: Any) -> dict[tuple[int, int, int], int]:
-    """Return what every cell must be: the largest over paths of the smallest slide of an edge."""
+    """Return the value that every cell must have: the largest over paths of the smallest slide of an edge."""
     program = index.program
     best: dict[tuple[int, int, int], int] = {}
 
@@ -190,6 +190,6 @@ def check_index(index: Index) -> None:
                 supported = True
             for step in range(program.step_first[c], program.step_first[c + 1]):
                 if program.step_target[step] == t:
-                    held, held_hops = cells.get((w, int(program.step_source[step]), slot), (0, 0))
-                    supported |= held > value or (held == value and held_hops < hops)
+                    support, support_hops = cells.get((w, int(program.step_source[step]), slot), (0, 0))
+                    supported |= support > value or (support == value and support_hops < hops)
         assert supported, f"cell {(v, t, slot)} = {(value, hops)} has no support"

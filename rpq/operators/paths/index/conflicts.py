@@ -231,12 +231,12 @@ def note_conflicts(index, vertex, state, number, lanes):
 
 
 @njit(cache=True, nogil=True)
-def unblocking(index, number, held):
+def unblocking(index, number, block):
     """Return the lanes of a live block that an edge leads out of, of the roots with pairs that have a walk and no path."""
     table = index.table
     if table.blocked[number] == ZERO:
         return ZERO
-    return table.blocked[number] & ~table.suspended[number] & live(table.values, held, index.state[NOW])
+    return table.blocked[number] & ~table.suspended[number] & live(table.values, block, index.state[NOW])
 
 
 @njit(cache=True, nogil=True)
@@ -249,8 +249,8 @@ def _may_unblock(index, u, transition_class):
         row = row_at(index, u, np.int64(program.step_source[step]))
         if row >= 0:
             for i in range(block_count(table, row)):
-                number, held = nth_block(table, row, i)
-                if unblocking(index, number, held) != ZERO:
+                number, block = nth_block(table, row, i)
+                if unblocking(index, number, block) != ZERO:
                     return True
     return False
 

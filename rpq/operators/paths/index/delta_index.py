@@ -133,7 +133,7 @@ class DeltaIndex:
         self.index = new_index(program, settings, self.cell, supports=witness or self.judge.doubts, capacity=capacity)
         self.judge.serve(self)
 
-    # --- what it is ------------------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------------------
 
     @property
     def index(self) -> Index:
@@ -143,15 +143,15 @@ class DeltaIndex:
     @index.setter
     def index(self, index: Index) -> None:
         self._index = index
-        self._held_view: Any = None
+        self._view: Any = None
 
     @property
     def view(self) -> Any:
         """The arrays as the kernels take them."""
-        if self._held_view is None:
+        if self._view is None:
             note_capacities(self._index)
-            self._held_view = view(self._index)
-        return self._held_view
+            self._view = view(self._index)
+        return self._view
 
     @property
     def state(self) -> np.ndarray:
@@ -170,7 +170,7 @@ class DeltaIndex:
 
     @property
     def keeps_supports(self) -> bool:
-        """Whether hop counts and in-edges are kept."""
+        """True if hop counts and in-edges are kept."""
         return len(self.index.table.hops) > 0
 
     @property
@@ -204,7 +204,7 @@ class DeltaIndex:
         return self.judge.answered(self.walks())
 
     def figures(self) -> DoubtFigures:
-        """Return what judging has met and done, and what it holds. O(pairs in doubt)."""
+        """Return the counts of judging, and the present pairs in doubt. O(pairs in doubt)."""
         return self.judge.figures()
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
@@ -218,10 +218,10 @@ class DeltaIndex:
 
     @property
     def may_overrun(self) -> bool:
-        """Whether a root can ever go over its budget."""
+        """True if a root can ever go over its budget."""
         return self.judge.doubts
 
-    # --- what it does ----------------------------------------------------------------------------------------
+    # --- changes ---------------------------------------------------------------------------------------------
 
     def set_labels(self, forward: np.ndarray, inverse: np.ndarray) -> None:
         """Set the transition classes of every label id (int16, -1 none); the engine's own arrays, which keep growing."""
@@ -236,7 +236,7 @@ class DeltaIndex:
         self.judge.make_room(vertices, edges)
 
     def add_cycles_to(self, spent: np.ndarray, count: int) -> None:
-        """Make the next tuples, so many, add the cycles that they take to their place in an array (int64)."""
+        """Measure the cycles of the next tuples, which are added to their places in an array (int64)."""
         self.state[layout.TIMED] = count
         if self.index.spent is not spent:
             self.index = self.index._replace(spent=spent)
@@ -337,7 +337,7 @@ class DeltaIndex:
         kernels.drop_trees(self.view, mask)
 
     def load_static(self, chunk: Chunk) -> None:
-        """Add edges that never expire, whatever the window holds; the next `load`, the first one, enters them."""
+        """Add edges that never expire; the next `load`, the first one, enters them."""
         self._waiting = chunk
 
     def _with_static(self, chunk: Chunk, relative: np.ndarray) -> tuple[Chunk, np.ndarray]:
@@ -394,17 +394,17 @@ class DeltaIndex:
         """Build the index anew with hop counts and in-edges, which deletes and witnesses need. O(size of the index)."""
         graph, state = self.index.graph, self.state
         self.request_memory()
-        held = np.flatnonzero(graph.expiry > state[layout.NOW])
-        relative = graph.expiry[held].astype(np.int64)
+        live = np.flatnonzero(graph.expiry > state[layout.NOW])
+        relative = graph.expiry[live].astype(np.int64)
         saved = state[layout.TUPLE]
-        self.index = without_cells(self.index, len(held))
+        self.index = without_cells(self.index, len(live))
         chunk = Chunk(
-            source=edges.source[held],
-            target=edges.target[held],
-            label=edges.label[held],
-            timestamp=np.zeros(len(held), np.int64),
-            delete=np.zeros(len(held), np.uint8),
-            edge=held.astype(np.int32),
+            source=edges.source[live],
+            target=edges.target[live],
+            label=edges.label[live],
+            timestamp=np.zeros(len(live), np.int64),
+            delete=np.zeros(len(live), np.uint8),
+            edge=live.astype(np.int32),
         )
         self._load(chunk, relative, quiet=True)
         state[layout.TUPLE] = saved

@@ -131,13 +131,13 @@ def _sweep_rows(index):
     for row in range(fields[ROWS]):
         if table.node[row] < 0:
             continue
-        kept = np.int64(0)
+        live_blocks = np.int64(0)
         if table.span[row] > 0:
             for block in range(table.base[row], table.base[row] + np.int64(table.span[row])):
                 if live(table.values, block, now) != ZERO:
-                    kept += 1
-            if kept * 2 * DENSE < np.int64(table.span[row]) and kept > 0:
-                make_sparse(index, row, kept)
+                    live_blocks += 1
+            if live_blocks * 2 * DENSE < np.int64(table.span[row]) and live_blocks > 0:
+                make_sparse(index, row, live_blocks)
         else:
             start = directory.start[row]
             for place in range(start, start + np.int64(directory.length[row])):
@@ -145,10 +145,10 @@ def _sweep_rows(index):
                 if live(table.values, entry & POINTER, now) == ZERO:
                     release_region(table, entry & POINTER, np.int64(0))
                 else:
-                    directory.entries[start + kept] = entry
-                    kept += 1
-            directory.length[row] = kept
-        if kept == 0:
+                    directory.entries[start + live_blocks] = entry
+                    live_blocks += 1
+            directory.length[row] = live_blocks
+        if live_blocks == 0:
             release_blocks(table, row)
             vertex, state = node_of(table, row)
             table.row_of[vertex * index.program.sizes[STATES] + state] = -1
@@ -164,14 +164,14 @@ def _sweep_links(graph, lists, count, now):
         if length == 0:
             continue
         start = lists.start[i]
-        kept = np.int64(0)
+        live_links = np.int64(0)
         for place in range(start, start + length):
             link = lists.entries[place]
             if slide_of(graph, link) > now:
-                lists.entries[start + kept] = link
-                kept += 1
-        if kept < length:
-            truncate(lists, i, kept)
+                lists.entries[start + live_links] = link
+                live_links += 1
+        if live_links < length:
+            truncate(lists, i, live_links)
 
 
 @njit(cache=True, nogil=True)

@@ -94,7 +94,7 @@ def _schedule(index, push, step, row, pending):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _raise_dense(index, push, step, row):
-    """Do what `_raise_row` does to a row that has all the blocks, where paths may be walks.
+    """Raise a row that has all the blocks, like `_raise_row`, where paths may be walks.
 
     Nearly all steps are of this kind, so nothing is looked at here that they do not need.
     """
@@ -121,7 +121,7 @@ def _raise_dense(index, push, step, row):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _raise_row(index, push, step):
-    """Raise the row that a step leads to from what is pushed, cut to the slide of the step."""
+    """Raise the row that a step leads to by the pushed row, with values limited to the slide of the step."""
     program, table, queue, fields = index.program, index.table, index.queue, index.state
     now = fields[NOW]
     row = row_at(index, step.vertex, step.state)
@@ -282,15 +282,15 @@ def raise_root(index, root, vertex, state, slide):
         if block < 0:
             return -block
     cell = block * LANES + (slot & (LANES - 1))
-    held = np.int64(table.values[cell])
-    if slide <= held:
+    before = np.int64(table.values[cell])
+    if slide <= before:
         return np.int64(DONE)
     table.values[cell] = slide
     if fields[SUPPORTS]:
         table.hops[cell] = 0
     table.low[row] = min(table.low[row], slide)
     fields[STEPS] += 1
-    if held <= fields[NOW]:
+    if before <= fields[NOW]:
         lane = lane_of(slot)
         if program.accepting[state]:
             report_new(index, vertex, state, number, lane)
@@ -321,7 +321,7 @@ def raise_step(index, u, v, transition_class, slide):
     return np.int64(DONE)
 
 
-# --- trees that come and go as a whole, where not every vertex is a root ------------------------------------
+# --- whole trees, if not every vertex is a root -------------------------------------------------------------
 #
 # The adjacency lists hold all edges in the window, whoever is a root. So the tree of a vertex that becomes one later is
 # raised from them, and has the cells that it would have had.
@@ -350,7 +350,7 @@ def grow_trees(index, roots, count):
 
 @njit(cache=True, nogil=True)
 def drop_trees(index, mask):
-    """Clear the cells of the roots in `mask` (uint64 a block number), and what waits to be pushed; their slots are free."""
+    """Clear the cells of the roots in `mask` (uint64 a block number) and their pending work, which frees their slots."""
     table, fields = index.table, index.state
     while dequeue(index.queue, fields) >= 0:
         pass

@@ -81,9 +81,9 @@ class Judge(Protocol):
     """The decision which walks of a table make their pair an answer."""
 
     walks_return: bool
-    """Whether a walk may come back to its root: kernels keep those out of the table for whom it may not."""
+    """True if a walk may come back to its root; otherwise kernels keep such walks out of the table."""
     doubts: bool
-    """Whether cells can be in doubt: kernels mark those, and ask."""
+    """True if cells can be in doubt; then kernels mark them and ask the judge."""
 
     def serve(self, index: JudgedIndex) -> None:
         """Judge for this index from now on, and for no other; comes before everything else."""
@@ -109,7 +109,7 @@ class Judge(Protocol):
     def write_paths(self) -> int:
         """Write the witnesses of the current event from row RESUME on; return a code of the kernels."""
 
-    # --- what holds now --------------------------------------------------------------------------------------
+    # --- present state ---------------------------------------------------------------------------------------
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that are answers."""
@@ -118,7 +118,7 @@ class Judge(Protocol):
         """Return the steps of the path by which an answer is known, first to last; None where that is the table's walk."""
 
     def figures(self) -> DoubtFigures:
-        """Return the counts of judging, and the numbers of what is in doubt now."""
+        """Return the counts of judging, and the present numbers of pairs in doubt."""
 
     def set_figures(self, *, conflicts: int, searches: int) -> None:
         """Set the counts to go on from."""
@@ -151,7 +151,7 @@ class Judge(Protocol):
 # does not come back to its root always has a simple path (`conflicts.py`). No tuple asks it anything: it costs nothing.
 
 class NoDoubt:
-    """The judge for whom every pair of the table is an answer, and no root is ever set aside.
+    """The judge that accepts every pair of the table as an answer and never sets a root aside.
 
     `walks_return` tells whether walks that come back to their root are in the table.
     """

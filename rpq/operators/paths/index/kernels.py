@@ -62,7 +62,7 @@ def drop_trees(index, mask):
 
 @njit(cache=True, nogil=True)
 def sweep(index):
-    """Collect what is dead."""
+    """Release all dead cells and edges."""
     expiry.sweep(index)
 
 

@@ -350,7 +350,7 @@ def with_room(index: Index, vertices: int, edges: int, is_root: np.ndarray, is_t
 
 
 def without_cells(index: Index, edges: int) -> Index:
-    """Return the same memory without edges and trees, and with supports; its lists have room for so many edges."""
+    """Return the same memory without edges and trees, but with supports and room for `edges` edges in its lists."""
     graph, table, state = index.graph, index.table, index.state
     for field in (SLOTS, FREE_SLOTS, ROWS, FREE_ROWS):
         state[field] = 0
@@ -383,7 +383,7 @@ def without_cells(index: Index, edges: int) -> Index:
 
 
 def with_more(index: Index, code: int) -> Index:
-    """Return the index with half as much again of what a kernel was missing when it returned `code`, a `NEED_`…."""
+    """Return the index with half as much again of the memory that a kernel lacked when it returned `code`, a `NEED_`…."""
     if code == NEED_LINKS:
         return _with_links(index)
     if code == NEED_ROWS:
@@ -430,17 +430,17 @@ def _with_rows(index: Index) -> Index:
 
 def _with_blocks(index: Index) -> Index:
     table, queue = index.table, index.queue
-    held = len(table.values) // LANES
+    blocks = len(table.values) // LANES
     # Enough for the largest region, of one and a half times all block numbers, that a row may ask for.
-    more = max(16, held // 2, 2 * (int(index.state[SLOTS]) // LANES + 1))
+    more = max(16, blocks // 2, 2 * (int(index.state[SLOTS]) // LANES + 1))
     with_supports = more if len(table.hops) else 0
     with_doubt = more if index.settings[JUDGED] else 0
     hops = table.hops
     if with_supports:
-        hops = _aligned((held + more) * LANES, hops.dtype, hops)
+        hops = _aligned((blocks + more) * LANES, hops.dtype, hops)
     return index._replace(
         table=table._replace(
-            values=_aligned((held + more) * LANES, table.values.dtype, table.values),
+            values=_aligned((blocks + more) * LANES, table.values.dtype, table.values),
             hops=hops,
             suspect=_longer(table.suspect, with_supports, 0),
             taken_out=_longer(table.taken_out, with_supports, 0),

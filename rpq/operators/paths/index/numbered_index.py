@@ -30,7 +30,7 @@ from rpq.stream.snapshot import Edges
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 _NOTHING = Window(size=1, slide=1)
-"""Over the number 0 alone: it holds what has it."""
+"""A window over the number 0 alone."""
 
 # Fields of `_Numbering.progress`.
 _SIZE = 0
@@ -127,9 +127,9 @@ class NumberedIndex(DeltaIndex):
     def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
         """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
         super().make_room(vertices, edges, is_root, is_target)
-        held = self._numbering.leaves
-        if (more := edges - len(held)) > 0:
-            self._numbering = self._numbering._replace(leaves=np.concatenate([held, np.full(more, NOT_HELD, np.int64)]))
+        leaves = self._numbering.leaves
+        if (more := edges - len(leaves)) > 0:
+            self._numbering = self._numbering._replace(leaves=np.concatenate([leaves, np.full(more, NOT_HELD, np.int64)]))
             self._numbering_view = view(self._numbering)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
@@ -192,11 +192,11 @@ class NumberedIndex(DeltaIndex):
         taken, self._overruns = self._overruns, []
         return taken
 
-    # --- what it tells ---------------------------------------------------------------------------------------
+    # --- output ----------------------------------------------------------------------------------------------
 
     @property
     def has_rows(self) -> bool:
-        """Whether `delta` is not empty."""
+        """True if `delta` is not empty."""
         return super().has_rows and len(self.delta()) > 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
@@ -235,18 +235,18 @@ class NumberedIndex(DeltaIndex):
             return PathDelta(**parts, times=times, orders=orders)
         lengths = raw.lengths()
         weights, events = np.repeat(raw.kinds.astype(np.int64), lengths), np.repeat(orders, lengths)
-        kept = np.zeros(len(raw), bool)
-        kept[WeightedRows(raw.ids.values, weights, events).net_places()[0]] = True
+        mask = np.zeros(len(raw), bool)
+        mask[WeightedRows(raw.ids.values, weights, events).net_places()[0]] = True
         if self._is_silent:
-            kept &= ~self._silent(raw, is_eviction)
-        ends = ends_after_filter(kept, raw.ends)
+            mask &= ~self._silent(raw, is_eviction)
+        ends = ends_after_filter(mask, raw.ends)
         some = np.diff(ends, prepend=0) > 0
         added = np.repeat(raw.kinds > 0, raw.lengths())
-        self.state[layout.ADDED] -= (~kept & added).sum()
-        self.state[layout.REMOVED] -= (~kept & ~added).sum()
-        paths, path_ends = _current_paths(raw, added, kept) if len(raw.path_ends) else (raw.paths, raw.path_ends)
+        self.state[layout.ADDED] -= (~mask & added).sum()
+        self.state[layout.REMOVED] -= (~mask & ~added).sum()
+        paths, path_ends = _current_paths(raw, added, mask) if len(raw.path_ends) else (raw.paths, raw.path_ends)
         return PathDelta(
-            pairs=raw.pairs[kept],
+            pairs=raw.pairs[mask],
             times=times[some],
             ends=ends[some],
             kinds=raw.kinds[some],
@@ -267,12 +267,12 @@ class NumberedIndex(DeltaIndex):
         return silent
 
 
-def _current_paths(raw: PathDelta, added: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _current_paths(raw: PathDelta, added: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the witnesses of the rows that are kept, and where they end."""
     lengths = np.zeros(len(raw.pairs), np.int64)
     lengths[added] = np.diff(raw.path_ends[added], prepend=0)
-    is_kept = np.repeat(kept, lengths)
-    return raw.paths[: len(is_kept)][is_kept], np.cumsum(lengths[kept])
+    path_mask = np.repeat(mask, lengths)
+    return raw.paths[: len(path_mask)][path_mask], np.cumsum(lengths[mask])
 
 
 @njit(cache=True, nogil=True)

@@ -229,12 +229,12 @@ def release_blocks(table, row):
 
 
 @njit(cache=True, nogil=True)
-def make_sparse(index, row, kept):
+def make_sparse(index, row, count):
     """List the `kept` live blocks of a dense row in its directory, if there is room."""
     table, directory = index.table, index.table.directory
     base = table.base[row]
     span = np.int64(table.span[row])
-    if not reserve(directory, row, kept) or index.state[BLOCKS] + kept > index.state[BLOCK_CAPACITY]:
+    if not reserve(directory, row, count) or index.state[BLOCKS] + count > index.state[BLOCK_CAPACITY]:
         return
     for number in range(span):
         if live(table.values, base + number, index.state[NOW]) != ZERO:
@@ -309,10 +309,10 @@ def _unlink(queue, row):
 @njit(cache=True, nogil=True, forceinline=True)
 def enqueue(queue, fields, row, rank):
     """Enqueue a row in bucket `rank`, or leave it in its present one if that is higher."""
-    held = queue.rank[row]
-    if held >= rank:
+    present = queue.rank[row]
+    if present >= rank:
         return
-    if held >= 0:
+    if present >= 0:
         _unlink(queue, row)
     first = queue.head[rank]
     queue.rank[row] = rank
@@ -463,7 +463,7 @@ def past_transition(edge):
     )
 
 
-# --- what the index holds now: its live cells and its answers -----------------------------------------------
+# --- live cells and answers ---------------------------------------------------------------------------------
 
 @njit(cache=True, nogil=True)
 def count_live(index):

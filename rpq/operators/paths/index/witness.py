@@ -47,11 +47,11 @@ def _follow_supports(index, source, slot, vertex, state, steps):
     length = np.int64(0)
     while True:
         cell = cell_at(index, vertex, state, slot)
-        held, hops = np.int64(table.values[cell]), np.int64(table.hops[cell])
+        own_value, hops = np.int64(table.values[cell]), np.int64(table.hops[cell])
         support, support_state = np.int64(-1), np.int64(-1)
         edge = in_edges(index, vertex, state, -1)
         while support < 0:
-            edge = next_in_edge(index, vertex, state, edge, held - 1)
+            edge = next_in_edge(index, vertex, state, edge, own_value - 1)
             if edge.link < 0:
                 break
             if edge.source_state == 0:
@@ -61,7 +61,7 @@ def _follow_supports(index, source, slot, vertex, state, steps):
                 cell = cell_at(index, edge.source, edge.source_state, slot)
                 if cell >= 0:
                     value = np.int64(table.values[cell])
-                    supports = value > held or (value == held and np.int64(table.hops[cell]) < hops)
+                    supports = value > own_value or (value == own_value and np.int64(table.hops[cell]) < hops)
             if supports:
                 support, support_state = edge.link, edge.source_state
         if support < 0:
@@ -91,8 +91,8 @@ def _search_back(index, source, slot, target, end_state, steps):
     while True:
         vertex = trail[depth] // states
         state = trail[depth] - vertex * states
-        held_cell = cell_at(index, vertex, state, slot)
-        held = np.int64(table.values[held_cell])
+        own_cell = cell_at(index, vertex, state, slot)
+        own_value = np.int64(table.values[own_cell])
         best_value, best_hops, best_node, best_step = np.int64(-1), np.int64(1 << 30), np.int64(-1), np.int64(-1)
         edge = in_edges(index, vertex, state)
         while True:
@@ -100,7 +100,7 @@ def _search_back(index, source, slot, target, end_state, steps):
             if edge.link < 0:
                 break
             if edge.source_state == 0:
-                if edge.source == source and edge.slide >= held:
+                if edge.source == source and edge.slide >= own_value:
                     # The root itself: nothing is better.
                     if depth >= len(steps):
                         steps = np.concatenate((steps, np.empty_like(steps)))
@@ -111,11 +111,11 @@ def _search_back(index, source, slot, target, end_state, steps):
             if cell < 0 or visited[row_at(index, edge.source, edge.source_state)]:
                 continue
             value = np.int64(table.values[cell])
-            if min(edge.slide, value) < held:
+            if min(edge.slide, value) < own_value:
                 continue
             # A predecessor that is strictly larger, or nearer to one, gives the cell its support.
             hops = np.int64(table.hops[cell]) if index.state[SUPPORTS] else np.int64(0)
-            if value > held:
+            if value > own_value:
                 hops = np.int64(-1)
             if hops < best_hops or (hops == best_hops and value > best_value):
                 best_value, best_hops = value, hops
@@ -138,9 +138,9 @@ def _search_back(index, source, slot, target, end_state, steps):
 def erase_loops(target, steps, length):
     """Remove the cycles of a walk to `target`, as `walk_back` gives it, in place; return the number of steps.
 
-    What is left spells a word of the language if the pair is not in doubt (see `conflicts.py`).
+    The labels of the remaining steps are a word of the language if the pair is not in doubt (see `conflicts.py`).
     """
-    kept = np.empty(length, np.int64)
+    walk = np.empty(length, np.int64)
     count = 0
     place = length - 1
     while place >= 0:
@@ -152,9 +152,9 @@ def erase_loops(target, steps, length):
             if steps[later] >> 32 == vertex:
                 place = later
                 break
-        kept[count] = steps[place]
+        walk[count] = steps[place]
         count += 1
         place -= 1
     for i in range(count):
-        steps[i] = kept[count - 1 - i]
+        steps[i] = walk[count - 1 - i]
     return count

@@ -83,23 +83,23 @@ class AsideRoots:
         return self._known.certificates.over[: self._known.fields[store.OVERDRAWN]].tolist()
 
     def leaving(self, *, inserted: bool) -> np.ndarray:
-        """Return the answers that they had before this tuple or boundary, which the current event has to remove.
+        """Return the answers that the roots had before this tuple or boundary, which the current event has to remove.
 
         Those that the event removes already and those that the table has let expire are left out.
         """
         roots = self.overdrawn()
         if not roots:
             return np.zeros(0, np.int64)
-        held = self._known.certificates
+        certificates = self._known.certificates
         mine = self._known.of_roots(roots)
-        answers = mine & (held.slide != BLOCKED)
+        answers = mine & (certificates.slide != BLOCKED)
         if inserted:
-            answers &= held.born < held.fields[store.STAMP]
+            answers &= certificates.born < certificates.fields[store.STAMP]
         pairs = judge.pairs_of(self._index.view, mask_of(self._index.index.table, roots))
-        certain = pairs[~np.isin(pairs, held.key[mine])]
+        certain = pairs[~np.isin(pairs, certificates.key[mine])]
         if inserted:
             certain = certain[~np.isin(certain, self._rows.pairs())]
-        return np.concatenate([held.key[answers], certain])
+        return np.concatenate([certificates.key[answers], certain])
 
     def drop_rows(self) -> None:
         """Take their rows from the current event."""
@@ -138,10 +138,10 @@ class EventRows:
         index = self._index.index
         return index.output.pairs[index.state[layout.EVENT_OUT] : index.state[layout.OUT]]
 
-    def keep(self, kept: np.ndarray) -> None:
-        """Keep only these rows (boolean)."""
+    def keep(self, mask: np.ndarray) -> None:
+        """Keep only the rows at which `mask` (boolean) is true."""
         pairs, state = self.pairs(), self._index.state
-        rows = pairs[kept]
+        rows = pairs[mask]
         pairs[: len(rows)] = rows
         state[layout.OUT] = state[layout.EVENT_OUT] + len(rows)
 

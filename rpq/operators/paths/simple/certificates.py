@@ -26,7 +26,7 @@ CAPACITY = 2  # entries that there is room for
 POOL = 3  # capacity of the pool
 STAMP = 4  # number of the tuple or boundary that is being judged
 NEXT = 5  # next row of the event to be judged
-KEPT = 6  # rows of the event that stay
+ROWS_END = 6  # rows of the event that stay
 SEARCHES = 7
 OVERDRAWN = 8  # roots in `over`
 STEP_OF = 9  # chain: the next step to look at, + 1; 0: not begun
@@ -44,7 +44,7 @@ WHAT_IT_UNBLOCKS = 2
 
 
 class Certificates(NamedTuple):
-    """Entries, paths, and what roots have spent."""
+    """Entries, paths, and the work of roots so far."""
 
     table: np.ndarray  # int32: from hashes of pairs to entries, see `rpq/compiled/arrays/hashing.py`
     key: np.ndarray  # int64 an entry: pair, EMPTY or GONE
@@ -101,7 +101,7 @@ def new_certificates(capacity: int, pool: int, vertices: int, edges: int) -> Cer
 
 
 def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certificates:
-    """Return the same entries, without what no longer counts, and with room for some more entries and steps."""
+    """Return the same entries without obsolete ones, with room for more entries and steps."""
     entries = int((old.key >= 0).sum())
     steps = int(old.length[old.key >= 0].sum())
     capacity = max(16, 2 * (entries + room))
@@ -109,9 +109,9 @@ def rebuilt(old: Certificates, vertices: int, edges: int, room: int) -> Certific
     new = new_certificates(capacity, 2 * steps + 8 * room + vertices, vertices, edges)
     for name in ("spent", "spent_at", "over", "over_work"):
         getattr(new, name)[: len(getattr(old, name))] = getattr(old, name)
-    kept = new.fields[[CAPACITY, POOL, TABLE]]
+    capacities = new.fields[[CAPACITY, POOL, TABLE]]
     new.fields[:] = old.fields
-    new.fields[[CAPACITY, POOL, TABLE]] = kept
+    new.fields[[CAPACITY, POOL, TABLE]] = capacities
     new.fields[[USED, TOP, STEP_OF]] = 0
     _copy(old, new)
     return new

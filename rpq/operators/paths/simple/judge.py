@@ -48,10 +48,10 @@ from rpq.operators.paths.simple.certificates import (
     BROKEN,
     ITS_DOUBT,
     ITS_ROWS,
-    KEPT,
     NEXT,
     OVERDRAWN,
     REPLACED,
+    ROWS_END,
     SEARCHES,
     STAGE,
     STAMP,
@@ -128,7 +128,7 @@ def judge_new(index, certificates, scratch, budget):
     table, output, state, fields = index.table, index.output, index.state, certificates.fields
     if fields[NEXT] < state[EVENT_OUT]:
         fields[NEXT] = state[EVENT_OUT]
-        fields[KEPT] = state[EVENT_OUT]
+        fields[ROWS_END] = state[EVENT_OUT]
     while fields[NEXT] < state[OUT]:
         pair = output.pairs[fields[NEXT]]
         slot = np.int64(table.slot_of[pair >> 32])
@@ -143,10 +143,10 @@ def judge_new(index, certificates, scratch, budget):
                 enter(certificates, pair)
             keep = entry >= 0 and certificates.slide[entry] != BLOCKED
         if keep:
-            output.pairs[fields[KEPT]] = pair
-            fields[KEPT] += 1
+            output.pairs[fields[ROWS_END]] = pair
+            fields[ROWS_END] += 1
         fields[NEXT] += 1
-    state[OUT] = fields[KEPT]
+    state[OUT] = fields[ROWS_END]
     return np.int64(DONE)
 
 
@@ -154,7 +154,7 @@ def judge_new(index, certificates, scratch, budget):
 def judge_lost(index, certificates):
     """Keep those rows of the current event, pairs without a walk, that were answers: all that were not in doubt are."""
     table, output, state = index.table, index.output, index.state
-    kept = state[EVENT_OUT]
+    end = state[EVENT_OUT]
     for row in range(state[EVENT_OUT], state[OUT]):
         pair = output.pairs[row]
         slot = np.int64(table.slot_of[pair >> 32])
@@ -166,9 +166,9 @@ def judge_lost(index, certificates):
                 keep = certificates.slide[entry] != BLOCKED
                 remove(certificates, entry)
         if keep:
-            output.pairs[kept] = pair
-            kept += 1
-    state[OUT] = kept
+            output.pairs[end] = pair
+            end += 1
+    state[OUT] = end
 
 
 @njit(cache=True, nogil=True)
@@ -250,8 +250,8 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
         if row < 0:
             continue
         for i in range(block_count(table, row)):
-            number, held = nth_block(table, row, i)
-            lanes = unblocking(index, number, held)
+            number, block = nth_block(table, row, i)
+            lanes = unblocking(index, number, block)
             while lanes != ZERO:
                 lane = trailing_zeros(lanes)
                 lanes &= lanes - ONE
@@ -265,7 +265,7 @@ def unblock_step(index, certificates, scratch, u, v, transition_class, budget):
 
 @njit(cache=True, nogil=True)
 def judge_insert(index, certificates, scratch, u, v, forward, inverse, budget):
-    """Judge what a new edge u -> v of these transition classes (-1: none) has changed."""
+    """Judge the changes by a new edge u -> v of these transition classes (-1: none)."""
     fields = certificates.fields
     code = np.int64(DONE)
     if fields[STAGE] == ITS_ROWS:
@@ -430,10 +430,10 @@ def pairs_of(index, roots):
         if not program.accepting[state] or not table.is_target[vertex]:
             continue
         for i in range(block_count(table, row)):
-            number, held = nth_block(table, row, i)
+            number, block = nth_block(table, row, i)
             if roots[number] == ZERO:
                 continue
-            lanes = roots[number] & live(table.values, held, now)
+            lanes = roots[number] & live(table.values, block, now)
             lanes = unshared_lanes(index, vertex, state, number, lanes, now, NEVER)
             if found + LANES > len(pairs):
                 pairs = np.concatenate((pairs, np.empty_like(pairs)))

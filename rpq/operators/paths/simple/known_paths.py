@@ -56,9 +56,9 @@ class KnownPaths:
 
     def make_room(self, vertices: int, edges: int) -> None:
         """Make room for vertex and edge ids up to these numbers."""
-        held = self._certificates
-        if vertices > len(held.root_chain) or edges > len(held.edge_chain):
-            self.certificates = rebuilt(held, vertices, edges, self._room)
+        certificates = self._certificates
+        if vertices > len(certificates.root_chain) or edges > len(certificates.edge_chain):
+            self.certificates = rebuilt(certificates, vertices, edges, self._room)
         if vertices >= len(self._scratch.used):
             self._scratch = new_scratch(vertices, int(self._index.index.program.sizes[STATES]))
             self._scratch_view = view(self._scratch)
@@ -66,7 +66,7 @@ class KnownPaths:
     def begin(self) -> None:
         """Begin another tuple, boundary or load, for which every root may spend its budget."""
         self.fields[store.STAMP] += 1
-        self.fields[[store.NEXT, store.KEPT, store.STEP_OF]] = 0
+        self.fields[[store.NEXT, store.ROWS_END, store.STEP_OF]] = 0
         self.fields[store.STAGE] = store.ITS_ROWS
 
     def run(self, kernel: Callable[..., int], *arguments: int) -> None:
@@ -74,9 +74,9 @@ class KnownPaths:
         while (code := int(kernel(self._index.view, self.view, self._scratch_view, *arguments))) != layout.DONE:
             if code == judge.NEED_ROOM:
                 self._index.request_memory()
-                held = self._certificates
-                room = max(self._room, int((held.key >= 0).sum()) // 2)
-                self.certificates = rebuilt(held, len(held.root_chain), len(held.edge_chain), room)
+                certificates = self._certificates
+                room = max(self._room, int((certificates.key >= 0).sum()) // 2)
+                self.certificates = rebuilt(certificates, len(certificates.root_chain), len(certificates.edge_chain), room)
             else:
                 self._index.provide(code)
 
@@ -91,7 +91,7 @@ class KnownPaths:
 
     def forget(self, entries: np.ndarray) -> None:
         """Forget some pairs (boolean)."""
-        held = self._certificates
-        held.key[entries] = GONE
-        held.slide[entries] = BLOCKED
-        held.length[entries] = 0
+        certificates = self._certificates
+        certificates.key[entries] = GONE
+        certificates.slide[entries] = BLOCKED
+        certificates.length[entries] = 0

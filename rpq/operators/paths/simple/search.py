@@ -94,7 +94,7 @@ def new_scratch(vertices: int, states: int) -> Scratch:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def value_at(index, vertex, state, slot):
-    """Return what a root's cell for a product node holds; 0 where there is none."""
+    """Return the value of a root's cell for a product node; 0 if there is none."""
     cell = cell_at(index, vertex, state, slot)
     return np.int64(index.table.values[cell]) if cell >= 0 else np.int64(0)
 
@@ -138,31 +138,31 @@ def _join(index, scratch, depth, start, middle, target):
         scratch.walk_vertex[length] = node // states
         length += 1
     # Leave out what lies between two visits of a vertex.
-    kept = np.int64(0)
+    size = np.int64(0)
     for i in range(length):
         vertex = scratch.walk_vertex[i]
         if scratch.met[vertex] >= 0:
             again = scratch.met[vertex]
-            for j in range(again + 1, kept):
+            for j in range(again + 1, size):
                 scratch.met[scratch.walk_vertex[j]] = -1
-            kept = again + 1
+            size = again + 1
         else:
-            scratch.walk[kept] = scratch.walk[i]
-            scratch.walk_vertex[kept] = vertex
-            scratch.met[vertex] = kept
-            kept += 1
-    for j in range(kept):
+            scratch.walk[size] = scratch.walk[i]
+            scratch.walk_vertex[size] = vertex
+            scratch.met[vertex] = size
+            size += 1
+    for j in range(size):
         scratch.met[scratch.walk_vertex[j]] = -1
     state = start % states
-    for j in range(kept):
+    for j in range(size):
         state = _next_state(program, state, scratch.walk[j] >> 32)
         if state < 0:
             return np.int64(UNDECIDED)
     if not program.accepting[state]:
         return np.int64(UNDECIDED)
-    for j in range(kept):
+    for j in range(size):
         scratch.path[depth + j] = scratch.walk[j] & LOW_HALF
-    scratch.fields[LENGTH] = depth + kept
+    scratch.fields[LENGTH] = depth + size
     return np.int64(FOUND)
 
 

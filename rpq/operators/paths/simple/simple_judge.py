@@ -81,7 +81,7 @@ class SimpleJudge:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by certificates and searches."""
+        """The number of bytes of certificates and searches."""
         return self.known.nbytes
 
     def make_room(self, vertices: int, edges: int) -> None:
@@ -173,7 +173,7 @@ class SimpleJudge:
         """Write a simple path for each row of the current event, from row RESUME on."""
         return int(judge.write_paths(self._index.view, self.known.view))
 
-    # --- what holds now --------------------------------------------------------------------------------------
+    # --- present state ---------------------------------------------------------------------------------------
 
     def answered(self, walks: np.ndarray) -> np.ndarray:
         """Return those of some pairs of the table that have a simple path, and a root that is not set aside."""
@@ -186,11 +186,11 @@ class SimpleJudge:
         entry = int(store.entry_of(self.known.view, source << 32 | target))
         if entry < 0:
             return None
-        held = self.known.certificates
-        return held.step[held.first[entry] : held.first[entry] + held.length[entry]].copy()
+        certificates = self.known.certificates
+        return certificates.step[certificates.first[entry] : certificates.first[entry] + certificates.length[entry]].copy()
 
     def figures(self) -> DoubtFigures:
-        """Return what the kernels counted; O(pairs in doubt)."""
+        """Return the counts of the kernels. O(pairs in doubt)."""
         fields, state = self.known.fields, self._index.state
         return DoubtFigures(
             conflicts=int(state[layout.CONFLICTS]),
@@ -260,7 +260,7 @@ class SimpleJudge:
         return int(state[layout.BASE]) + int(later.min()) if len(later) else np.iinfo(np.int64).max
 
     def _find_doubt_anew(self) -> None:
-        """Find what is in doubt, now that the window has moved past some conflicts; the table answers the rest.
+        """Find the pairs in doubt after the window has moved past some conflicts; the table answers the others.
 
         Done whenever the slide changes, not when a sweep happens to come: what is searched for must depend on the stream
         alone, because of the budget.
@@ -296,14 +296,15 @@ class SimpleJudge:
 
     def check(self) -> None:
         """Assert that certificates, doubt and roots set aside fit together."""
-        index, held = self._index.index, self.known.certificates
+        index, certificates = self._index.index, self.known.certificates
         table, accepting = index.table, index.program.accepting
         aside = self._aside.sizes.keys()
         assert aside == roots_in(table, table.suspended)
         walks = set(self._index.walks().tolist())
         ends = {int(table.slot_vertex[slot]) << 32 | v for v, s, slot in doubted_cells(index) if accepting[s]}
         in_doubt = {pair for pair in ends & walks if pair >> 32 not in aside}
-        entries = {p: slide for p, slide in zip(held.key.tolist(), held.slide.tolist(), strict=True) if p >= 0}
+        keys, slides = certificates.key.tolist(), certificates.slide.tolist()
+        entries = {pair: slide for pair, slide in zip(keys, slides, strict=True) if pair >= 0}
         assert in_doubt <= entries.keys(), "a pair in doubt has no entry"
         assert entries.keys() <= walks, "a pair without a walk has an entry"
         assert not [p for p in entries.keys() - in_doubt if entries[p] == BLOCKED], "a certain pair is blocked"

@@ -126,7 +126,7 @@ class ConditionGraph:
             branch=tables.Branch.zeros(16),
             part=tables.NodePart.zeros(16),
             counter=np.zeros(2 * _SMALLEST, np.int64),
-            held=np.zeros(2 * _SMALLEST, np.int64),
+            holdings=np.zeros(2 * _SMALLEST, np.int64),
             record=tables.Holding.zeros(_SMALLEST),
             vertex=tables.VertexNodes.zeros(0),
             block=np.zeros(_SMALLEST * tables.BLOCK, np.int32),
@@ -159,12 +159,12 @@ class ConditionGraph:
 
     @property
     def is_on(self) -> bool:
-        """Whether seeds are looked up by the nodes that they need."""
+        """True if seeds are looked up by the nodes that they need."""
         return bool(self.conditions.state.is_on)
 
     @property
     def is_stale(self) -> bool:
-        """Whether relations got edges that the kernels for conditions have not processed."""
+        """True if relations got edges that the kernels for conditions have not processed."""
         return self._fills != self.store.fills
 
     def switch(self, on: bool) -> None:
@@ -175,7 +175,7 @@ class ConditionGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return sum(array.nbytes for array in self.conditions)
 
     @property
@@ -368,8 +368,8 @@ class ConditionGraph:
         child = key[2]
         next_parent = self.conditions.branch["next_parent"]
         links, place = self.conditions.node["first_parent"], child
-        while (held := int(links[place])) != branch:
-            links, place = next_parent, held
+        while (other := int(links[place])) != branch:
+            links, place = next_parent, other
         links[place] = next_parent[branch]
         self._free["branch"].append(branch)
         return child
@@ -379,23 +379,23 @@ class ConditionGraph:
     def make_room_for_seeds(self, seeds: int) -> None:
         """Make room for linking `seeds` more seeds. Amortised O(1) for each."""
         self._see_relations()
-        held, state = self.conditions, self.conditions.state
-        if state.groups + seeds > len(held.group):
-            self._replace(group=lengthen(held.group, 2 * len(held.group) + seeds))
-        if state.entries + seeds > len(held.entry):
-            self._replace(entry=lengthen(held.entry, 2 * len(held.entry) + seeds))
-        if 4 * (state.entry_keys + seeds) > len(held.entries):
+        arrays, state = self.conditions, self.conditions.state
+        if state.groups + seeds > len(arrays.group):
+            self._replace(group=lengthen(arrays.group, 2 * len(arrays.group) + seeds))
+        if state.entries + seeds > len(arrays.entry):
+            self._replace(entry=lengthen(arrays.entry, 2 * len(arrays.entry) + seeds))
+        if 4 * (state.entry_keys + seeds) > len(arrays.entries):
             size = 2 << max(6, (4 * (state.entries + seeds)).bit_length())
             wider = np.zeros(size, np.int64)
-            state.entry_keys = conditions.refill(held.entries, wider)
+            state.entry_keys = conditions.refill(arrays.entries, wider)
             self._replace(entries=wider)
 
     def unlink_all(self) -> None:
         """Unlink all seeds."""
-        held, state = self.conditions, self.conditions.state
-        held.node["first_group"] = 0
-        held.open_group[:] = 0
-        held.entries[:] = 0
+        arrays, state = self.conditions, self.conditions.state
+        arrays.node["first_group"] = 0
+        arrays.open_group[:] = 0
+        arrays.entries[:] = 0
         state.free_group = state.free_entry = state.entry_keys = 0
         state.groups = state.entries = 1
 
@@ -425,12 +425,12 @@ class ConditionGraph:
     def _rebuild(self) -> None:
         """Recompute where nodes hold. O(counters)."""
         self._fills = self.store.fills
-        held, state = self.conditions, self.conditions.state
-        held.counter[:] = 0
-        held.held[:] = 0
-        held.vertex[:] = 0
-        held.node["first_record"] = 0
-        state.counters = state.held = state.free_record = state.live_records = state.depth = state.free_block = 0
+        arrays, state = self.conditions, self.conditions.state
+        arrays.counter[:] = 0
+        arrays.holdings[:] = 0
+        arrays.vertex[:] = 0
+        arrays.node["first_record"] = 0
+        state.counters = state.holdings = state.free_record = state.live_records = state.depth = state.free_block = 0
         state.records = state.blocks = 1
         for node in self._keys:
             self._let_hold(node)
@@ -443,26 +443,26 @@ class ConditionGraph:
 
     def grow(self) -> None:
         """Enlarge the tables in which a kernel may have found no room."""
-        held, state = self.conditions, self.conditions.state
+        arrays, state = self.conditions, self.conditions.state
         if 8 * (state.counters + 1) > 5 * (state.counter_mask + 1):
             self._refill("counter", "counters")
-        most = int(held.branch["uses"].max(initial=1)) + 1
-        while 8 * (state.held + most) > 5 * (state.holding_mask + 1):
-            self._refill("held", "held", spare=2 * most)
-        held = self.conditions
+        most = int(arrays.branch["uses"].max(initial=1)) + 1
+        while 8 * (state.holdings + most) > 5 * (state.holding_mask + 1):
+            self._refill("holdings", "holdings", spare=2 * most)
+        arrays = self.conditions
         if state.records + most + 1 >= state.record_room:
-            self._replace(record=lengthen(held.record, 2 * len(held.record) + most))
+            self._replace(record=lengthen(arrays.record, 2 * len(arrays.record) + most))
         if state.blocks + most + 1 >= state.block_room:
-            self._replace(block=lengthen(held.block, 2 * len(held.block) + most * tables.BLOCK))
+            self._replace(block=lengthen(arrays.block, 2 * len(arrays.block) + most * tables.BLOCK))
         if 2 * (state.depth + most) >= state.stack_room:
-            self._replace(stack=lengthen(held.stack, 2 * len(held.stack) + 2 * most))
+            self._replace(stack=lengthen(arrays.stack, 2 * len(arrays.stack) + 2 * most))
         if 2 * state.pending >= state.pending_room:
-            self._replace(pending=lengthen(held.pending, 2 * len(held.pending)))
+            self._replace(pending=lengthen(arrays.pending, 2 * len(arrays.pending)))
 
     def rebuild_tables(self) -> None:
         """Rebuild the hash tables without keys whose value is 0. O(counters)."""
         self._refill("counter", "counters")
-        self._refill("held", "held")
+        self._refill("holdings", "holdings")
 
     def _refill(self, name: str, counted: str, *, spare: int = 1) -> None:
         """Rebuild a hash table without keys whose value is 0, twice as large if there are few of those."""
@@ -476,14 +476,14 @@ class ConditionGraph:
         self._replace(**{name: table})
 
     def _note_capacities(self) -> None:
-        held, state = self.conditions, self.conditions.state
-        state.counter_mask = len(held.counter) // 2 - 1
-        state.holding_mask = len(held.held) // 2 - 1
-        state.record_room = len(held.record)
-        state.block_room = len(held.block) // tables.BLOCK
-        state.stack_room = len(held.stack)
-        state.pending_room = len(held.pending)
-        state.entry_mask = len(held.entries) // 2 - 1
+        arrays, state = self.conditions, self.conditions.state
+        state.counter_mask = len(arrays.counter) // 2 - 1
+        state.holding_mask = len(arrays.holdings) // 2 - 1
+        state.record_room = len(arrays.record)
+        state.block_room = len(arrays.block) // tables.BLOCK
+        state.stack_room = len(arrays.stack)
+        state.pending_room = len(arrays.pending)
+        state.entry_mask = len(arrays.entries) // 2 - 1
 
     def _replace(self, **arrays: Any) -> None:
         self.conditions = self.conditions._replace(**arrays)
@@ -515,9 +515,9 @@ class ConditionGraph:
     def _ready(self) -> tuple[Any, Any]:
         """Return the views that kernels are called with."""
         self._see_vertices()
-        held = self.store.relations, self.conditions
-        if held[0] is not self._views[0] or held[1] is not self._views[1]:
-            self._views = (*held, view(held[0]), view(held[1]))
+        arrays = self.store.relations, self.conditions
+        if arrays[0] is not self._views[0] or arrays[1] is not self._views[1]:
+            self._views = (*arrays, view(arrays[0]), view(arrays[1]))
         return self._views[2:]
 
     def _call(self, kernel: Callable[..., int], *arguments: int) -> None:
@@ -529,24 +529,24 @@ class ConditionGraph:
         if not self.is_on or self.is_stale:
             return
         expected_nodes, expected_counters = self._recompute()
-        held = self.conditions
-        records = held.record[1 : held.state.records]
+        arrays = self.conditions
+        records = arrays.record[1 : arrays.state.records]
         live = records[records["node"] != 0]
         found = {*zip(live["node"].tolist(), live["vertex"].tolist(), strict=True)}
         assert found == expected_nodes, f"nodes hold elsewhere: {found ^ expected_nodes}"
-        counted = {(int(k) >> 32, int(k) & tables.LOW): int(v) for k, v in held.counter.reshape(-1, 2) if v}
+        counted = {(int(k) >> 32, int(k) & tables.LOW): int(v) for k, v in arrays.counter.reshape(-1, 2) if v}
         assert counted == expected_counters, "counters differ"
-        for vertex, (block, count) in enumerate(held.vertex.tolist()):
+        for vertex, (block, count) in enumerate(arrays.vertex.tolist()):
             there, inside = [], (count - 1) % tables.NODES_A_BLOCK + 1 if count else 0
             while block:
-                block, *nodes = held.block[block * tables.BLOCK :][: 1 + inside].tolist()
+                block, *nodes = arrays.block[block * tables.BLOCK :][: 1 + inside].tolist()
                 there += nodes
                 inside = tables.NODES_A_BLOCK
             assert len(there) == count, "miscounted"
             assert sorted(there) == sorted(node for node, at in found if at == vertex), f"vertex {vertex} lists other nodes"
-        assert (held.block[live["place"]] == live["node"]).all(), "a record does not know its place"
+        assert (arrays.block[live["place"]] == live["node"]).all(), "a record does not know its place"
         for relation, side, child in self._branches:
-            read = held.node["parents_read"][child]
+            read = arrays.node["parents_read"][child]
             assert read & tables.parent_bit(relation, side), "a parent is missed"
 
     def _recompute(self) -> tuple[set[tuple[int, int]], dict[tuple[int, int], int]]:

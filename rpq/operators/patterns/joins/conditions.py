@@ -59,10 +59,10 @@ def find(table, mask, key):
     """Return the index of a key's value in a table, or -1 if the key is absent."""
     place = _hash(key) & mask
     while True:
-        held = table[2 * place]
-        if held == key:
+        present = table[2 * place]
+        if present == key:
             return 2 * place + 1
-        if held == 0:
+        if present == 0:
             return np.int64(-1)
         place = (place + 1) & mask
 
@@ -106,8 +106,8 @@ def holds(conditions, node, vertex):
     """Return whether a node holds at a vertex."""
     if node == 0:
         return True
-    place = find(conditions.held, conditions.state.holding_mask, node << 32 | vertex)
-    return place >= 0 and conditions.held[place] != 0
+    place = find(conditions.holdings, conditions.state.holding_mask, node << 32 | vertex)
+    return place >= 0 and conditions.holdings[place] != 0
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -157,7 +157,7 @@ def _take_out_of_block(conditions, place, vertex):
     if place != last:
         moved = np.int64(conditions.block[last])
         conditions.block[place] = moved
-        record = conditions.held[find(conditions.held, state.holding_mask, moved << 32 | vertex)]
+        record = conditions.holdings[find(conditions.holdings, state.holding_mask, moved << 32 | vertex)]
         conditions.record[record].place = place
     nodes.count -= 1
     if nodes.count % NODES_A_BLOCK == 0:
@@ -179,11 +179,11 @@ def begin_to_hold(conditions, node, vertex):
         state.records += 1
     state.live_records += 1
     key = node << 32 | vertex
-    place = _place(conditions.held, state.holding_mask, key)
-    if conditions.held[place - 1] == 0:
-        conditions.held[place - 1] = key
-        state.held += 1
-    conditions.held[place] = number
+    place = _place(conditions.holdings, state.holding_mask, key)
+    if conditions.holdings[place - 1] == 0:
+        conditions.holdings[place - 1] = key
+        state.holdings += 1
+    conditions.holdings[place] = number
     record = records[number]
     record.node = node
     record.vertex = vertex
@@ -200,8 +200,8 @@ def begin_to_hold(conditions, node, vertex):
 def cease_to_hold(conditions, node, vertex, place):
     """Make a node cease to hold at a vertex; `place` is the index of its record in the table."""
     state, records = conditions.state, conditions.record
-    number = conditions.held[place]
-    conditions.held[place] = 0
+    number = conditions.holdings[place]
+    conditions.holdings[place] = 0
     record = records[number]
     _take_out_of_block(conditions, record.place, vertex)
     if record.previous != 0:
@@ -238,7 +238,7 @@ def has_room(conditions, nodes):
     if state.records + nodes > state.record_room or state.blocks + nodes > state.block_room:
         return False
     most = state.holding_mask + 1
-    return 4 * (state.held + nodes) <= 3 * most
+    return 4 * (state.holdings + nodes) <= 3 * most
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -284,9 +284,9 @@ def _count_down(conditions, branch, vertex):
         use = conditions.branch[branch].first_use
         while use != 0:
             node = parts[use].node
-            held = find(conditions.held, state.holding_mask, node << 32 | vertex)
-            if held >= 0 and conditions.held[held] != 0:
-                cease_to_hold(conditions, node, vertex, held)
+            place = find(conditions.holdings, state.holding_mask, node << 32 | vertex)
+            if place >= 0 and conditions.holdings[place] != 0:
+                cease_to_hold(conditions, node, vertex, place)
                 push(conditions, vertex, conditions.node[node].first_parent, np.int64(0))
             use = parts[use].next_use
 
@@ -312,7 +312,7 @@ def _parents(relations, conditions, branch, vertex):
 
 @njit(cache=True, nogil=True)
 def spread(relations, conditions):
-    """Propagate what has changed to the parents until nothing is left; return DONE or NEED_CONDITIONS."""
+    """Propagate changes to the parents until there are none. Return DONE or NEED_CONDITIONS."""
     state = conditions.state
     while state.depth > 0:
         frame = conditions.stack[state.depth - 1]
@@ -467,5 +467,5 @@ def clear_node(conditions, node):
     """Make a node hold nowhere; its parents are not updated."""
     while conditions.node[node].first_record != 0:
         vertex = conditions.record[conditions.node[node].first_record].vertex
-        place = find(conditions.held, conditions.state.holding_mask, node << 32 | vertex)
+        place = find(conditions.holdings, conditions.state.holding_mask, node << 32 | vertex)
         cease_to_hold(conditions, node, vertex, place)

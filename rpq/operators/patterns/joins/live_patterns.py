@@ -83,8 +83,8 @@ class SupportChoice:
         changes = self._changes()
         if changes < self._next:
             return
-        held = self.tables.store.relations.state
-        period = max(SHORTEST, (held.live + held.vertices) // 4)
+        state = self.tables.store.relations.state
+        period = max(SHORTEST, (state.live + state.vertices) // 4)
         self._next = changes + period
         self._records = {query: record for query, record in self._records.items() if self.tables.is_linked(query)}
         for query in sorted({*self._records} | self.tables.queries_at_work()):
@@ -116,10 +116,10 @@ class SupportChoice:
         looks, rows, entries = record.measured
         cost = f"{looks:,.1f} values looked at and {rows:,.1f} rows a change"
         if self.tables.has_supports(query):
-            kept = f"{cost}, {entries:,.1f} entries of lists changed; {looks + ENTRY * entries:,.1f} in all"
+            costs = f"{cost}, {entries:,.1f} entries of lists changed; {looks + ENTRY * entries:,.1f} in all"
             if record.cost_before is not None:
                 return f"on trial, because without them it took {record.cost_before:,.1f} a change"
-            return f"kept, because they at least halve the work, which was {record.cost_when_chosen:,.1f} a change: {kept}"
+            return f"kept, because they at least halve the work, which was {record.cost_when_chosen:,.1f} a change: {costs}"
         if record.failures:
             return f"tried, and given up: they did not halve the work; tried again when that may have changed: {cost}"
         return f"none: {cost}, so there is nothing to gain"
@@ -258,7 +258,7 @@ class LivePatterns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by the output."""
+        """The number of bytes of the output."""
         return sum(array.nbytes for array in self.output)
 
     def _call(self, kernel: Any, *arguments: Any) -> None:
@@ -284,10 +284,10 @@ class LivePatterns:
 
     def _views(self) -> tuple[Any, Any, Any]:
         """Return the views that kernels are called with; they are renewed where arrays were replaced."""
-        held = self.store.relations, self.plan_tables.plans
-        if held[0] is not self._viewed_arrays[0] or held[1] is not self._viewed_arrays[1]:
-            self._viewed_arrays = held
-            self._array_views = view(held[0]), view(held[1]), self._output_view
+        arrays = self.store.relations, self.plan_tables.plans
+        if arrays[0] is not self._viewed_arrays[0] or arrays[1] is not self._viewed_arrays[1]:
+            self._viewed_arrays = arrays
+            self._array_views = view(arrays[0]), view(arrays[1]), self._output_view
         return self._array_views
 
     def _hand_over(self) -> None:

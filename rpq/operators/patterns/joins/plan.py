@@ -44,7 +44,7 @@ class Reach:
     bound: Term
     forward: bool
     excludes_change: bool
-    """Whether it is before the seed and reads the same relation: then it must not use the changing edge."""
+    """True if it is before the seed and reads the same relation, so that it must not use the changing edge."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,12 +211,12 @@ def _connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
             continue
         numbers = [number]
         apart = []
-        for held in parts:
-            if held[0] & variables:
-                variables |= held[0]
-                numbers += held[1]
+        for part in parts:
+            if part[0] & variables:
+                variables |= part[0]
+                numbers += part[1]
             else:
-                apart.append(held)
+                apart.append(part)
         parts = [*apart, (variables, numbers)]
     return [tuple(atoms[i] for i in sorted(numbers)) for _, numbers in sorted(parts, key=lambda part: min(part[1]))]
 
@@ -244,7 +244,7 @@ def spanning_tree(part: Part) -> tuple[int, ...]:
         if isinstance(source, str) and isinstance(target, str) and group[source] != group[target]:
             tree.append(number)
             old, new = group[target], group[source]
-            group = {name: new if held == old else held for name, held in group.items()}
+            group = {name: new if root == old else root for name, root in group.items()}
     return tuple(tree)
 
 
@@ -307,7 +307,7 @@ def _tests(atoms: Sequence[Atom], seed: int, waiting: list[int], bound: Sequence
 
 
 def _looks(atoms: Sequence[Atom], waiting: Sequence[int], term: Term) -> list[Look]:
-    """Return what the waiting atoms at a bound vertex require of it."""
+    """Return the bits that the remaining atoms at a bound vertex require of it."""
     found = []
     for number in waiting:
         source, relation, target = atoms[number]

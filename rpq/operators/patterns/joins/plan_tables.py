@@ -142,14 +142,14 @@ class PlanTables:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(held.nbytes for held in self.plans if not isinstance(held, tables.Conditions)) + self.graph.nbytes
+        """The number of bytes held."""
+        return sum(table.nbytes for table in self.plans if not isinstance(table, tables.Conditions)) + self.graph.nbytes
 
     def cheapest_seed(self, query: int) -> tuple[int, int]:
         """Return the seed of a query with the fewest edges in its relation, and that relation."""
-        held = self.store.relations.relation["edges"]
+        edge_counts = self.store.relations.relation["edges"]
         part = self._parts[query][0]
-        relation = min((part.atoms[seed.atom].relation for seed in part.seeds), key=held.__getitem__)
+        relation = min((part.atoms[seed.atom].relation for seed in part.seeds), key=edge_counts.__getitem__)
         seeds = self._seed_atoms[query].items()
         return next(seed for seed, atom in seeds if part.atoms[atom].relation == relation), relation
 
@@ -259,9 +259,9 @@ class PlanTables:
         for query in self._linked:
             constants, shape = self._parts[query][2], self._shape_of[query]
             first = next(iter(self._seed_atoms[query]))
-            asked = [self.plans.seed[field].item(first + seed) for seed, field, _ in shape.constants]
-            known = [self._vertex(rank, constants) for _, _, rank in shape.constants]
-            assert asked == known, f"part {query} asks for vertices {asked}, and its constants are {known}"
+            vertices = [self.plans.seed[field].item(first + seed) for seed, field, _ in shape.constants]
+            expected = [self._vertex(rank, constants) for _, _, rank in shape.constants]
+            assert vertices == expected, f"part {query} requires the vertices {vertices}, and its constants are {expected}"
 
     def _call(self, kernel: Callable[..., None], query: int) -> None:
         """Call a kernel with the seeds of a query, which are adjacent."""
@@ -269,9 +269,9 @@ class PlanTables:
         self.graph.make_room_for_seeds(len(seeds))
         if self.plans.conditions is not self.graph.conditions:
             self.plans = self.plans._replace(conditions=self.graph.conditions)
-        held = self.store.relations, self.plans
-        if held[0] is not self._views[0] or held[1] is not self._views[1]:
-            self._views = (*held, view(held[0]), view(held[1]))
+        arrays = self.store.relations, self.plans
+        if arrays[0] is not self._views[0] or arrays[1] is not self._views[1]:
+            self._views = (*arrays, view(arrays[0]), view(arrays[1]))
         first = next(iter(seeds))
         ready = _bound_kernels.get(kernel)
         if ready is None:
@@ -318,8 +318,7 @@ class PlanTables:
 
         O(its atoms × (edges + vertices)) where it changes. A pattern of one atom, or one that is too large, has none.
         """
-        held = self._parts[query]
-        part = held[0]
+        part = self._parts[query][0]
         if keep == (query in self._trees):
             return True
         if not can_have_supports(part):
@@ -333,9 +332,9 @@ class PlanTables:
 
     def _write_again(self, query: int) -> None:
         """Replace the rows of a query in the tables."""
-        held = self._parts.pop(query)
-        self._take_out(query, held[0])
-        self._parts[query] = held
+        entry = self._parts.pop(query)
+        self._take_out(query, entry[0])
+        self._parts[query] = entry
         self._write(query)
 
     def _take_out(self, query: int, part: Part) -> None:
@@ -349,18 +348,18 @@ class PlanTables:
 
     def _write_all(self) -> None:
         """Rebuild the tables."""
-        for held in self._parts:
-            self._take_counts(held)
+        for query in self._parts:
+            self._take_counts(query)
         self._used = dict.fromkeys(_RECORDS, 0)
         self._shapes.clear()
         self._garbage = 0
         self.store.relations.relation["first_seed"] = NONE
         if self.graph.is_on:
             self.graph.unlink_all()
-        for held in self._parts:
-            self._write(held)
+        for query in self._parts:
+            self._write(query)
 
-    # --- written -------------------------------------------------------------------------------------------------
+    # --- writing -------------------------------------------------------------------------------------------------
 
     def _append(self, name: str, records: Sequence[Record] | np.ndarray) -> tuple[int, int]:
         """Add records to a table; return the number of the first, and one past the last."""
@@ -486,18 +485,18 @@ class PlanTables:
         """
         bits: dict[tuple[int, int], int] = {}
 
-        def ask(term: Term, word: int, asked: int) -> None:
-            bits[slot[term], word] = bits.get((slot[term], word), 0) | asked
+        def require(term: Term, word: int, mask: int) -> None:
+            bits[slot[term], word] = bits.get((slot[term], word), 0) | mask
 
         for look in looks:
             if tree is None or look.atom not in tree.atoms:
                 _, word, bit = self.store.header(look.relation, OUT if look.forward else IN)
-                ask(look.term, word, bit)
+                require(look.term, word, bit)
         if tree is not None:
             for variable in supported:
-                for word, asked in tree.bits(variable, except_atom=except_atom).items():
-                    ask(variable, word, asked)
-        return [tables.Look(slot, word, asked) for (slot, word), asked in bits.items()]
+                for word, mask in tree.bits(variable, except_atom=except_atom).items():
+                    require(variable, word, mask)
+        return [tables.Look(slot, word, mask) for (slot, word), mask in bits.items()]
 
 
 def _constants_of_seeds(part: Part) -> list[tuple[int, str, int]]:

@@ -31,7 +31,7 @@ from rpq.operators.patterns.tables import BITS, DONE, IN, LOW, NEED_ARENA, NONE,
 
 # The progress on an atom, in `support_stage`.
 _NOTHING = 0
-_ASKED = 4  # + 1: the source is supported away from the atom, + 2: the target
+_ENDS = 4  # + 1: the source is supported away from the atom, + 2: the target
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -136,26 +136,26 @@ def change_supports(relations, edge, comes):
         if code != DONE:
             return code
         if state.support_stage == _NOTHING:
-            asked = np.int64(_ASKED)
+            ends = np.int64(_ENDS)
             if _is_supported(relations, atom, 0, source, np.int64(0)):
-                asked += 1
+                ends += 1
             if _is_supported(relations, atom, 1, target, np.int64(0)):
-                asked += 2
-            state.support_stage = asked
-        asked = state.support_stage
-        if asked & 1:
+                ends += 2
+            state.support_stage = ends
+        ends = state.support_stage
+        if ends & 1:
             changed = _change_list(relations, atom, 1, target, source, edge, comes)
             if changed < 0:
                 return np.int64(NEED_ARENA)
-            state.support_stage = asked & ~1
+            state.support_stage = ends & ~1
             if changed > 0:
                 _descend(relations, atom, 1, target)
             continue
-        if asked & 2:
+        if ends & 2:
             changed = _change_list(relations, atom, 0, source, target, edge, comes)
             if changed < 0:
                 return np.int64(NEED_ARENA)
-            state.support_stage = asked & ~2
+            state.support_stage = ends & ~2
             if changed > 0:
                 _descend(relations, atom, 0, source)
             continue
@@ -282,9 +282,9 @@ class SupportTables:
                     support["away"][end] = sum(tree.bits(variable, except_atom=atom).values())
                     support["place"][end] = 2 * (tree.first + number) + end
                     support["link"][end] = len(links)
-                    for other, held in enumerate(tree.atoms):
-                        ends = part.atoms[held].source, part.atoms[held].target
-                        if held != atom and variable in ends:
+                    for other, member in enumerate(tree.atoms):
+                        ends = part.atoms[member].source, part.atoms[member].target
+                        if member != atom and variable in ends:
                             links.append(2 * (tree.first + other) + ends.index(variable))
                     support["link_end"][end] = len(links)
         self.store.relations = self.store.relations._replace(support_link=np.array(links or [0], np.int64))
@@ -297,13 +297,13 @@ class SupportTables:
                 atom = tree.part.atoms[tree.atoms[number]]
                 far = (atom.target, atom.source)[end]
                 # It depends on the lists of the other atoms at its far end: theirs at that very variable.
-                asked = {
+                dependencies = {
                     (other, side)
-                    for other, held in enumerate(tree.atoms)
-                    for side, term in enumerate((tree.part.atoms[held].source, tree.part.atoms[held].target))
+                    for other, member in enumerate(tree.atoms)
+                    for side, term in enumerate((tree.part.atoms[member].source, tree.part.atoms[member].target))
                     if other != number and term == far
                 }
-                if not asked & set(waiting):
+                if not dependencies & set(waiting):
                     break
             else:
                 raise AssertionError("a tree has a cycle")

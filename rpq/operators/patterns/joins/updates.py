@@ -77,7 +77,7 @@ def _begin(relations, plans, edge, sign):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _entering(relations, plans, edge):
-    """Return what must be changed for an edge that entered, before it is enumerated."""
+    """Return the stages that an edge that entered passes before it is enumerated."""
     return (1 if _has_supports(relations, edge) else 0) + (2 if plans.conditions.state.is_on != 0 else 0)
 
 
@@ -200,7 +200,7 @@ def _look_ahead_of_leaving(relations, edge):
 
 @njit(cache=True, nogil=True)
 def expire_slide(relations, plans, output, window, limit):
-    """Remove what leaves a window at slides up to `limit`."""
+    """Remove the edges that leave a window at slides up to `limit`."""
     if plans.state.edge != 0:
         code = _go_on_leaving(relations, plans, output, True)
         if code != DONE:
@@ -287,7 +287,7 @@ def start_clock(relations, time):
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _insert(relations, plans, output, relation, source, target, time, number):
-    """Enter an edge into a relation, or refresh it. `number` is what its window goes by: the time, or a count."""
+    """Enter an edge into a relation, or refresh it. `number` is the position in its window: the time, or a count."""
     state = plans.state
     if state.edge == 0:
         if is_elsewhere(relations, relation, source, target):
@@ -319,7 +319,7 @@ def _insert(relations, plans, output, relation, source, target, time, number):
 
 @njit(cache=True, nogil=True)
 def _evict(relations, plans, output, tuples, i):
-    """Give an insert its number in each count window that numbers it, and remove what is too old then.
+    """Assign an insert its number in each count window that reads it, and remove the edges that are then too old.
 
     This comes before the edge enters any relation, so that no solution is seen that holds only in between. An edge that is
     present is refreshed before that, so that it does not evict itself.

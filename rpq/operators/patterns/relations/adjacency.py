@@ -21,9 +21,9 @@ def span(relations, vertex, offset):
     header = relations.lists[cell]
     if header >= 0:
         return cell, cell + (1 if header > 0 else 0)
-    held = ~header
-    start = relations.state.arena + ((held >> 32) << 1)
-    return start, start + (held & LENGTH)
+    fields = ~header
+    start = relations.state.arena + ((fields >> 32) << 1)
+    return start, start + (fields & LENGTH)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -43,8 +43,8 @@ def _enlarge(relations, cell, header):
     """Move a full list to a region twice as large; return False, with nothing changed, without room."""
     lists, state = relations.lists, relations.state
     arena = state.arena
-    held = ~header
-    size_class = np.int64(1) if header > 0 else ((held >> CLASS_SHIFT) & CLASS) + 1
+    fields = ~header
+    size_class = np.int64(1) if header > 0 else ((fields >> CLASS_SHIFT) & CLASS) + 1
     if size_class >= CLASSES:
         return False
     start = relations.free[size_class]
@@ -59,8 +59,8 @@ def _enlarge(relations, cell, header):
     if header > 0:
         lists[arena + start] = header
     else:
-        length = held & LENGTH
-        old = (held >> 32) << 1
+        length = fields & LENGTH
+        old = (fields >> 32) << 1
         for i in range(length):
             lists[arena + start + i] = lists[arena + old + i]
         _release_region(relations, old, size_class - 1)
@@ -75,8 +75,8 @@ def reserve_at(relations, cell):
     if header == 0:
         return True
     if header < 0:
-        held = ~header
-        if held & LENGTH < np.int64(1) << ((held >> CLASS_SHIFT) & CLASS):
+        fields = ~header
+        if fields & LENGTH < np.int64(1) << ((fields >> CLASS_SHIFT) & CLASS):
             return True
     return _enlarge(relations, cell, header)
 
@@ -90,9 +90,9 @@ def add_at(relations, cell, word, bit, entry):
         lists[cell] = entry
         lists[word] |= bit
         return np.int64(0)
-    held = ~header
-    place = held & LENGTH
-    lists[relations.state.arena + ((held >> 32) << 1) + place] = entry
+    fields = ~header
+    place = fields & LENGTH
+    lists[relations.state.arena + ((fields >> 32) << 1) + place] = entry
     lists[cell] = header - 1
     return place
 
@@ -104,9 +104,9 @@ def remove_at(relations, cell, word, bit, place):
     header = lists[cell]
     moved, left = np.int64(0), np.int64(0)
     if header < 0:
-        held = ~header
-        left = (held & LENGTH) - 1
-        region = (held >> 32) << 1
+        fields = ~header
+        left = (fields & LENGTH) - 1
+        region = (fields >> 32) << 1
         start = relations.state.arena + region
         if place != left:
             moved = lists[start + left]
@@ -114,7 +114,7 @@ def remove_at(relations, cell, word, bit, place):
         lists[cell] = header + 1
         if left <= 1:
             lists[cell] = lists[start] if left == 1 else 0
-            _release_region(relations, region, (held >> CLASS_SHIFT) & CLASS)
+            _release_region(relations, region, (fields >> CLASS_SHIFT) & CLASS)
     else:
         lists[cell] = 0
     if left == 0:

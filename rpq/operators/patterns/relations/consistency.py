@@ -17,11 +17,11 @@ from rpq.stream.outcomes import NOT_HELD
 
 def check(store: RelationStore) -> None:
     """Assert that records, lists, hash table and wheels hold exactly the edges of the store. O(everything)."""
-    held = store.relations
-    edges = _edges(held)
-    _check_table(held, edges)
-    _check_lists(held, edges)
-    _check_wheels(held, edges)
+    relations = store.relations
+    edges = _edges(relations)
+    _check_table(relations, edges)
+    _check_lists(relations, edges)
+    _check_wheels(relations, edges)
 
 
 def pairs_of(store: RelationStore, relation: int) -> set[tuple[int, int]]:
@@ -29,10 +29,10 @@ def pairs_of(store: RelationStore, relation: int) -> set[tuple[int, int]]:
     return {(source, target) for number, source, target in _edges(store.relations).values() if number == relation}
 
 
-def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
+def _edges(relations: Relations) -> dict[int, tuple[int, int, int]]:
     """Return a mapping from edge to (relation, source, target); assert that all other edges are free."""
-    state = held.state
-    records = held.edge
+    state = relations.state
+    records = relations.edge
     assert len(records) == state.edge_room, "the kernels have another edge capacity than the array"
     free, at = set(), state.free_edge
     while at:
@@ -47,7 +47,7 @@ def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
             found[edge] = relation, int(records["source"][edge]), int(records["target"][edge])
     assert len(set(found.values())) == len(found), "an edge is there twice"
     assert state.live == len(found), f"{len(found)} edges, {state.live} counted"
-    for number, fields in enumerate(held.relation):
+    for number, fields in enumerate(relations.relation):
         count = sum(relation == number for relation, _, _ in found.values())
         counted = int(fields["edges"])
         assert counted == count, f"relation {number} has {count} edges, {counted} counted"
@@ -59,44 +59,44 @@ def _edges(held: Relations) -> dict[int, tuple[int, int, int]]:
     return found
 
 
-def _check_table(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
-    entries = [int(entry) for entry in held.table if entry]
+def _check_table(relations: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
+    entries = [int(entry) for entry in relations.table if entry]
     assert sorted(entry & tables.LOW for entry in entries) == sorted(edges), "the hash table has other edges"
-    assert 2 * len(entries) <= len(held.table), "the hash table is too full"
+    assert 2 * len(entries) <= len(relations.table), "the hash table is too full"
     for entry in entries:
         edge = entry & tables.LOW
         assert entry >> 32 == hash_of(*edges[edge]), f"edge {edge} has another hash in the table"
-        assert find(view(held), *edges[edge]) == edge, f"edge {edge} is not found"
+        assert find(view(relations), *edges[edge]) == edge, f"edge {edge} is not found"
 
 
-def _check_lists(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
+def _check_lists(relations: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
     """Assert that the lists of relations' sides and support lists are correct, and fill the arena without gaps."""
-    state = held.state
+    state = relations.state
     assert state.arena == state.stride * state.vertices, "the arena is not behind the records"
     regions = []
     for size_class in range(tables.CLASSES):
-        start = int(held.free[size_class])
+        start = int(relations.free[size_class])
         while start != NONE:
             regions.append((start, size_class, "nobody"))
-            start = int(held.lists[state.arena + start])
-    for number, fields in enumerate(held.relation):
+            start = int(relations.lists[state.arena + start])
+    for number, fields in enumerate(relations.relation):
         for side in (OUT, IN):
             header = tuple(int(fields[name][side]) for name in ("cell", "word", "bit"))
             if header[0] != NONE:
                 wanted = _entries(edges, number, side, lambda vertex: True)
-                regions += _check_header(held, header, wanted, held.edge["place"][:, side])
-    support_place = held.support_place.reshape(len(held.edge), -1)
-    for atom in _supported_atoms(held):
-        fields = held.support[atom]
+                regions += _check_header(relations, header, wanted, relations.edge["place"][:, side])
+    support_place = relations.support_place.reshape(len(relations.edge), -1)
+    for atom in _supported_atoms(relations):
+        fields = relations.support[atom]
         for end in (0, 1):
             header = int(fields["cell"][end]), int(fields["word"]), int(fields["bit"][end])
             away, word = int(fields["away"][1 - end]), header[1]
 
             def is_supported(vertex: int, away: int = away, word: int = word) -> bool:
-                return int(held.lists[vertex * state.stride + word]) & away == away
+                return int(relations.lists[vertex * state.stride + word]) & away == away
 
             wanted = _entries(edges, int(fields["relation"]), end, is_supported)
-            regions += _check_header(held, header, wanted, support_place[:, fields["place"][end]])
+            regions += _check_header(relations, header, wanted, support_place[:, fields["place"][end]])
     at = 0
     for start, size_class, owner in sorted(regions):
         assert start == at, f"the region of {owner} begins at {start}, the one before it ends at {at}"
@@ -104,13 +104,13 @@ def _check_lists(held: Relations, edges: dict[int, tuple[int, int, int]]) -> Non
     assert at == state.arena_top, f"regions end at {at}, the arena was given out up to {state.arena_top}"
 
 
-def _supported_atoms(held: Relations) -> list[int]:
+def _supported_atoms(relations: Relations) -> list[int]:
     found = []
-    for fields in held.relation:
+    for fields in relations.relation:
         atom = int(fields["first_support"])
         while atom != NONE:
             found.append(atom)
-            atom = int(held.support["next"][atom])
+            atom = int(relations.support["next"][atom])
     return found
 
 
@@ -127,48 +127,48 @@ def _entries(
 
 
 def _check_header(
-    held: Relations, header: tuple[int, ...], wanted: dict[int, list[tuple[int, int]]], places: np.ndarray
+    relations: Relations, header: tuple[int, ...], wanted: dict[int, list[tuple[int, int]]], places: np.ndarray
 ) -> list[tuple[int, int, str]]:
     """Assert that the lists under a header hold the wanted entries, at the places in the edges; return their regions."""
     cell, word, bit = header
     assert cell % (BITS + 1) == bit.bit_length(), f"header {cell} has bit {bit}"
     assert word == cell - cell % (BITS + 1), f"header {cell} has word {word}"
-    stride, arena = held.state.stride, held.state.arena
+    stride, arena = relations.state.stride, relations.state.arena
     regions = []
-    for vertex in range(held.state.vertices):
-        value = int(held.lists[vertex * stride + cell])
+    for vertex in range(relations.state.vertices):
+        value = int(relations.lists[vertex * stride + cell])
         listed = [value] if value > 0 else []
         if value < 0:
             region, length = (~value >> 32) * 2, ~value & tables.LENGTH
             size_class = (~value >> tables.CLASS_SHIFT) & tables.CLASS
             regions.append((region, size_class, f"vertex {vertex}, header {cell}"))
             assert 0 < length <= 1 << size_class, f"a list of {length} in a region of class {size_class}"
-            listed = [int(entry) for entry in held.lists[arena + region : arena + region + length]]
+            listed = [int(entry) for entry in relations.lists[arena + region : arena + region + length]]
         entries = [(entry >> 32, entry & tables.LOW) for entry in listed]
         assert sorted(entries) == sorted(wanted.get(vertex, [])), f"vertex {vertex} has another list under header {cell}"
         for place, (_, edge) in enumerate(entries):
             assert places[edge] == place, f"edge {edge} is at {place} under header {cell}, not where it says"
-        has_bit = int(held.lists[vertex * stride + word]) & bit != 0
+        has_bit = int(relations.lists[vertex * stride + word]) & bit != 0
         assert has_bit == bool(entries), f"vertex {vertex} has the bit of header {cell} or not"
     return regions
 
 
-def _check_wheels(held: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
-    records = held.edge
+def _check_wheels(relations: Relations, edges: dict[int, tuple[int, int, int]]) -> None:
+    records = relations.edge
     waiting = {edge for edge in edges if records["expires"][edge] not in (NEVER, NOT_HELD)}
-    for number, fields in enumerate(held.window):
+    for number, fields in enumerate(relations.window):
         if fields["kind"] == tables.UNBOUNDED:
             continue
         cursor, first = int(fields["cursor"]), int(fields["first_slot"])
         for slot in range(first, first + SLOTS_A_WINDOW):
-            before, edge = -1 - slot, int(held.slots[slot])
+            before, edge = -1 - slot, int(relations.slots[slot])
             while edge:
                 expires = int(records["expires"][edge])
                 level = next(n for n in range(LEVELS) if n == LEVELS - 1 or expires >> 8 * (n + 1) == cursor >> 8 * (n + 1))
                 place = (expires >> 8 * level) + (128 if level == LEVELS - 1 else 0)
                 assert slot - first == level * SLOTS_A_LEVEL + place % SLOTS_A_LEVEL, f"edge {edge} waits in slot {slot}"
                 assert expires >= max(cursor, int(fields["earliest"])), f"edge {edge} should have left at {expires}"
-                assert held.relation["window"][edges[edge][0]] == number, f"edge {edge} is of another window"
+                assert relations.relation["window"][edges[edge][0]] == number, f"edge {edge} is of another window"
                 assert records["previous"][edge] == before, f"edge {edge} comes after {before}"
                 waiting.remove(edge)
                 before, edge = edge, int(records["next"][edge])

@@ -76,13 +76,13 @@ def find(relations, relation, source, target):
     wanted = hash_of(relation, source, target)
     place = wanted & mask
     while True:
-        held = table[place]
-        if held == 0:
+        entry = table[place]
+        if entry == 0:
             return np.int64(0)
-        if held >> 32 == wanted:
-            edge = relations.edge[held & LOW]
+        if entry >> 32 == wanted:
+            edge = relations.edge[entry & LOW]
             if edge.source == source and edge.target == target and edge.relation == relation:
-                return held & LOW
+                return entry & LOW
         place = (place + 1) & mask
 
 
@@ -108,11 +108,11 @@ def leave(relations, relation, source, target, edge):
     place = gap
     while True:
         place = (place + 1) & mask
-        held = table[place]
-        if held == 0:
+        entry = table[place]
+        if entry == 0:
             break
-        if (place - (held >> 32)) & mask >= (place - gap) & mask:
-            table[gap] = held
+        if (place - (entry >> 32)) & mask >= (place - gap) & mask:
+            table[gap] = entry
             gap = place
     table[gap] = 0
 
@@ -134,9 +134,9 @@ def prefetch_edge(relations, relation, source, target):
 @njit(cache=True, nogil=True, forceinline=True)
 def prefetch_record(relations, relation, source, target):
     """Prefetch the record of the edge at that place, which most often is the edge that will be searched for."""
-    held = relations.table[hash_of(relation, source, target) & relations.state.mask]
-    if held != 0:
-        prefetch_at(relations.edge, held & LOW)
+    entry = relations.table[hash_of(relation, source, target) & relations.state.mask]
+    if entry != 0:
+        prefetch_at(relations.edge, entry & LOW)
 
 
 @njit(cache=True, nogil=True, forceinline=True)

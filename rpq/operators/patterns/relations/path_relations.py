@@ -53,14 +53,14 @@ def merge_deltas(deltas: Sequence[tuple[int, PathDelta]], *, before: int | None 
     parts = [_changes(number, delta) for number, delta in deltas]
     changes = parts[0] if len(parts) == 1 else _concatenate_changes(parts)
     if before is not None:
-        kept = int(np.searchsorted(changes.order, before))
+        count = int(np.searchsorted(changes.order, before))
         changes = Changes(
-            order=changes.order[:kept],
-            time=changes.time[:kept],
-            sign=changes.sign[:kept],
-            relation=changes.relation[:kept],
-            first=changes.first[:kept],
-            end=changes.end[:kept],
+            order=changes.order[:count],
+            time=changes.time[:count],
+            sign=changes.sign[:count],
+            relation=changes.relation[:count],
+            first=changes.first[:count],
+            end=changes.end[:count],
             pairs=changes.pairs,
             spent=changes.spent,
         )
@@ -114,7 +114,7 @@ class PathContent(NamedTuple):
     stream: str | None = None
     """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
-    """Whether it is read without the static edges, as a named window is."""
+    """True if it is read without the static edges, as a named window is."""
 
 
 class Need(NamedTuple):
@@ -174,9 +174,9 @@ class PathRelation:
         self.neighbour_needs: dict[Need, None] = {}
         """The needs for neighbours in a relation, which edges may change."""
         self.is_loaded = False
-        """Whether the edges of its window have been loaded, or the stream has begun."""
+        """True if the edges of its window have been loaded, or the stream has begun."""
         self.is_dirty = False
-        """Whether vertices may be needed as roots that are not roots yet."""
+        """True if more vertices may be needed as roots."""
         self.overruns: dict[str, list[Overrun]] = {}
         """The overruns that each query which uses it has not taken yet."""
         self._forward = np.full(0, -1, np.int16)
@@ -199,9 +199,9 @@ class PathRelation:
         """Register label ids with their names. O(labels)."""
         if not len(labels):
             return
-        held = len(self._forward)
-        if (needed := int(labels.max()) + 1) > held:
-            more = np.full(max(needed - held, held, 16), -1, np.int16)
+        room = len(self._forward)
+        if (needed := int(labels.max()) + 1) > room:
+            more = np.full(max(needed - room, room, 16), -1, np.int16)
             self._forward = np.concatenate([self._forward, more])
             self._inverse = np.concatenate([self._inverse, more])
             self.index.set_labels(self._forward, self._inverse)

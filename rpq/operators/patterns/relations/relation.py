@@ -62,17 +62,17 @@ class RelationStore:
             state=state,
         )
         self.fills = 0
-        """How often edges entered a relation in bulk, not one by one in the order of the stream."""
+        """The number of times that edges entered a relation in bulk, not in the order of the stream."""
         self._note_capacities()
 
     def _note_capacities(self) -> None:
         """Store the lengths of the arrays for the kernels, which see pointers only."""
-        held, state = self.relations, self.relations.state
+        relations, state = self.relations, self.relations.state
         state.arena = state.vertices * state.stride
-        state.arena_room = len(held.lists) - state.arena
-        state.edge_room = len(held.edge)
-        state.mask = len(held.table) - 1
-        state.windows = len(held.window)
+        state.arena_room = len(relations.lists) - state.arena
+        state.edge_room = len(relations.edge)
+        state.mask = len(relations.table) - 1
+        state.windows = len(relations.window)
 
     @property
     def edge_count(self) -> int:
@@ -88,15 +88,15 @@ class RelationStore:
 
     def add_window(self, kind: Literal["time", "count", "unbounded"], *, size: int = 1, slide: int = 1) -> int:
         """Add a window; return its number. `size` and `slide` are in units of the timestamps, or in inserts."""
-        held = self.relations
+        relations = self.relations
         row = self._window(kind, size, slide)
-        row["first_slot"] = len(held.slots)
-        self.relations = held._replace(
-            window=np.concatenate([held.window, row]),
-            slots=np.concatenate([held.slots, np.zeros(0 if kind == "unbounded" else SLOTS_A_WINDOW, np.int32)]),
+        row["first_slot"] = len(relations.slots)
+        self.relations = relations._replace(
+            window=np.concatenate([relations.window, row]),
+            slots=np.concatenate([relations.slots, np.zeros(0 if kind == "unbounded" else SLOTS_A_WINDOW, np.int32)]),
         )
         self._note_capacities()
-        return len(held.window)
+        return len(relations.window)
 
     def reuse_window(self, window: int, kind: Literal["time", "count"], *, size: int, slide: int) -> None:
         """Turn a resting window of time or count into another window."""
@@ -138,14 +138,14 @@ class RelationStore:
 
         With `loopless` it has no edges from a vertex to itself; `divided_by` is that of `Relation`.
         """
-        held = self.relations
+        relations = self.relations
         row = Relation.zeros(1)
         row["window"] = window
         row["cell"] = row["first_seed"] = row["first_support"] = NONE
         row["is_loopless"] = loopless
         row["divided_by"] = divided_by
-        self.relations = held._replace(relation=np.concatenate([held.relation, row]))
-        return len(held.relation)
+        self.relations = relations._replace(relation=np.concatenate([relations.relation, row]))
+        return len(relations.relation)
 
     def reuse_relation(
         self, relation: int, window: int, *, loopless: bool = False, divided_by: int = tables.UNDIVIDED
@@ -246,10 +246,10 @@ class RelationStore:
         if fields["cell"][side] != NONE:
             return
         fields["cell"][side], fields["word"][side], fields["bit"][side] = self.take_headers(1)[0]
-        held = int(fields["edges"])
+        edges = int(fields["edges"])
         # A list of n edges passes through regions of fewer than 4 n entries in all.
-        self._reshape(room=4 * held)
-        if held and not fill_side(view(self.relations), relation, side):
+        self._reshape(room=4 * edges)
+        if edges and not fill_side(view(self.relations), relation, side):
             raise AssertionError("the arena was too small for a side")
 
     def take_headers(self, count: int) -> list[tuple[int, int, int]]:
@@ -276,24 +276,24 @@ class RelationStore:
 
     def make_room_for_supports(self, count: int) -> None:
         """Make room for the support lists of atoms 0 … count − 1."""
-        held, state = self.relations, self.relations.state
+        relations, state = self.relations, self.relations.state
         edges, old = state.edge_room, state.places
         places = np.zeros((edges, 2 * count), np.int32)
-        places[:, :old] = held.support_place.reshape(edges, old)
+        places[:, :old] = relations.support_place.reshape(edges, old)
         state.places = 2 * count
-        self.relations = held._replace(support=lengthen(held.support, count), support_place=places.reshape(-1))
+        self.relations = relations._replace(support=lengthen(relations.support, count), support_place=places.reshape(-1))
 
     # --- growth ------------------------------------------------------------------------------------------------------
 
     def make_room_for_vertices(self, count: int) -> None:
         """Make room for the records of vertices 0 … count − 1. Amortised O(1) a vertex."""
-        held = self.relations.state.vertices
-        if count > held:
-            self._reshape(vertices=max(count, held + held // 2))
+        room = self.relations.state.vertices
+        if count > room:
+            self._reshape(vertices=max(count, room + room // 2))
 
     def _reshape(self, *, vertices: int | None = None, stride: int | None = None, room: int = 0) -> None:
         """Make vertex records longer or more numerous, or make room for `room` more entries in the arena."""
-        held, state = self.relations, self.relations.state
+        relations, state = self.relations, self.relations.state
         old_vertices, old_stride, old_arena = state.vertices, state.stride, state.arena
         vertices = old_vertices if vertices is None else vertices
         stride = old_stride if stride is None else stride
@@ -301,15 +301,15 @@ class RelationStore:
         room = max(state.arena_room, top + room)
         lists = np.zeros(vertices * stride + room, np.int64)
         records = lists[: old_vertices * stride].reshape(old_vertices, stride)
-        records[:, :old_stride] = held.lists[:old_arena].reshape(old_vertices, old_stride)
-        lists[vertices * stride : vertices * stride + top] = held.lists[old_arena : old_arena + top]
+        records[:, :old_stride] = relations.lists[:old_arena].reshape(old_vertices, old_stride)
+        lists[vertices * stride : vertices * stride + top] = relations.lists[old_arena : old_arena + top]
         state.vertices, state.stride = vertices, stride
-        self.relations = held._replace(lists=lists)
+        self.relations = relations._replace(lists=lists)
         self._note_capacities()
 
     def grow(self, code: int) -> None:
-        """Make longer what a kernel needs longer: a `NEED_` code that is not about the output."""
-        held, state = self.relations, self.relations.state
+        """Enlarge the array that a kernel named by a `NEED_` code, other than that of the output."""
+        relations, state = self.relations, self.relations.state
         if code == tables.NEED_ARENA:
             top = state.arena_top
             most = tables.LENGTH
@@ -320,14 +320,14 @@ class RelationStore:
             self._reshape(room=max(top + 8, state.arena // 4))
         elif code == tables.NEED_EDGES:
             count = state.edge_room
-            edges = lengthen(held.edge, count + max(count, 8))
+            edges = lengthen(relations.edge, count + max(count, 8))
             places = np.zeros(len(edges) * state.places, np.int32)
-            places[: len(held.support_place)] = held.support_place
-            self.relations = held._replace(edge=edges, support_place=places)
+            places[: len(relations.support_place)] = relations.support_place
+            self.relations = relations._replace(edge=edges, support_place=places)
         elif code == tables.NEED_TABLE:
-            table = np.zeros(2 * len(held.table), np.int64)
-            enter_all(held.table, table, len(table) - 1)
-            self.relations = held._replace(table=table)
+            table = np.zeros(2 * len(relations.table), np.int64)
+            enter_all(relations.table, table, len(table) - 1)
+            self.relations = relations._replace(table=table)
         else:
             raise AssertionError(f"code {code}")
         self._note_capacities()

@@ -38,7 +38,7 @@ class Content(NamedTuple):
     stream: str | None = None
     """The name of the stream; None: the merged stream, which has the edges of all."""
     without_static: bool = False
-    """Whether it is read without the static edges, as a named window is."""
+    """True if it is read without the static edges, as a named window is."""
     divided_by: Literal["source", "target"] | None = None
     """The end by which threads divide its edges; None: each thread that reads it has all of them."""
 
@@ -151,8 +151,8 @@ class SharedRelations:
                 del self._label_ids[old]
                 changed |= self._is_read(old) or bool(self._numbered)
             self._label_names[number] = name
-            is_told = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
-            changed |= is_told and self._label_ids.get(name) != number
+            is_relevant = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
+            changed |= is_relevant and self._label_ids.get(name) != number
             self._label_ids[name] = number
             if number >= self._label_room:
                 self._label_room = max(number + 1, 2 * self._label_room, 16)

@@ -35,7 +35,7 @@ class DeliveredRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         return self._values.nbytes + self._bytes_of_runs
 
     @property

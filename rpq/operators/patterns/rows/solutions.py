@@ -59,7 +59,7 @@ class WaitingRows:
 
     @property
     def are_many(self) -> bool:
-        """Whether the tables of products would be the better form."""
+        """True if there are so many rows that the tables of products are the better form."""
         return sum(map(len, self._counts)) > MOST_WAITING
 
     def still_wait(self, changes: Mapping[Place, WeightedRows]) -> bool:
@@ -111,7 +111,7 @@ class Solutions:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """The number of bytes held."""
         waiting = 0 if self._waiting is None else self._waiting.nbytes
         return waiting if self._operator is None else self._operator.nbytes
 
