@@ -44,6 +44,11 @@ def check_request(request: RunRequest) -> None:
             "--deletes: deletes are made up of edges without properties, and a query reads "
             f"{', '.join(request.properties)}; leave out one of the two"
         )
+    if settings.late and request.properties:
+        raise click.UsageError(
+            f"--late: late tuples are written without their properties, and a query reads {', '.join(request.properties)}; "
+            "leave out --late, late tuples are counted in any case"
+        )
     check_columns(request)
     _check_files(request)
     for path in settings.static:

@@ -125,7 +125,7 @@ def _edge_walked(first: Any, label: str, last: Any, time: Any) -> models.Edge:
 
 
 def _edge_of(step: Step) -> models.Edge:
-    return models.Edge(source=step.source, target=step.target, label=str(step.label), timestamp=json_value(step.timestamp))
+    return models.Edge(source=step.source, target=step.target, label=step.label, timestamp=json_value(step.timestamp))
 
 
 def vertex_of(text: str, *, is_integer: bool) -> int | str:

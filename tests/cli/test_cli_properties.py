@@ -136,12 +136,13 @@ def test_a_file_without_a_header_has_no_properties(rpq, tmp_path):
     ("options", "said"),
     [
         (("--deletes", 10), "--deletes"),
+        (("--late", "late.csv"), "--late"),
         (("--witness", "--output", "rows.csv"), "witness"),
         (("--events", "window", "--columns", "event=e"), "events"),
         (("--window", "count:5", "--slide", 1), "one of time"),
         (("--format", "stackoverflow"), "no properties"),
     ],
-    ids=["deletes", "witness", "events", "count", "format"],
+    ids=["deletes", "late", "witness", "events", "count", "format"],
 )
 def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)

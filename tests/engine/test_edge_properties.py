@@ -385,6 +385,37 @@ def test_a_query_whose_properties_were_not_kept_is_refused():
     assert parallel.insert("x", "z", "a", 2, properties={"m": 5}).added == 1
 
 
+def test_an_engine_goes_on_after_a_query_was_refused():
+    engine = rpq.Engine(rpq.Query("b", window=rpq.CountWindow(size=3), name="counted"))
+    with pytest.raises(rpq.QueryError, match="one of time"):
+        engine.register(CONDITION)
+    engine.register(rpq.Query("c", window=rpq.CountWindow(size=3)))
+    assert engine.insert("x", "y", "b", 1).added == 1
+    engine = rpq.Engine(CONDITION)
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    with pytest.raises(rpq.QueryError, match="was not kept"):
+        engine.register(rpq.Query("a[n = 'x']", window=WINDOW))
+    with pytest.raises(rpq.QueryError, match="one of time"):
+        engine.register(rpq.Query("b", window=rpq.CountWindow(size=3)), start="empty")
+    assert engine.insert("y", "z", "b", 2).added == 1
+    engine = rpq.Engine(CONDITION, edges="parallel")
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    with pytest.raises(rpq.QueryError, match=r"the condition \[n = 'x'\] does not fit"):
+        engine.register(rpq.Query("a[n = 'x']", window=WINDOW), start="empty")
+    assert engine.insert("y", "z", "b", 2).added == 1
+    engine._check()
+
+
+def test_a_witness_has_the_labels_of_its_edges():
+    pattern = rpq.Query("?x a[n > 1] ?y . ?y b+ ?z", window=WINDOW, name="pattern")
+    engine = rpq.Engine(CONDITION, pattern)
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    engine.insert("y", "z", "b", 2)
+    assert engine.witness("x", "z", query="q").labels == ("a", "b")
+    witness = engine.witness("x", "y", "z", query="pattern")
+    assert [step.label for atom in witness.atoms for step in atom.steps] == ["a", "b"]
+
+
 # --- bad input ----------------------------------------------------------------------------------------------
 
 

@@ -175,7 +175,7 @@ class ConditionSets:
                 self._predicates = {text: self._bound(text, types) for text in self._texts}
             except WhereError as error:
                 self.time_unit, self.is_timed = before
-                raise InputError(_misfit(error, types)) from error
+                raise InputError(misfit(error, types)) from error
             self._of_label.clear()  # which conditions can be searched for goes by the types
         self.types = types
         return columns
@@ -338,7 +338,7 @@ def compressed(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[values]
 
 
-def _misfit(error: WhereError, types: PropertyTypes) -> str:
+def misfit(error: WhereError, types: PropertyTypes) -> str:
     """Return what is wrong with properties of these types in a condition."""
     named = condition_of(error.text).properties
     known = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in named)

@@ -535,18 +535,21 @@ class Evaluation:
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         known = {*self.running.hosts}
         added: list[RunningQuery] = []
-        if self.multigraph is None and any(has_conditions(question) for question in questions):
-            refuse_late_conditions(questions, self)
-            self.begin_multigraph()
-        if self.multigraph is not None:
-            self.multigraph.add({question.name: reading_of(question, self) for question in questions})
+        had_multigraph = self.multigraph is not None
         try:
+            if not had_multigraph and any(has_conditions(question) for question in questions):
+                refuse_late_conditions(questions, self)
+                self.begin_multigraph()
+            if self.multigraph is not None:
+                self.multigraph.add({question.name: reading_of(question, self) for question in questions})
             for question in questions:
                 added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  some may have begun
         except BaseException:
             for running in reversed(added):
                 self.running.drop(running.question.name)
-            if self.multigraph is not None:
+            if not had_multigraph:
+                self.multigraph = self.collector.multigraph = None
+            elif self.multigraph is not None:
                 self.multigraph.remove([question.name for question in questions])
             raise
         self.running.settle_added(added, self.labels, self.graph)

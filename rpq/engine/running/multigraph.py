@@ -22,10 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
-from rpq.engine.running.condition_sets import ConditionSets, compressed
+from rpq.engine.running.condition_sets import ConditionSets, compressed, misfit
 from rpq.errors import InputError, QueryError, RegistrationError
 from rpq.language.protocol import Question
 from rpq.language.readings import LabelSet, Reading, has_conditions, readings_of
+from rpq.language.where import WhereError
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.labels import LabelDictionary
@@ -124,15 +125,15 @@ class Multigraph:
         return [label for label in named if label.condition not in self._conditions_on(label.label or "")]
 
     def add(self, readings: Mapping[str, Reading]) -> None:
-        """Add queries, each with what it reads. Raises `WhereError` for a condition that does not fit the properties."""
+        """Add queries, each with what it reads. Raises `QueryError` for a condition that does not fit the properties."""
         before = self._readings
         self._readings = {**before, **readings}
         try:
             self._set_conditions()
-        except BaseException:
+        except WhereError as error:
             self._readings = before
             self._set_conditions()
-            raise
+            raise QueryError(misfit(error, self.sets.types)) from error
         for name, reading in readings.items():
             reader = self._readers.setdefault(_key_of(reading), _Reader())
             reader.counts_before[name] = reader.counts.copy()

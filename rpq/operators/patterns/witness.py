@@ -25,6 +25,7 @@ from rpq.operators.patterns.joins.plan import Part
 from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, PathRead, edge_step
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.stream.snapshot import Edges
+from rpq.stream.stream_labels import text_of
 from rpq.stream.vertices import VertexDictionary
 
 Vertex = int | str
@@ -43,7 +44,7 @@ class Step:
     """
 
     source: Vertex
-    label: LabelSymbol
+    label: str
     target: Vertex
     timestamp: Any
     against: bool = False
@@ -150,7 +151,7 @@ class Witness:
         for atom in self.atoms:
             walked: list[Any] = [atom.steps[0].ends[0]]
             for step in atom.steps:
-                walked += ["^" * step.against + str(step.label), step.timestamp, step.ends[1]]
+                walked += ["^" * step.against + step.label, step.timestamp, step.ends[1]]
             atoms.append(walked)
         return json.dumps(atoms, ensure_ascii=False, default=str)
 
@@ -263,7 +264,7 @@ def _steps(
     return (
         Step(
             source=graph.vertices.name_of(first),
-            label=reads,
+            label=text_of(reads),
             target=graph.vertices.name_of(last),
             timestamp=host.store.time_of(relation_of(edge), first, last),
             against=step.inverse,
