@@ -355,6 +355,7 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "
     for values in ([3, 0, 3], [0, 2, 3]):
         ends = {"source": [x, y, x], "target": [y, z, y], "label": ["a", "b", "a"]}
         engine.push({**ends, "timestamp": [0, 0, 0], "n": values})
+    engine.advance(20)
     engine._evaluation.collector.collect()
 
 

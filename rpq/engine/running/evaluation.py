@@ -289,6 +289,7 @@ class Evaluation:
         properties = {name: column.slice(first, len(chunk.label)) for name, column in tuples.properties.items()}
         if len(taken.unread):
             self.graph.lose(taken.unread, chunk)
+        self.midway = True  # from here on the versions of edges are those after the chunk
         derived = multigraph.derive(chunk, properties, self.graph.time)
         self.graph.lose(np.where(self.graph.is_read(chunk.label) != 0, np.int32(-1), chunk.label), chunk)
         if (more := len(derived.chunk.label) - len(chunk.label)) > 0:
