@@ -408,7 +408,7 @@ def _retention_window(settings: RunSettings, unit: str | None) -> rpq.Window | N
     except WindowTextError as error:
         raise click.BadParameter(str(error), param_hint="--keep") from error
     if not isinstance(window, rpq.Window):
-        raise click.BadParameter("the kept window is one of time, such as 30d", param_hint="--keep")
+        raise click.BadParameter("the kept window is a window of time, such as 30d", param_hint="--keep")
     return window
 
 

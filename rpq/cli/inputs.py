@@ -35,6 +35,7 @@ from rpq.readers.format_registry import format_by_name
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import Source
 from rpq.stream.event_grouping import end_of_event, first_of_events
+from rpq.stream.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.stream_labels import text_of
 
 if TYPE_CHECKING:
@@ -185,8 +186,8 @@ class LabelMonitor:
         if not pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_encode()
         names = labels.dictionary
-        counts = np.bincount(labels.indices.to_numpy(zero_copy_only=False), minlength=len(names))
-        for name in names.take(pa.array(np.flatnonzero(counts))).to_pylist():  # the others belong to filtered tuples
+        counts = np.bincount(numpy_array(labels.indices), minlength=len(names))
+        for name in names.take(arrow_array(np.flatnonzero(counts))).to_pylist():  # the others belong to filtered tuples
             self._unseen.pop(name, None)
             if len(self._others) < HINTS:
                 self._others[name] = None

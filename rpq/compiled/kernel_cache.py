@@ -12,6 +12,7 @@ one kernel at the same time can each read the other's file as their own. In this
   writers could corrupt, and a file appears complete or not at all;
 * the first line of a file is its key: numba's version, the processor, and a digest of the kernel's module and of all
   modules of this package that it imports;
+* after the kernel a file has the symbols that `kernel_loading.py` needs to load it without numba's compiler;
 * a process whose package was replaced by an upgrade compiles without the cache, because its code differs from the files;
 * a kernel for generic processors (`processors.py`) is used if there is none for this processor;
 * if several processes need a kernel at the same time, one compiles it, and the others wait for the file;
@@ -46,6 +47,7 @@ from numba.core.caching import CompileResultCacheImpl, _Cache, _CacheLocator
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
+from rpq.compiled.kernel_loading import Symbols, load, symbols_of
 from rpq.compiled.kernel_sources import digest
 from rpq.compiled.processors import common_names_here, difference
 
@@ -92,6 +94,13 @@ class Key(NamedTuple):
     features: str
 
 
+class Content(NamedTuple):
+    """A compiled kernel as numba serialises it, and its symbols, None if they are unknown."""
+
+    kernel: Any
+    symbols: Symbols | None
+
+
 class KernelCache(_Cache):
     """The compiled variants of one kernel, in all places."""
 
@@ -110,7 +119,6 @@ class KernelCache(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled variant for these argument types; if there is none, record the reason and return None."""
-        target_context.refresh()
         if not self._is_enabled or not places(self._file):
             return None
         key = self._key(sig, target_context.codegen())
@@ -125,7 +133,7 @@ class KernelCache(_Cache):
                 if content is not None:
                     _turns.end(place.directory / self._name(key))
         if content is not None:
-            return self._format.rebuild(target_context, content)
+            return load(content.kernel, content.symbols, target_context, self._format.rebuild)
         _record_reason(self._reason(key), self._function)
         return None
 
@@ -137,6 +145,8 @@ class KernelCache(_Cache):
         if key is None:
             return
         content = json.dumps(key).encode() + b"\n" + dumps(self._format.reduce(data))
+        if (symbols := symbols_of(data.library)) is not None:
+            content += json.dumps(symbols).encode()
         while (place := writable_place(self._file)) is not None:
             path = place.directory / self._name(key)
             try:
@@ -172,7 +182,6 @@ class KernelCache(_Cache):
         """Return why the variant for these argument types is not cached, or None if it is. Reads first lines of files."""
         if not places(self._file):
             return "a function that is in no file of this package is not cached"
-        target_context.refresh()
         key = self._key(sig, target_context.codegen())
         if key is None:
             return REPLACED
@@ -210,7 +219,7 @@ class KernelCache(_Cache):
         variant = sha256(json.dumps(key[2:]).encode()).hexdigest()[:20]
         return f"{self._stem}.{variant}.nbc"
 
-    def _find(self, key: Key) -> Any:
+    def _find(self, key: Key) -> Content | None:
         """Return the cached content for a key from any place, or None."""
         for fitting in _fitting(key):
             for place in places(self._file):
@@ -219,13 +228,14 @@ class KernelCache(_Cache):
                     return content
         return None
 
-    def _read(self, place: Place, key: Key) -> Any:
+    def _read(self, place: Place, key: Key) -> Content | None:
         """Return the content for a key in one place; None if there is no file or the file is damaged."""
         try:
             with open(place.directory / self._name(key), "rb") as file:
                 if _parsed(file.readline()) != key:
                     return None
-                return pickle.loads(file.read())
+                kernel, symbols = pickle.load(file), file.read()
+                return Content(kernel, Symbols(*json.loads(symbols)) if symbols else None)
         except Exception:  # a damaged pickle can raise any exception
             return None
 
@@ -478,7 +488,7 @@ def why_compiled() -> str | None:
 def reason_to_compile(kernel: Any, *arguments: Any) -> str | None:
     """Return why calling a kernel with these arguments will compile it; None if it is loaded, or in the cache.
 
-    Nothing is compiled and no code is loaded: this takes well under a millisecond, once numba is initialised.
+    Nothing is compiled and no code is loaded: this takes well under a millisecond.
     """
     if config.DISABLE_JIT:
         return None

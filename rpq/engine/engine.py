@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -28,13 +28,6 @@ from rpq.language.conditions import TAKEN
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
 from rpq.operators.paths import path_query
-from rpq.operators.paths.path import Path
-from rpq.operators.paths.path_query import PathExplanation
-from rpq.operators.patterns import pattern_query
-from rpq.operators.patterns.explanation import Explanation
-from rpq.operators.patterns.witness import Witness
-from rpq.operators.relational import running_query
-from rpq.operators.relational.explanation import SparqlExplanation
 from rpq.rows.answers import Answers, html_table
 from rpq.rows.blocks import columns_of_names
 from rpq.rows.changes import Changes
@@ -43,9 +36,16 @@ from rpq.stream.event_grouping import whole_events
 from rpq.stream.stream_time import AheadLimit, MaxAhead, StreamTime, windows_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
+if TYPE_CHECKING:
+    from rpq.operators.paths.path import Path
+    from rpq.operators.paths.path_query import PathExplanation
+    from rpq.operators.patterns.explanation import Explanation
+    from rpq.operators.patterns.witness import Witness
+    from rpq.operators.relational.explanation import SparqlExplanation
+
 kinds.register(path_query.KIND)
-kinds.register(pattern_query.KIND)
-kinds.register(running_query.KIND)
+kinds.register_module("pattern", "rpq.operators.patterns.pattern_query", question="rpq.language.query.PatternQuery")
+kinds.register_module("sparql", "rpq.operators.relational.running_query", question="rpq.language.sparql.query.SparqlQuery")
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
 
@@ -701,9 +701,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if min(ids) < 0:
             return None
         evaluation.midway = True
+        found: Path | Witness | None
         found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts)
         evaluation.midway = False
-        return found.with_times(self._times.to_timestamp) if isinstance(found, (Path, Witness)) else found
+        return None if found is None else found.with_times(self._times.to_timestamp)
 
     @one_thread_at_a_time
     def explain(self, query: str | None = None) -> Explanation | SparqlExplanation | PathExplanation:

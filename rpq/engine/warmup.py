@@ -9,21 +9,20 @@ from contextlib import suppress
 from importlib.util import find_spec
 from math import gcd
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.compiled.views import view
 from rpq.engine.engine import Engine
+from rpq.language.kinds import kind_of
 from rpq.language.query import PatternQuery, Query
 from rpq.language.readings import has_conditions
-from rpq.language.sparql.algebra import atoms_of
-from rpq.language.sparql.query import SparqlQuery
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
 from rpq.stream.chunk import Chunk
+from rpq.stream.numpy_arrays import integer_array, text_array
 from rpq.stream.outcomes import WindowMembership
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.vertices import VertexDictionary
@@ -78,9 +77,9 @@ def warm_up(
             warm_up(plain, vertices=vertices, state=state)
             _join_paths(plain, name, state=state)
         return time.perf_counter() - started
-    if isinstance(query, SparqlQuery):
+    if kind_of(query).name == "sparql":
         _join(name, state=state)
-        if any(one.atom.edge is None for one in atoms_of(query.parsed.body)):
+        if _has_paths(query):
             _join_paths(Query(_CONFLICT, window=_plain(query.window), paths=query.paths), name, state=state)
         _solve(name, state=state)
         return time.perf_counter() - started
@@ -148,6 +147,13 @@ def warm_up_variant(variant: Variant) -> float:
             counts = CountWindow(size=variant.slides)
             _count(counts, name, paths=variant.paths, threads=1 if witness else 2, witness=witness, state=True)
     return time.perf_counter() - started
+
+
+def _has_paths(query: Any) -> bool:
+    """Return whether a query in SPARQL has property paths."""
+    from rpq.language.sparql.algebra import atoms_of  # path queries do not need it
+
+    return any(one.atom.edge is None for one in atoms_of(query.parsed.body))
 
 
 def _names(vertices: str) -> Callable[[int], int | str]:
@@ -276,11 +282,11 @@ def _share_trees(window: Window, name: Callable[[int], int | str]) -> None:
 def _fill_columns() -> None:
     """Create columns of short texts, long texts and numbers for the rows of events, and compute shares of vertices."""
     vertices = VertexDictionary(capacity=1)
-    vertices.hashes(vertices.intern(pa.array(["x"]), np.ones(1, np.uint8))[0])
+    vertices.hashes(vertices.intern(text_array(["x"]), np.ones(1, np.uint8))[0])
     rows, ends = np.zeros((2, 1), np.int32), np.array([2])
     place_rows(rows, ends, np.zeros(1, np.int64), rows.copy())
-    for one in ("x", "x" * 16, 1):
-        Names(pa.array([one])).column(rows, 0, 0, 2, Region(1024))
+    for names in (text_array(["x"]), text_array(["x" * 16]), integer_array([1])):
+        Names(names).column(rows, 0, 0, 2, Region(1024))
     for kind in (np.uint8, np.int32, np.int64):
         spread(np.zeros(1, kind), ends, 0, 2, np.zeros(2, kind))
 
@@ -288,7 +294,7 @@ def _fill_columns() -> None:
 def _read_and_write() -> None:
     """Read and write JSON lines."""
     read_flat_objects(b'{"x": "a"}', [Key("x", "text")])
-    joined_lines([pa.array(["a"]), "\n"])
+    joined_lines([text_array(["a"]), "\n"])
 
 
 def _join_paths(query: Query, name: Callable[[int], int | str], *, state: bool) -> None:

@@ -15,7 +15,16 @@ import pyarrow.parquet as pq
 
 _CSV_SPECIAL = b'",\r\n'
 _FIRST_PRINTED = 0x20  # smaller bytes must be escaped in JSON
-_TEXT = {text: pa.scalar(text, pa.large_string()) for text in (",", "")}
+
+
+def _scalar(text: str) -> pa.Scalar:
+    """Return a text as a value of Arrow, whose own `scalar` imports pandas wherever that is installed."""
+    data = text.encode()
+    ends = np.array([0, len(data)], np.int64)
+    return pa.LargeStringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(data))[0]
+
+
+_TEXT = {text: _scalar(text) for text in (",", "", "null")}
 
 Cells: TypeAlias = tuple[str, pa.Array]
 """The quotes around each value of a column, and the texts of the values."""
@@ -132,7 +141,7 @@ def json_cells(column: pa.Array) -> Cells:
     """Return the values of a column in JSON: the quotes around each value, and the texts (large_string, without nulls)."""
     column = _decoded(column)
     if not _is_text(column):
-        return "", pc.fill_null(column.cast(pa.large_string()), "null")
+        return "", pc.fill_null(column.cast(pa.large_string()), _TEXT["null"])
     data = np.frombuffer(_content(column), dtype=np.uint8)  # all texts at once, which is much faster than one by one
     if column.null_count or (len(data) and data.min() < _FIRST_PRINTED):
         return "", pa.array([json.dumps(value, ensure_ascii=False) for value in column.to_pylist()], pa.large_string())
@@ -141,10 +150,6 @@ def json_cells(column: pa.Array) -> Cells:
         if _has_special(column, special.encode()):
             text = pc.replace_substring(text, special, f"\\{special}")
     return '"', text
-
-
-def _scalar(text: str) -> pa.Scalar:
-    return pa.scalar(text, pa.large_string())
 
 
 def _joined(pieces: Sequence[str | pa.Array]) -> pa.Array:

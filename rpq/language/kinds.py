@@ -2,13 +2,17 @@
 
 A kind is registered where the engine is put together (`rpq.engine.engine`); another package may register its own. Queries
 are written as JSON in saved states, in checkpoints of the command, and on the way to Spark's workers.
+
+The modules of a kind can be imported when its first query starts: an engine of path queries alone does without those of
+patterns and of SPARQL, which take 20 MB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from rpq.errors import QueryError, RpqError
 from rpq.files.json_values import Damage, JsonValue
@@ -35,9 +39,16 @@ class Kind:
     """A function that returns whether several threads of an engine divide the work of a query."""
 
 
+class KindModule(NamedTuple):
+    """A module with a kind as its `KIND`, and the full name of the class of the kind's questions."""
+
+    module: str
+    question: str
+
+
 _NAMED = 10
 """The number of queries that a warning names at most."""
-_kinds: dict[str, Kind] = {}
+_kinds: dict[str, Kind | KindModule] = {}
 _PLAIN = "path"  # the kind that JSON leaves out, as in states older than the other kinds
 
 
@@ -46,13 +57,30 @@ def register(kind: Kind) -> None:
     _kinds[kind.name] = kind
 
 
+def register_module(name: str, module: str, *, question: str) -> None:
+    """Register a kind by name; the module that defines it as `KIND` is imported when the kind is needed.
+
+    `question` is the full name of the class of its questions, as "rpq.language.query.PatternQuery".
+    """
+    _kinds[name] = KindModule(module, question)
+
+
 def kind_of(question: Any) -> Kind:
     """Return the kind of a question, by the nearest of its classes that has one. Raises `QueryError` if there is none."""
     for one in type(question).__mro__:
-        for kind in _kinds.values():
-            if kind.question is one:
-                return kind
+        full_name = f"{one.__module__}.{one.__qualname__}"
+        for name, kind in _kinds.items():
+            if kind.question == full_name if isinstance(kind, KindModule) else kind.question is one:
+                return _imported(name)
     raise QueryError(f"a query is a rpq.Query(expression, window=…), not {question!r}")
+
+
+def _imported(name: str) -> Kind:
+    """Return a registered kind, whose module is imported if it has not been yet."""
+    kind = _kinds[name]
+    if isinstance(kind, KindModule):
+        kind = _kinds[name] = import_module(kind.module).KIND
+    return kind
 
 
 def single_thread_warning(questions: Iterable[Question], threads: int) -> str | None:
@@ -76,7 +104,7 @@ def read_query(content: JsonValue) -> Any:
     name = content["kind"].text() if "kind" in content else _PLAIN
     if name not in _kinds:
         raise Damage(f"a query is of kind {name!r}, which this release does not know")
-    return _kinds[name].read(content)
+    return _imported(name).read(content)
 
 
 # --- windows as JSON ----------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.rows.column_kernels import Names, Region
 from rpq.rows.delta import Delta, IdRows
 from rpq.rows.typed_columns import Texts, kinds_of, terms_to_values
+from rpq.stream.numpy_arrays import arrow_array, integer_array, text_array
 from rpq.stream.vertices import VertexDictionary
 
 Schema = tuple[str, ...]
@@ -58,7 +59,7 @@ class Block(NamedTuple):
             query=self.query[events],
             timestamp=self.timestamp[events],
             removed=self.removed[events],
-            witness=None if self.witness is None else self.witness.take(pa.array(rows)),
+            witness=None if self.witness is None else self.witness.take(arrow_array(rows)),
             first=None if self.first is None else self.first[events],
         )
 
@@ -113,6 +114,7 @@ class FewRows(NamedTuple):
         for schema, events in groups.items():
             width, ends = len(schema), np.cumsum([self.lengths[event] for event in events])
             places = np.arange(width * ends[-1], dtype=np.int32).reshape(width, ends[-1])
+            names = [name for place in range(width) for event in events for name in self.values[event][place]]
             block = Block(
                 columns=schema,
                 ids=IdRows(np.ascontiguousarray(places.T), (*range(width),)),
@@ -120,7 +122,7 @@ class FewRows(NamedTuple):
                 query=np.array([self.query[event] for event in events], np.int32),
                 timestamp=np.array([self.timestamp[event] for event in events], np.int64),
                 removed=np.array([self.removed[event] for event in events], np.uint8),
-                names=pa.array([name for place in range(width) for event in events for name in self.values[event][place]]),
+                names=integer_array(names) if names and isinstance(names[0], int) else text_array(names),
                 witness=None,
                 first=None if len(groups) == 1 else first[events],
             )
@@ -243,7 +245,7 @@ def _block_of(
             if rows is not None:
                 place_rows(np.arange(row, row + len(delta), dtype=np.int32).reshape(-1, 1), delta.ends, mine, rows)
             event, row = event + len(mine), row + len(delta)
-        witness = witness if witness is None or rows is None else witness.take(pa.array(rows.reshape(-1)))
+        witness = witness if witness is None or rows is None else witness.take(arrow_array(rows.reshape(-1)))
     values, names = stable(values)
     return Block(
         columns=columns,

@@ -16,6 +16,7 @@ from rpq.rows.answers import html_table
 from rpq.rows.blocks import Block, FewRows, Schema
 from rpq.rows.column_kernels import PIECE, Names, Region, repeated, signs, spread
 from rpq.rows.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values
+from rpq.stream.numpy_arrays import text_array
 from rpq.stream.stream_time import StreamTime, python_values
 
 if TYPE_CHECKING:
@@ -117,14 +118,14 @@ class QueryNames:
 
     @cached_property
     def _all_names(self) -> Names:
-        return Names(pa.array(self.names[: self._count], pa.string()))
+        return Names(text_array(self.names[: self._count]))
 
     def names_for(self, queries: np.ndarray) -> tuple[Names, np.ndarray]:
         """Return names, and the place in them of each event's query (int32).  O(events log events), or O(queries) once."""
         if self._count < 8 * len(queries) or "_all_names" in self.__dict__:
             return self._all_names, queries
         used, places = np.unique(queries, return_inverse=True)
-        return Names(pa.array([self.names[number] for number in used.tolist()], pa.string())), places.astype(np.int32)
+        return Names(text_array([self.names[number] for number in used.tolist()])), places.astype(np.int32)
 
 
 class Changes:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from rpq.compiled.arrays import reserve
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.vector_copy import VECTOR, copy_vector
+from rpq.stream.numpy_arrays import arrow_array, text_array
 
 PIECE = 1 << 16
 """The largest number of rows in a batch."""
@@ -106,7 +107,7 @@ class Names:
                 _copy_texts(rows, at, width, count, self._ends, self._data, texts)
                 return pa.StringArray.from_buffers(count, pa.py_buffer(ends), pa.py_buffer(texts))
         large = self.array if pa.types.is_int64(self.array.type) else self.array.cast(pa.large_string())
-        return large.take(pa.array(np.ascontiguousarray(values[first : first + count, place])))
+        return large.take(arrow_array(values[first : first + count, place]))
 
 
 def spread(values: np.ndarray, ends: np.ndarray, first: int, count: int, rows: np.ndarray) -> None:
@@ -124,13 +125,13 @@ def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region:
 def repeated(text: str, count: int) -> pa.Array:
     """Return a column with the same text `count` times, at most `PIECE` times."""
     if len(text) * PIECE > _CACHED_BYTES:
-        return pa.repeat(pa.scalar(text, pa.string()), count)
+        return pa.repeat(text_array([text])[0], count)
     return _repeated(text, 1 << max(0, count - 1).bit_length()).slice(0, count)
 
 
 @lru_cache(maxsize=4)
 def _repeated(text: str, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), count)
+    return pa.repeat(text_array([text])[0], count)
 
 
 @cache

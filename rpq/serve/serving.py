@@ -253,7 +253,7 @@ def _keep_window(settings: RunSettings) -> rpq.Window | None:
         hint = "; --time-unit says the unit of the timestamps" if settings.time_unit is None else ""
         raise click.BadParameter(f"{error}{hint}", param_hint="--keep") from error
     if not isinstance(window, rpq.Window):
-        raise click.BadParameter("the kept window is one of time, such as 30d", param_hint="--keep")
+        raise click.BadParameter("the kept window is a window of time, such as 30d", param_hint="--keep")
     return window
 
 

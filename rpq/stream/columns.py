@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
+from rpq.stream.numpy_arrays import numpy_array, text_array
 from rpq.stream.plain_columns import (
     NUMBER,
     TEXT,
@@ -169,7 +170,7 @@ def columns_of(
         streams = None if streams is None else streams[:end]
         values = {name: column[:end] for name, column in values.items()}
     if stream:
-        streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), pa.array([stream], TEXT))
+        streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), text_array([stream]))
     if first is not None:
         first = first[:end]
         timestamp = at_one_time(first, timestamp)
@@ -483,7 +484,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
             column = column.fill_null(False)
         if pa.types.is_null(column.type):
             column = column.cast(pa.bool_())
-        return np.array(fill_nulls(column, "delete", False, problems).cast(pa.uint8()).to_numpy())
+        return np.array(numpy_array(fill_nulls(column, "delete", False, problems).cast(pa.uint8())))
     if "op" not in read:
         return np.zeros(count, np.uint8)
     column = read["op"]
@@ -500,7 +501,7 @@ def _deletes(read: dict[str, Any], count: int, problems: list[InputError]) -> np
                 what = MISSING if value is None else f"{shown(value)} is no operation; {MEANT['op']}"
                 add_problem(problems, place, "op", what)
     is_delete = np.array([value == "-" for value in values] or [False], np.uint8)
-    return is_delete[fill_nulls(encoded.indices, "op", 0, problems).to_numpy(zero_copy_only=False)]
+    return is_delete[numpy_array(fill_nulls(encoded.indices, "op", 0, problems))]
 
 
 # --- edges without time -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from rpq.stream.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.stream_labels import LabelName, StreamLabel, text_of
 
 NEVER_LOST = int(np.iinfo(np.int64).min)
@@ -64,11 +65,11 @@ class LabelDictionary:
 
     def intern(self, column: pa.DictionaryArray) -> tuple[np.ndarray, list[int]]:
         """Return the ids (int32) of a column of names without nulls, and those of them that are new. O(rows)."""
-        codes = column.indices.to_numpy(zero_copy_only=False)
+        codes = numpy_array(column.indices)
         dictionary = column.dictionary
         if len(dictionary) > len(codes):
             used, codes = np.unique(codes, return_inverse=True)
-            dictionary = dictionary.take(pa.array(used))
+            dictionary = dictionary.take(arrow_array(used))
         names = dictionary.to_pylist()
         known = self.ids
         ids = np.fromiter((known.get(name, -1) for name in names), np.int32, len(names))

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
+from rpq.stream.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.values import EMPTY, MEANT, MISSING, Misfit, first_empty
 
 TEXT = pa.string()
@@ -144,10 +145,10 @@ def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return pc.not_equal(storage, 0) if _is_bool8(kind) else _converted_if_needed(storage, wanted)
     if pa.types.is_run_end_encoded(kind):
         # Arrow's own function has no kernel for many of the types that the values may have.
-        ends = column.run_ends.to_numpy() - column.offset
+        ends = numpy_array(column.run_ends) - column.offset
         lengths = np.diff(np.clip(ends, 0, len(column)), prepend=0)
         runs = np.repeat(np.arange(len(lengths)), lengths)
-        return _converted_if_needed(column.values, wanted).take(pa.array(runs))
+        return _converted_if_needed(column.values, wanted).take(arrow_array(runs))
     if pa.types.is_dictionary(kind):
         words = plain(column.dictionary)
         if wanted == TEXTS and words.type == TEXT:
@@ -226,9 +227,9 @@ def check_names(array: pa.Array, name: str, problems: list[InputError]) -> pa.Ar
 
 def to_int64(array: pa.Array, name: str, problems: list[InputError]) -> pa.Array:
     """Unsigned integers as int64, the first beyond which is a problem."""
-    numbers = array.to_numpy()
+    numbers = numpy_array(array)
     beyond = numbers > np.uint64(2**63 - 1)
     if beyond.any():
         row = int(np.argmax(beyond))
         add_problem(problems, row, name, f"{numbers[row]} does not fit into 64 bits with a sign")
-    return pa.array(numbers.view(np.int64))
+    return arrow_array(numbers.view(np.int64))

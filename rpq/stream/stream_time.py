@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError, QueryError
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS, DurationError, duration_text, nanoseconds_of
+from rpq.stream.numpy_arrays import arrow_array, numpy_array
 from rpq.stream.plain_columns import NUMBER, add_problem, cast, fill_nulls, padded_to_length, to_int64
 from rpq.stream.values import MISSING, kind_of_timestamp, shown, timestamps_of
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
@@ -176,9 +177,9 @@ class StreamTime:
         """Return dates or times without nulls as integers of the stream, rounded down, and the first misfit row."""
         own = _unit_of(moments.type)
         if pa.types.is_date32(moments.type):
-            numbers = moments.view(pa.int32()).to_numpy().astype(np.int64)
+            numbers = numpy_array(moments.view(pa.int32())).astype(np.int64)
         else:
-            numbers = moments.view(NUMBER).to_numpy()
+            numbers = numpy_array(moments.view(NUMBER))
         ours = NANOSECONDS[self.inner_unit]
         if own >= ours:
             factor = own // ours
@@ -193,15 +194,15 @@ class StreamTime:
     def column(self, times: np.ndarray) -> pa.Array:
         """Return integers of the stream as an array of its type."""
         if self.type is None or self.type == NUMBER:
-            return pa.array(times, NUMBER)
+            return arrow_array(times)
         ours, own = NANOSECONDS[self.inner_unit], _unit_of(self.type)
         if own < ours and len(times) and max(-int(times.min()), int(times.max())) > INT64_MAX // (ours // own):
             # Finer times came later than these, which no longer fit into the unit that those made necessary.
-            return pa.array(times, NUMBER).view(pa.timestamp(self.inner_unit, self.type.tz))
+            return arrow_array(times).view(pa.timestamp(self.inner_unit, self.type.tz))
         numbers = times // (own // ours) if own >= ours else times * (ours // own)
         if pa.types.is_date32(self.type):
-            return pa.array(numbers.astype(np.int32)).view(self.type)
-        return pa.array(numbers, NUMBER).view(self.type)
+            return arrow_array(numbers.astype(np.int32)).view(self.type)
+        return arrow_array(numbers).view(self.type)
 
     def to_timestamp(self, time: int | None) -> Any:
         """Return one time of the stream as the type that came in: an integer, or a date or time."""
@@ -463,7 +464,7 @@ def timestamps_as_integers(
     if pa.types.is_integer(array.type):
         array = fill_nulls(array, "timestamp", 0, problems)
         array = to_int64(array, "timestamp", problems) if pa.types.is_uint64(array.type) else cast(array, NUMBER)
-        numbers = array.to_numpy()
+        numbers = numpy_array(array)
     else:
         epoch = pa.array([0], pa.int32() if pa.types.is_date(array.type) else NUMBER).view(array.type)
         array = fill_nulls(array, "timestamp", epoch[0], problems) if array.null_count else array

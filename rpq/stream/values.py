@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.stream.durations import NANOSECONDS
+from rpq.stream.numpy_arrays import integer_array, text_array
 
 MEANT = {
     "source": "vertices are integers of 64 bits or text, all of one kind",
@@ -248,10 +249,10 @@ def _plain_texts(values: list[Any]) -> pa.Array | None:
     if not values or type(values[0]) is not str:
         return None
     try:
-        array = pa.array(values)  # Arrow finds out that all are text while it takes them in; of numbers it is less strict
-    except Exception:  # of values that are nothing to Arrow, or nothing to UTF-8
+        array = text_array(values)
+    except (TypeError, UnicodeEncodeError, pa.ArrowCapacityError):  # one of them is no text, or nothing to UTF-8
         return None
-    return array if array.type == pa.string() and not array.null_count and first_empty(array) is None else None
+    return array if first_empty(array) is None else None
 
 
 def first_empty(names: pa.Array) -> int | None:
@@ -272,7 +273,7 @@ def _plain_integers(values: list[Any]) -> pa.Array | None:
     if not _are_all(values, int):
         return None
     try:
-        return pa.array(values, pa.int64())
+        return integer_array(values)
     except OverflowError:
         return None
 

@@ -33,6 +33,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import bound, view
 from rpq.errors import InputError
+from rpq.stream.numpy_arrays import arrow_array, numpy_array
 
 # Fields of `Names.fields`.
 _COUNT = 0  # ids given out so far (high water)
@@ -152,7 +153,7 @@ class VertexDictionary:
         fresh = np.empty(len(column), np.int32)
         row, new = 0, 0
         if kind == "int64":
-            numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            numbers = numpy_array(column).astype(np.int64, copy=False)
             while True:
                 row, new = _intern_numbers(self._view, numbers, wanted, ids, fresh, row, new)
                 if row == len(ids):
@@ -188,7 +189,7 @@ class VertexDictionary:
         """
         ids = np.empty(len(column), np.int32)
         if self.kind == "int64":
-            numbers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+            numbers = numpy_array(column).astype(np.int64, copy=False)
             _find_numbers(self._view, numbers, wanted, ids)
         else:
             _find_texts(self._view, *_text_buffers(column), wanted, ids)
@@ -229,7 +230,7 @@ class VertexDictionary:
         O(total length).
         """
         if self.kind != "string":
-            return pa.array(self.names.number[ids], pa.int64())
+            return arrow_array(self.names.number[ids])
         lengths = np.maximum(self.names.length[ids], 0)
         total = int(lengths.sum(dtype=np.int64))
         # Two gigabytes and more need the wider offsets.

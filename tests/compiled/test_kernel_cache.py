@@ -16,6 +16,7 @@ import pytest
 
 from rpq.compiled import kernel_cache
 from rpq.compiled.kernel_cache import KernelCache
+from rpq.compiled.kernel_loading import symbols_of
 from rpq.compiled.kernel_sources import digest
 from tests.environments import ROOT, environment, run, site_packages, unprivileged
 
@@ -37,6 +38,17 @@ from rpq.small_inner import scaled
 def total(x, y):
     return scaled(x) + y
 """
+# A kernel whose code refers to functions of numba's runtime.
+RUNTIME = """
+from rpq.compiled.kernel_cache import njit
+
+@njit(cache=True)
+def shifted(values, number):
+    if number < 0:
+        raise ValueError("a negative number")
+    return values + number
+"""
+SMALL = {"factor": FACTOR, "inner": INNER, "outer": OUTER, "runtime": RUNTIME}
 
 ASK = """
 import json, sys
@@ -55,8 +67,8 @@ def pristine(wheel) -> Path:
     folder.chmod(0o755)
     python = environment(folder / "venv", wheel)
     package = site_packages(python) / "rpq"
-    for name, text in (("small_factor", FACTOR), ("small_inner", INNER), ("small_outer", OUTER)):
-        (package / f"{name}.py").write_text(text)
+    for name, text in SMALL.items():
+        (package / f"small_{name}.py").write_text(text)
     yield python
     shutil.rmtree(folder)
 
@@ -66,8 +78,8 @@ def python(pristine) -> Path:
     """The same, emptied of kernels."""
     for folder in (site_packages(pristine) / "__pycache__", pristine.parents[2] / "home", pristine.parents[2] / "cache"):
         shutil.rmtree(folder, ignore_errors=True)
-    for name, text in (("small_factor", FACTOR), ("small_inner", INNER), ("small_outer", OUTER)):
-        (site_packages(pristine) / "rpq" / f"{name}.py").write_text(text)
+    for name, text in SMALL.items():
+        (site_packages(pristine) / "rpq" / f"small_{name}.py").write_text(text)
     return pristine
 
 
@@ -226,6 +238,51 @@ def test_a_damaged_file_counts_as_none(python):
         assert ask(python) == (10, None, None), left
 
 
+LOADED = """
+import numpy as np
+from numba.core.runtime import rtsys
+from rpq.compiled.kernel_cache import why_compiled
+from rpq.small_runtime import shifted
+for _ in range(3):
+    values = shifted(np.arange(3), 2)
+try:
+    shifted(values, -1)
+except ValueError as error:
+    print(values.tolist(), error, rtsys._init, why_compiled())
+"""
+
+
+@pytest.mark.ci
+def test_a_kernel_is_loaded_without_the_compiler_where_that_is_known_to_be_enough(python):
+    def loaded(first: str = "") -> str:
+        return run(python, "-c", first + LOADED, cwd="/").stdout.strip()
+
+    assert "there is no cache yet" in loaded()
+    assert loaded() == "[2, 3, 4] a negative number False None"
+    with_compiler = "[2, 3, 4] a negative number True None"
+    assert loaded("import rpq.compiled.kernel_loading as loading; loading.CHECKED = frozenset()") == with_compiler
+    assert loaded("import numba, sys; sys.modules['numba.core.runtime._nrt_python'] = None") == with_compiler
+    (path,) = (site_packages(python) / "__pycache__" / "rpq").glob("small_runtime*.nbc")
+    content = path.read_bytes()
+    kernel, _, symbols = content.rpartition(b"[[")
+    for others in (b"[[" + symbols[:-2] + b', "no_such_symbol"]]', b""):
+        path.write_bytes(kernel + others)
+        assert loaded() == with_compiler
+
+
+def test_of_a_numba_that_shows_no_symbols_kernels_are_cached_without():
+    assert symbols_of(object()) is None
+
+
+@pytest.mark.ci
+def test_a_kernel_that_was_loaded_is_compiled_into_others(python):
+    ask(python)
+    for path in (site_packages(python) / "__pycache__" / "rpq").glob("small_outer*.nbc"):
+        path.unlink()
+    first = "from rpq.small_inner import scaled; scaled(3)\n"
+    assert ask(python, first=first)[:2] == (10, "there is no cache yet")
+
+
 @pytest.mark.ci
 def test_processes_that_compile_at_the_same_time_disturb_nobody(python):
     # Two variants of each kernel, neither of which may be taken for the other.
@@ -320,6 +377,7 @@ def test_every_kernel_of_the_package_is_kept_so():
     script = """
 import pkgutil, rpq, numba
 from rpq.compiled.kernel_cache import KernelCache
+from rpq.compiled.kernel_loading import symbols_of
 kernels = {}
 for found in pkgutil.walk_packages(rpq.__path__, "rpq."):
     others = ("rpq.spark", "rpq.workloads.baselines.two_hops_")  # need what may not be installed, and have none

@@ -27,6 +27,7 @@ from rpq.engine.state.state_layout import STATE
 from rpq.errors import ThreadsWarning
 from rpq.files.sealed import HEADER_BYTES, seal
 from tests.engine.damaging import as_version_1
+from tests.environments import ROOT, run
 from tests.reference import ReferenceEngine
 from tests.twins import reference_query, row
 
@@ -608,6 +609,37 @@ def test_importing_loads_nothing_heavy() -> None:
     loaded = set(done.stdout.split())
     assert "rpq" in loaded
     assert not loaded & {"pyspark", "matplotlib", "pandas", "numba", "pyarrow", "numpy", "llvmlite", "rdflib"}
+
+
+PATH_QUERIES = """
+import sys, rpq
+
+window = rpq.Window(size=10, slide=1)
+for kind in (str, int):
+    engine = rpq.Engine(rpq.Query("a/b*", window=window))
+    rows = [(kind(number), kind(number * 7 % 50), "ab"[number % 2], number // 10) for number in range(100)]
+    changes = engine.push_rows(rows)
+    assert len(list(changes.rows())) == len(changes.to_arrow()) > 0
+    inserted = engine.insert(kind(1), kind(2), "a", 11)
+    assert len(list(inserted.rows())) == len(inserted.to_arrow()) > 0
+    answers = engine.answers()
+    assert len(answers.to_arrow()) and engine.witness(*next(iter(answers)))
+    engine.statistics()
+    engine.advance(30)
+    rpq.warm_up(rpq.Query("a/b*", window=window), vertices="string" if kind is str else "int64")
+needless = ("pandas", "numba.np.linalg", "rpq.operators.patterns", "rpq.operators.relational", "rpq.language.sparql")
+print([name for name in needless if name in sys.modules])
+engine = rpq.Engine(rpq.Query("?x a ?y", window=window))
+print(engine.push_rows([("x", "y", "a", 1)]).added, needless[3] in sys.modules)
+engine.register(rpq.Query("SELECT ?x { ?x <a> ?y }", window=window, name="sparql"))
+print(engine.push_rows([("x", "z", "a", 1)]).added)
+"""
+
+
+@pytest.mark.ci
+def test_a_process_of_path_queries_imports_neither_pandas_nor_a_compiler_nor_other_kinds_of_queries() -> None:
+    run(Path(sys.executable), "-c", PATH_QUERIES, cwd=ROOT)  # which compiles the kernels, if they are in no cache
+    assert run(Path(sys.executable), "-c", PATH_QUERIES, cwd=ROOT).stdout == "[]\n1 False\n2\n"
 
 
 def test_names_of_the_package() -> None:

@@ -18,6 +18,7 @@ from rpq.stream.chunk import Chunk
 from rpq.stream.columns import Columns
 from rpq.stream.edge_filter import EdgeFilter
 from rpq.stream.labels import LabelDictionary
+from rpq.stream.numpy_arrays import numpy_array
 from rpq.stream.stream_labels import StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
 from rpq.stream.vertices import VertexDictionary
@@ -40,7 +41,7 @@ def label_ids_in_streams(
     encoded = streams if pa.types.is_dictionary(streams.type) else streams.dictionary_encode()
     names = encoded.dictionary.to_pylist()
     nothing = len(names)  # a code of its own for tuples without a stream, and for a null among the names
-    codes = encoded.indices.fill_null(nothing).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = numpy_array(encoded.indices.fill_null(nothing)).astype(np.int64)
     pairs = codes * labels.room + label
     if (nothing + 1) * labels.room <= _DENSE:
         is_there = np.zeros((nothing + 1) * labels.room, bool)

@@ -1,0 +1,83 @@
+"""Loading of compiled kernels without numba's compiler, as far as a kernel can do without it.
+
+When numba loads a kernel from a cache, it imports what a compiler needs, compiles its own runtime, and parses the bitcode of
+the kernel in case that it is compiled into another one. That takes 35 MB and 0.2 s of every process. The machine code of a
+kernel needs no more than the addresses of the symbols that it refers to, which are functions of numba's runtime, and those
+are defined here as numba defines them. The bitcode is parsed when another kernel needs it.
+
+This depends on internals of numba, and LLVM ends the process if a symbol is missing. A kernel with a symbol that is not
+defined is therefore loaded as numba does it, and so are all kernels if this version of numba was not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import llvmlite.binding
+import numba
+
+CHECKED = frozenset((0, minor) for minor in range(61, 69))
+"""The versions of numba whose internals are as `load` needs them."""
+
+
+class Symbols(NamedTuple):
+    """The names that the machine code of a kernel defines, and those that it refers to besides."""
+
+    defined: list[str]
+    external: list[str]
+
+
+def symbols_of(library: Any) -> Symbols | None:
+    """Return the symbols of a compiled kernel; None if this version of numba does not reveal them."""
+    try:
+        module = library._final_module
+        values = [*module.functions, *module.global_variables]
+        names = {value.name: value.is_declaration for value in values if not value.name.startswith("llvm.")}
+    except AttributeError:
+        return None
+    return Symbols(
+        defined=sorted(name for name, is_external in names.items() if not is_external),
+        external=sorted(name for name, is_external in names.items() if is_external),
+    )
+
+
+def load(kernel: Any, symbols: Symbols | None, context: Any, rebuild: Callable[[Any, Any], Any]) -> Any:
+    """Return a kernel that numba serialised; `rebuild` is numba's function for it, of its context and the kernel."""
+    (name, kind, code), *others = kernel
+    if kind != "object" or symbols is None or not _is_ready(context) or not all(map(_is_defined, symbols.external)):
+        context.refresh()
+        return rebuild(context, kernel)
+    machine_code, bitcode = code
+    context.codegen()._engine._defined_symbols.update(symbols.defined)
+    loaded = rebuild(context, ((name, kind, (machine_code, _no_bitcode())), *others))
+    loaded.library._shared_module = None
+    loaded.library._get_module_for_linking = partial(llvmlite.binding.parse_bitcode, bitcode)
+    return loaded
+
+
+@cache
+def _is_ready(context: Any) -> bool:
+    """Define the functions of numba's runtime, under the names that numba gives them; return whether this numba is known."""
+    if numba.version_info.short not in CHECKED or not hasattr(context.codegen()._engine, "_defined_symbols"):
+        return False
+    try:
+        helpers = import_module("numba.core.runtime._nrt_python").c_helpers
+    except (ImportError, AttributeError):
+        return False
+    for name, address in helpers.items():
+        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    return True
+
+
+@cache
+def _is_defined(symbol: str) -> bool:
+    return llvmlite.binding.address_of_symbol(symbol) is not None
+
+
+@cache
+def _no_bitcode() -> bytes:
+    bitcode: bytes = llvmlite.binding.parse_assembly("").as_bitcode()
+    return bitcode

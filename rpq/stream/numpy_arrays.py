@@ -1,0 +1,72 @@
+"""Arrow arrays from and to NumPy arrays and lists, without pandas.
+
+Arrow's own `to_numpy`, `array` and `scalar` import pandas wherever it is installed, even for integers. That takes 30 MB and
+half a second.
+"""
+
+from __future__ import annotations
+
+from array import array as c_array
+
+import numpy as np
+import pyarrow as pa
+
+
+def numpy_array(array: pa.Array) -> np.ndarray:
+    """Return the values of an array of integers or Booleans without nulls; integers are a read-only view.
+
+    Raises `ValueError` if the array has nulls or values of another type.
+
+    >>> numpy_array(pa.array([1, 2, 3])[1:]).tolist()
+    [2, 3]
+    >>> numpy_array(pa.array([True, False, True])[1:]).tolist()
+    [False, True]
+    """
+    if array.null_count:
+        raise ValueError(f"an array without nulls is expected, not one with {array.null_count}")
+    if pa.types.is_boolean(array.type):
+        return numpy_array(array.cast(pa.uint8())).view(np.bool_)
+    if not pa.types.is_integer(array.type):
+        raise ValueError(f"integers or Booleans are expected, not {array.type}")
+    kind = np.dtype(str(array.type))
+    if not len(array):
+        return np.empty(0, kind)
+    return np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+
+
+def arrow_array(numbers: np.ndarray) -> pa.Array:
+    """Return the integers of a NumPy array as an Arrow array of the same type, which is a view if they are contiguous.
+
+    >>> arrow_array(np.array([1, 2, 3], np.int32)[::2]).type, arrow_array(np.arange(3)).to_pylist()
+    (DataType(int32), [0, 1, 2])
+    """
+    data = pa.py_buffer(np.ascontiguousarray(numbers))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, data])
+
+
+def integer_array(numbers: list[int]) -> pa.Array:
+    """Return integers as an array of int64. Raises `OverflowError` if one needs more than 64 bits.
+
+    >>> integer_array([1, -2]).to_pylist()
+    [1, -2]
+    """
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(c_array("q", numbers))])
+
+
+def text_array(texts: list[str]) -> pa.Array:
+    """Return texts as an array of string.
+
+    Raises `UnicodeEncodeError` for a lone surrogate, and `pyarrow.ArrowCapacityError` if the texts have more than 2 GB.
+
+    >>> text_array(["x", "", "é"]).to_pylist()
+    ['x', '', 'é']
+    """
+    data = "".join(texts).encode()
+    if len(data) >= 1 << 31:
+        raise pa.ArrowCapacityError(f"the texts of an array have at most 2 GB, not {len(data):,} bytes")
+    lengths = np.fromiter(map(len, texts), np.int32, len(texts))
+    if lengths.sum(dtype=np.int64) != len(data):  # not all are ASCII
+        lengths = np.fromiter(map(len, map(str.encode, texts)), np.int32, len(texts))
+    ends = np.zeros(len(texts) + 1, np.int32)
+    np.cumsum(lengths, out=ends[1:])
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(data))
