@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.language.protocol import Division, Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
@@ -292,7 +293,7 @@ class PatternHost:
         """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
-    def edges_accepted(self, label: str) -> Collection[Ends]:
+    def edges_accepted(self, label: LabelSymbol) -> Collection[Ends]:
         """Return which edges of a label the queries of the engine accept, by their ends; nothing before it is known."""
         number = self.relations.label_id(label)
         return () if self._graph is None or number < 0 else self._graph.filter.accepted(number).keys()
