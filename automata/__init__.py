@@ -19,7 +19,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rpq.automata.errors import ExpressionError
+from rpq.automata.errors import ConditionError, ExpressionError
 from rpq.automata.expressions import (
     Alternation,
     Concatenation,
@@ -30,7 +30,7 @@ from rpq.automata.expressions import (
     Repetition,
 )
 from rpq.automata.parser import parse
-from rpq.automata.symbols import Symbol
+from rpq.automata.symbols import ConditionLabel, Symbol
 from rpq.automata.transforms import nonempty, reversal
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ __all__ = [
     "DFA",
     "Alternation",
     "Concatenation",
+    "ConditionError",
+    "ConditionLabel",
     "Expression",
     "ExpressionError",
     "Inverse",

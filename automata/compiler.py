@@ -39,7 +39,7 @@ from rpq.automata.expressions import (
     SizeError,
 )
 from rpq.automata.parser import parse
-from rpq.automata.symbols import Symbol
+from rpq.automata.symbols import Symbol, condition_of
 
 
 @dataclass(kw_only=True)
@@ -72,8 +72,8 @@ def alphabet_of(expression: Expression) -> tuple[Symbol, ...]:
             case Label(name):
                 symbols.add(Symbol(name, inverted))
             case NegatedSet(members):
-                symbols.update(Symbol(member.label, member.inverse ^ inverted) for member in members)
-                symbols.update(Symbol(None, inverse ^ inverted) for inverse in node.directions)
+                symbols.update(node.symbol_of(Symbol(member.label, member.inverse ^ inverted)) for member in members)
+                symbols.update(node.symbol_of(Symbol(None, inverse ^ inverted)) for inverse in node.directions)
             case Inverse(inner):
                 pending.append((inner, not inverted))
             case Repetition(inner):
@@ -119,10 +119,17 @@ class _Builder:
         return start, end
 
     def _accepted_symbols(self, node: NegatedSet, inverted: bool) -> list[Symbol]:
-        """Return the symbols that a negated set accepts: "other", and every label that is not in the set."""
+        """Return the symbols that a negated set accepts: "other", and every label that is not in the set.
+
+        Both have the condition of the set, or none if it has none.
+        """
         directions = {inverse ^ inverted for inverse in node.directions}
-        forbidden = {Symbol(member.label, member.inverse ^ inverted) for member in node.members}
-        return [symbol for symbol in self.nfa.alphabet if symbol.inverse in directions and symbol not in forbidden]
+        forbidden = {node.symbol_of(Symbol(member.label, member.inverse ^ inverted)) for member in node.members}
+        return [
+            symbol
+            for symbol in self.nfa.alphabet
+            if symbol.inverse in directions and condition_of(symbol) == node.condition and symbol not in forbidden
+        ]
 
     def _concatenation(self, parts: tuple[Expression, ...], inverted: bool) -> tuple[int, int]:
         start = end = self._state()
@@ -345,11 +352,11 @@ def compile(expression: str | Expression) -> DFA:
         text = expression if isinstance(expression, str) else str(expression)
         raise ExpressionError(str(error), 1, "a smaller expression", text) from None
     used = {nfa.alphabet[column] for column, targets in enumerate(zip(*table.next_state, strict=True)) if max(targets) >= 0}
-    with_others = {symbol.inverse for symbol in used if symbol.label is None}
+    with_others = {(symbol.inverse, condition_of(symbol)) for symbol in used if symbol.is_other}
     columns = [
         column
         for column, symbol in enumerate(nfa.alphabet)
-        if symbol in used or (symbol.label is not None and symbol.inverse in with_others)
+        if symbol in used or (not symbol.is_other and (symbol.inverse, condition_of(symbol)) in with_others)
     ]
     return DFA(
         symbols=tuple(nfa.alphabet[column] for column in columns),

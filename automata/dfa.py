@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rpq.automata.errors import terminal_cells
-from rpq.automata.symbols import Symbol
+from rpq.automata.symbols import ConditionLabel, LabelSymbol, Symbol
 
 
 def suffix_containment(transitions: NDArray[np.int32], accepting: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -221,8 +221,10 @@ class DFA:
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
-    def column(self, label: str | None, inverse: bool = False) -> int:
+    def column(self, label: LabelSymbol | None, inverse: bool = False) -> int:
         """Return the column of a step, otherwise the column of the other labels in its direction, otherwise -1. O(1).
+
+        The other labels of a label with a condition are those with the same condition.
 
         >>> from rpq.automata import compile
         >>> dfa = compile("!(a|b)")
@@ -231,19 +233,34 @@ class DFA:
         """
         columns = self._columns
         inverse = bool(inverse)
-        return columns.get(Symbol(label, inverse), columns.get(Symbol(None, inverse), -1))
+        other = ConditionLabel(None, label.condition) if isinstance(label, ConditionLabel) else None
+        return columns.get(Symbol(label, inverse), columns.get(Symbol(other, inverse), -1))
 
     @property
-    def labels(self) -> frozenset[str]:
-        """The labels that the expression names.
+    def labels(self) -> frozenset[LabelSymbol]:
+        """The labels that the expression names, with their conditions.
 
         >>> from rpq.automata import compile
         >>> sorted(compile("a/!(b)").labels)
         ['a', 'b']
         """
-        return frozenset(symbol.label for symbol in self.symbols if symbol.label is not None)
+        return frozenset(symbol.label for symbol in self.symbols if symbol.label is not None and not symbol.is_other)
 
-    def is_relevant(self, label: str) -> bool:
+    @property
+    def conditions_of_others(self) -> frozenset[str]:
+        """The conditions with which labels occur that the expression does not name.
+
+        >>> from rpq.automata import compile
+        >>> sorted(compile("a[n > 1]/!b[n > 2]").conditions_of_others)
+        ['n > 2']
+        """
+        return frozenset(
+            symbol.label.condition
+            for symbol in self.symbols
+            if isinstance(symbol.label, ConditionLabel) and symbol.is_other
+        )
+
+    def is_relevant(self, label: LabelSymbol) -> bool:
         """Return whether the label occurs in a word of the language, in either direction. O(states).
 
         >>> from rpq.automata import compile
@@ -256,7 +273,7 @@ class DFA:
         columns = (self.column(label, False), self.column(label, True))
         return any(bool((self.transitions[:, column] >= 0).any()) for column in columns if column >= 0)
 
-    def accepts(self, word: Iterable[tuple[str, bool]]) -> bool:
+    def accepts(self, word: Iterable[tuple[LabelSymbol, bool]]) -> bool:
         """Return whether the language contains a word, a sequence of (label, inverse). O(length).
 
         >>> from rpq.automata import compile

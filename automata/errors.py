@@ -36,6 +36,19 @@ class ExpressionError(ValueError):
         return f"{summary}\n{pointer_lines(text, place)}"
 
 
+class ConditionError(ValueError):
+    """The text of a condition on a label is invalid; `column` counts its characters from 1.
+
+    >>> ConditionError("the condition is empty", 1).column
+    1
+    """
+
+    def __init__(self, message: str, column: int) -> None:
+        super().__init__(message, column)
+        self.message = message
+        self.column = column
+
+
 def pointer_lines(line: str, column: int) -> str:
     """Return two lines: the text around a column of a line, counted from 1, and a pointer to the column.
 

@@ -4,7 +4,9 @@
 node                written                     the paths it describes
 ==================  ==========================  ==================================================
 `Label`             `a`, `<a>`, `"a"`           one edge with this label
+`Label`             `a[n > 1]`                  one edge with this label that satisfies a condition
 `NegatedSet`        `!a`, `!(a|^b)`, `!()`      one edge whose label is not in the set
+`NegatedSet`        `!(a)[n > 1]`               one such edge that satisfies a condition
 `Inverse`           `^R`                        the paths of R backwards
 `Concatenation`     `R/S`                       a path of R, then one of S
 `Alternation`       `R|S`                       a path of R or one of S
@@ -21,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from rpq.automata.symbols import Symbol, write_name
+from rpq.automata.symbols import ConditionLabel, LabelSymbol, Symbol, write_name
 
 MAXIMUM_DEPTH = 100
 """The largest number of nested operators; redundant parentheses do not count."""
@@ -64,13 +66,13 @@ class Expression:
 
 @dataclass(frozen=True)
 class Label(Expression):
-    """One step along an edge with this label.
+    """One step along an edge with this label, which may have a condition.
 
-    >>> print(Label("knows"), Label("http://example.org/knows"))
-    knows <http://example.org/knows>
+    >>> print(Label("knows"), Label("http://example.org/knows"), Label(ConditionLabel("transfer", "amount > 1000")))
+    knows <http://example.org/knows> transfer[amount > 1000]
     """
 
-    name: str
+    name: LabelSymbol
     depth = 1
     steps = 1
     _binding = 4
@@ -85,21 +87,35 @@ class NegatedSet(Expression):
 
     Forward members exclude labels of a forward step, inverse members labels of an inverse step. There is no step in a
     direction without members (SPARQL 1.1, section 18.4), but the empty set accepts any forward step. Members are sorted,
-    without repetitions.
+    without repetitions. With a `condition` the edge has to satisfy it as well.
 
     >>> print(NegatedSet((Symbol("b", inverse=True), Symbol("a"))), NegatedSet((Symbol("a"),)), NegatedSet(()))
     !(a|^b) !a !()
+    >>> print(NegatedSet((Symbol("a"),), condition="n > 1"))
+    !a[n > 1]
     """
 
     members: tuple[Symbol, ...]
+    condition: str | None = field(default=None, repr=False)
     depth = 1
     steps = 1
     _binding = 4
 
     def __post_init__(self) -> None:
-        if any(member.label is None for member in self.members):
-            raise ValueError("a negated set contains only named labels")
+        if not all(isinstance(member.label, str) for member in self.members):
+            raise ValueError("a negated set contains only named labels, without conditions")
         object.__setattr__(self, "members", tuple(sorted(set(self.members), key=Symbol.sort_key)))
+
+    def symbol_of(self, member: Symbol) -> Symbol:
+        """Return the symbol of a member, or of all other labels, with the condition of the set.
+
+        >>> print(NegatedSet((), condition="n > 1").symbol_of(Symbol("a")))
+        a[n > 1]
+        """
+        if self.condition is None:
+            return member
+        assert not isinstance(member.label, ConditionLabel)
+        return Symbol(ConditionLabel(member.label, self.condition), member.inverse)
 
     @property
     def directions(self) -> tuple[bool, ...]:
@@ -113,7 +129,8 @@ class NegatedSet(Expression):
 
     def __str__(self) -> str:
         members = "|".join(map(str, self.members))
-        return "!" + members if len(self.members) == 1 else f"!({members})"
+        text = "!" + members if len(self.members) == 1 else f"!({members})"
+        return text if self.condition is None else f"{text}[{self.condition}]"
 
 
 @dataclass(frozen=True)

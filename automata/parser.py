@@ -6,21 +6,24 @@ The grammar is that of SPARQL 1.1 property paths (section 9.1, rules 88 to 96), 
     sequence      step ('/' step)*
     step          '^'? primary quantifier?              the ^ applies last: ^a* is ^(a*)
     quantifier    '*' | '+' | '?' | '{n}' | '{n,m}' | '{n,}' | '{,m}'
-    primary       name | '!' negated | '(' path ')'
+    primary       name condition? | '!' negated condition? | '(' path ')'
     negated       member | '(' (member ('|' member)*)? ')'
     member        '^'? name
+    condition     '[' text ']'                          on the edges of this step; a ']' may stand in quotes
 
 As in SPARQL a step has at most one `^` and one quantifier; `(a*)+` and `^(^a)` need their parentheses. Blanks are allowed
-everywhere except inside a name. `rpq.automata.symbols` describes the notations of names.
+everywhere except inside a name. `rpq.automata.symbols` describes the notations of names. The text of a condition has no
+meaning here: a function that the caller gives reads it, and returns the form under which equal conditions are one.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
-from rpq.automata.errors import ExpressionError
+from rpq.automata.errors import ConditionError, ExpressionError
 from rpq.automata.expressions import (
     Alternation,
     Concatenation,
@@ -31,7 +34,15 @@ from rpq.automata.expressions import (
     Repetition,
     SizeError,
 )
-from rpq.automata.symbols import ESCAPES, Symbol, bare_name_end, in_angle_brackets, starts_name, write_name
+from rpq.automata.symbols import (
+    ESCAPES,
+    ConditionLabel,
+    Symbol,
+    bare_name_end,
+    in_angle_brackets,
+    starts_name,
+    write_name,
+)
 
 _OPERAND = "a name, '(', '!' or '^'"
 _PRIMARY = "a name, '(' or '!'"
@@ -40,8 +51,14 @@ _DIGITS = "0123456789"
 _HEXADECIMAL = _DIGITS + "abcdefABCDEF"
 
 
-def parse(text: str) -> Expression:
-    """Parse a path expression.
+ReadCondition: TypeAlias = Callable[[str], str]
+"""Returns the normal form of the text of a condition; raises `ConditionError`."""
+
+_CONDITION = re.compile(r"""(?:[^]'"`]|'[^']*'|"[^"]*"|`[^`]*`)*""")
+
+
+def parse(text: str, *, read_condition: ReadCondition = str.strip) -> Expression:
+    """Parse a path expression. `read_condition` returns the normal form of a condition in brackets.
 
     Redundant parentheses are dropped, and may be nested to any depth. Raises an `ExpressionError` with the column of the
     error and the text that was expected there. O(length).
@@ -50,13 +67,15 @@ def parse(text: str) -> Expression:
     Concatenation(parts=(Label(name='knows'), Inverse(inner=Label(name='likes'))))
     >>> print(parse(' <a> | ( "b" / ( c{0,1} ) ) '))
     a|b/c?
+    >>> print(parse("^transfer[ amount > 1000 ]+"))
+    ^transfer[amount > 1000]+
     """
     if not isinstance(text, str):
         raise TypeError(f"a path expression is text, not {type(text).__name__}")
-    return _Parser(text).parse()
+    return _Parser(text, read_condition=read_condition).parse()
 
 
-def parse_prefix(text: str, start: int) -> tuple[Expression, int]:
+def parse_prefix(text: str, start: int, *, read_condition: ReadCondition = str.strip) -> tuple[Expression, int]:
     """Parse the longest path expression that begins at `start`; return it and the position after it and following blanks.
 
     Here a `?` before a letter begins the name of a variable and is not a quantifier, as expressions are between terms.
@@ -65,7 +84,7 @@ def parse_prefix(text: str, start: int) -> tuple[Expression, int]:
     >>> str(expression), end
     ('a2q/c2a*', 14)
     """
-    return _Parser(text, start, is_prefix=True).parse_prefix()
+    return _Parser(text, start, is_prefix=True, read_condition=read_condition).parse_prefix()
 
 
 def parse_name(text: str, start: int) -> tuple[str | None, int]:
@@ -92,8 +111,11 @@ class _Group:
 class _Parser:
     """A parser in one pass over the text, with a list of open parentheses instead of the call stack, for any depth."""
 
-    def __init__(self, text: str, start: int = 0, *, is_prefix: bool = False) -> None:
+    def __init__(
+        self, text: str, start: int = 0, *, is_prefix: bool = False, read_condition: ReadCondition = str.strip
+    ) -> None:
         self._text = text
+        self._read_condition = read_condition
         self._position = start
         self._is_prefix = is_prefix
         self._groups = [_Group(0, 0)]
@@ -140,6 +162,8 @@ class _Parser:
         quantified = self._quantifier(primary)
         if quantified and (character := self._peek()) and character in "*+?{" and not self._is_variable():
             self._fail(f"a second quantifier {character}", "parentheses around the first, as in (a*)+")
+        if self._peek() == "[":
+            self._fail("a condition belongs to one label", "one behind each label, as in (a[…]|b[…])")
         self._quantified = quantified is not None
         step = quantified or primary
         if inverse_column:
@@ -170,23 +194,41 @@ class _Parser:
 
     def _primary(self, inverse_column: int) -> Expression:
         if self._take("!"):
-            return self._negated()
+            members = self._negated()
+            return NegatedSet(members, self._condition())
         name = self._name()
         if name is None:
             self._unexpected(_PRIMARY if inverse_column else _OPERAND)
-        return Label(name)
+        condition = self._condition()
+        return Label(name if condition is None else ConditionLabel(name, condition))
 
-    def _negated(self) -> Expression:
+    def _condition(self) -> str | None:
+        """Read a condition in brackets, if there is one, and return its normal form."""
+        if not self._take("["):
+            return None
+        start = self._position
+        end = _CONDITION.match(self._text, start).end()  # type: ignore[union-attr]  # it matches the empty text as well
+        if self._text[end : end + 1] != "]":
+            self._fail("the '[' is not closed", "']'", start)
+        self._position = end + 1
+        try:
+            return self._read_condition(self._text[start:end])
+        except ConditionError as error:
+            self._fail(error.message, "a condition such as amount > 1000", start + error.column)
+
+    def _negated(self) -> tuple[Symbol, ...]:
         if not self._take("("):
-            return NegatedSet((self._member("a name, '^' or '(' after '!'"),))
+            return (self._member("a name, '^' or '(' after '!'"),)
         if self._take(")"):
-            return NegatedSet(())
+            return ()
         members = [self._member("a name, '^' or ')' in the negated set")]
         while self._take("|"):
             members.append(self._member("a name or '^' in the negated set"))
+        if self._peek() == "[":
+            self._fail("a condition inside a negated set", "one condition behind the set, as in !(a|b)[…]")
         if not self._take(")"):
             self._unexpected("'|' or ')' in the negated set")
-        return NegatedSet(tuple(members))
+        return tuple(members)
 
     def _member(self, expected: str) -> Symbol:
         inverse = bool(self._optional_inverse())

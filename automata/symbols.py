@@ -10,14 +10,16 @@ notations; `x`, `<x>` and `"x"` are the same label:
   escapes;
 - **`"…"` or `'…'`**: any text in one line, with SPARQL's escapes: `\\ \" \' \t \n \r \b \f \uXXXX \UXXXXXXXX`.
 
-Labels are compared character by character, without normalisation.
+Labels are compared character by character, without normalisation. A label may be restricted by a condition
+(`ConditionLabel`), written in brackets behind it: `transfer[amount > 1000]`. What a condition means plays no part here.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"', "'": "'"}
 """The meaning of the character after a backslash in a quoted name (except `\\u` and `\\U`)."""
@@ -96,12 +98,48 @@ def in_angle_brackets(character: str) -> bool:
     return character not in "<>" and character.isprintable() and not character.isspace()
 
 
-def write_name(label: str) -> str:
+@dataclass(frozen=True, order=False)
+class ConditionLabel:
+    """A label restricted by a condition: of the edges with the label only those that satisfy it.
+
+    Without a label it stands for all labels that an alphabet does not contain with this condition. Such labels sort behind
+    the plain label, and compare with texts.
+
+    >>> print(ConditionLabel("transfer", "amount > 1000"))
+    transfer[amount > 1000]
+    >>> print(*sorted(["b", ConditionLabel("a", "n > 1"), "a"]))
+    a a[n > 1] b
+    """
+
+    label: str | None
+    condition: str
+
+    def __str__(self) -> str:
+        return ("(other)" if self.label is None else write_name(self.label)) + f"[{self.condition}]"
+
+    def __lt__(self, other: LabelSymbol) -> bool:
+        return _order(self) < _order(other)
+
+    def __gt__(self, other: LabelSymbol) -> bool:
+        return _order(self) > _order(other)
+
+
+LabelSymbol: TypeAlias = str | ConditionLabel
+"""A label, with or without a condition."""
+
+
+def _order(label: LabelSymbol) -> tuple[str, str]:
+    return (label.label or "", label.condition) if isinstance(label, ConditionLabel) else (label, "")
+
+
+def write_name(label: LabelSymbol) -> str:
     """Write a label in the simplest possible notation: bare, otherwise `<…>`, otherwise quoted. O(length).
 
     >>> print(write_name("knows"), write_name("http://a/b"), write_name('say "a b"'), write_name(""))
     knows <http://a/b> "say \\"a b\\"" ""
     """
+    if isinstance(label, ConditionLabel):
+        return str(label)
     if label and bare_name_end(label, 0) == len(label):
         return label
     if label and all(map(in_angle_brackets, label)):
@@ -120,13 +158,14 @@ def _write_quoted(character: str) -> str:
 class Symbol(NamedTuple):
     """One step of a path: a label, and whether the edge is followed against its direction.
 
-    In the alphabet of a DFA the label `None` represents every label that the alphabet does not contain in that direction.
+    In the alphabet of a DFA the label `None` represents every label that the alphabet does not contain in that direction;
+    a `ConditionLabel` without a label represents those with its condition.
 
     >>> print(Symbol("knows"), Symbol("knows", inverse=True), Symbol(None), Symbol(None, inverse=True))
     knows ^knows (other) ^(other)
     """
 
-    label: str | None
+    label: LabelSymbol | None
     inverse: bool = False
 
     def __str__(self) -> str:
@@ -141,10 +180,28 @@ class Symbol(NamedTuple):
         """
         return Symbol(self.label, not self.inverse)
 
-    def sort_key(self) -> tuple[bool, bool, str]:
+    @property
+    def is_other(self) -> bool:
+        """Whether the symbol represents the labels that an alphabet does not contain.
+
+        >>> [symbol.is_other for symbol in (Symbol("a"), Symbol(None), Symbol(ConditionLabel(None, "n > 1")))]
+        [False, True, True]
+        """
+        return self.label is None or (isinstance(self.label, ConditionLabel) and self.label.label is None)
+
+    def sort_key(self) -> tuple[bool, bool, str, str]:
         """Return the sort key of an alphabet: forward before inverse, "other" last in its direction, labels by code point.
 
         >>> print(*sorted([Symbol(None), Symbol("b", inverse=True), Symbol("c"), Symbol("a")], key=Symbol.sort_key))
         a c (other) ^b
         """
-        return (self.inverse, self.label is None, self.label or "")
+        return (self.inverse, self.is_other, *_order(self.label or ""))
+
+
+def condition_of(symbol: Symbol) -> str | None:
+    """Return the condition of a symbol's label, or None if it has none.
+
+    >>> condition_of(Symbol("a")), condition_of(Symbol(ConditionLabel("a", "n > 1")))
+    (None, 'n > 1')
+    """
+    return symbol.label.condition if isinstance(symbol.label, ConditionLabel) else None

@@ -110,8 +110,8 @@ def reversal(expression: Expression) -> Expression:
     ^!()/!(b|^a)
     """
     match expression:
-        case NegatedSet(members) if members:
-            return NegatedSet(tuple(member.reversed() for member in members))
+        case NegatedSet(members, condition) if members:
+            return NegatedSet(tuple(member.reversed() for member in members), condition)
         case Label() | NegatedSet():  # no set means "any inverse step": `!()` means any forward step
             return Inverse(expression)
         case Inverse(inner):

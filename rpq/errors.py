@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from rpq.automata.errors import ExpressionError as _ExpressionError
@@ -218,3 +220,13 @@ def _needed_by(extra: str) -> list[str]:
         rest = re.sub(r"""(\s*and\s*)?\bextra == ["'][^"']*["']""", "", marker).strip()
         found.append(f"{package.strip()}; {rest}" if rest else package.strip())
     return [*dict.fromkeys(found)]
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Return a hint with the known name that is closest to an unknown one, or an empty text if none is close.
+
+    >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
+    ("; did you mean 'user'?", '')
+    """
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

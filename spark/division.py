@@ -26,6 +26,7 @@ from rpq.engine.running.limits import default_limit
 from rpq.language.protocol import Division
 from rpq.language.query import PatternQuery
 from rpq.language.sparql.query import SparqlQuery
+from rpq.stream.stream_labels import text_of
 from rpq.stream.vertices import VertexDictionary
 
 _SEED = 42
@@ -85,8 +86,8 @@ class OwnEdges:
             if query.centre is None:
                 self._whole.append(query)
             else:
-                self._at["source"] |= query.centre.sources
-                self._at["target"] |= query.centre.targets
+                self._at["source"] |= set(map(text_of, query.centre.sources))
+                self._at["target"] |= set(map(text_of, query.centre.targets))
         self.sees_all_edges = share[1] == 1 or len(self._whole) == len(queries)
 
     def select(self, tuples: pa.Table) -> pa.Table:

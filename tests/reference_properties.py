@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-from rpq.readers import where
+from rpq.language import where
 from tests.reference import Vertex, evaluate, is_relevant
 from tests.reference_patterns import Atom, Binding, Term, Variable, extended
 
@@ -96,6 +96,10 @@ def _evaluate(node: where.Node, values: Mapping[str, Value]) -> Value:
         case where.In():
             comparisons = [_compare("==", value(node.inner), value(one)) for one in node.values]
             return True if True in comparisons else None if None in comparisons else False
+        case where.Between():
+            inner, low, high = map(value, (node.inner, node.low, node.high))
+            inside = [_compare(">=", inner, low), _compare("<=", inner, high)]
+            return False if False in inside else None if None in inside else True
         case where.Comparison():
             return _compare(node.sign, value(node.left), value(node.right))
         case where.Arithmetic():
@@ -178,6 +182,9 @@ def _with_labels_for_steps(expression: str) -> tuple[str, dict[str, _Step]]:
     return text, steps
 
 
+_BRACKETS = re.compile(r"""\[(?:[^]'"]|'[^']*'|"[^"]*")*\]""")
+
+
 class EdgeAtom(NamedTuple):
     """An atom; with `edge`, a variable, each edge that fits is a binding of its own [E3.1]."""
 
@@ -211,7 +218,7 @@ class PropertyQuery:
         """Return whether the label is relevant, whatever the conditions say [E1.6]."""
         if label is None:
             return False
-        return any(is_relevant(re.sub(r"\[[^\]]*\]", "", atom.expression), label) for atom in self.atoms)
+        return any(is_relevant(_BRACKETS.sub("", atom.expression), label) for atom in self.atoms)
 
     def solutions(self, edges: Iterable[Edge]) -> Counter[Solution]:
         """Return the bag of selected values."""
@@ -372,6 +379,11 @@ class PropertyEngine:
                 rows += running.rows(boundary, silent=running.query.semantics == "implicit")
         self.time = max(self.time, time)
         return rows
+
+    def solutions(self, name: str) -> Counter[Solution]:
+        """Return the solutions of a query now."""
+        (running,) = (one for one in self._running if one.query.name == name)
+        return running.solutions.copy()
 
     def counts(self, name: str) -> dict[str, int]:
         """Return the counts of a query [S11]."""

@@ -84,6 +84,7 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
         "--on-error": settings.on_error,
         **(_of_static(settings) if settings.static else {}),
         **(_of_topics(settings) if any(map(is_topic, settings.inputs)) else {}),
+        **({"--edges": settings.edges} if settings.edges != "triple" else {}),
         **{f"--{name.replace('_', '-')}": value for name in _OPTIONAL if (value := getattr(settings, name))},
     }
 

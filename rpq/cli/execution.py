@@ -49,8 +49,9 @@ from rpq.engine.running.limits import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
+from rpq.language.readings import refuse_conditions
+from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
-from rpq.readers.where import WhereError
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
 from rpq.run.loop import Run
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
@@ -122,7 +123,9 @@ class Engines:
     def make(self, queries: Sequence[Query]) -> rpq.Engine:
         """Return a new engine.  Raises `InputError` for static edges that cannot be read."""
         try:
-            engine = rpq.Engine(*queries, **self.options, keep=self.keep, events=self.settings.events)
+            engine = rpq.Engine(
+                *queries, **self.options, keep=self.keep, events=self.settings.events, edges=self.settings.edges
+            )
         except QueryError as error:
             raise click.UsageError(str(error)) from error
         self.static_edges = load_static(self.settings, engine, self.labels)
@@ -201,7 +204,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     """Set up a run over files, whose signals are caught from then on."""
     settings = request.settings
     started = time.monotonic()
-    run_input = open_input(settings)
+    run_input = open_input(settings, properties=request.properties)
     reader, unit = run_input.reader, run_input.time_unit
     queries = request.queries(unit=unit, integers=False)
     max_ahead = max_ahead_of(settings, unit)
@@ -268,6 +271,10 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     topics, clients = topics_and_clients(settings)
     unit = topics.columns.unit
     queries = request.queries(unit=unit, integers=False)
+    try:
+        refuse_conditions(queries, "in topics")
+    except QueryError as error:
+        raise click.UsageError(str(error)) from error
     messages = row_messages(request, queries)
     labels = LabelMonitor(queries)
     engines = Engines(settings=settings, unit=unit, max_ahead=max_ahead_of(settings, unit), labels=labels)

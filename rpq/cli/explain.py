@@ -18,6 +18,7 @@ import click
 
 from rpq.cli.options import WrittenFile
 from rpq.errors import install_command
+from rpq.language.conditions import parse_expression
 from rpq.language.notation import PATTERN_OPTIONS
 from rpq.stream.window import kind_of_text
 
@@ -77,8 +78,8 @@ def explain(expression: str | None, queries: str | None, dot: str | None, svg: s
         click.echo(str(_explain_sparql(expression)))
         return
     try:
-        tree = automata.parse(expression)
-        dfa = automata.compile(expression)
+        tree = parse_expression(expression)
+        dfa = automata.compile(tree)
     except automata.ExpressionError as error:
         raise click.UsageError(f"the expression is not understood\n{error}") from error
     _output(
@@ -164,7 +165,6 @@ def _explain_pattern(text: str, dot: str | None, svg: str | None, png: str | Non
 
 def _explain_file(expression: str | None, queries: str, dot: str | None, drawings: list[str]) -> None:
     """Print the explanations of all queries of a file; `dot` takes all their graphs, one after the other."""
-    from rpq import automata
     from rpq.cli.options import check_files
     from rpq.cli.reporting import printable
     from rpq.cli.request import read_query_entries
@@ -186,7 +186,7 @@ def _explain_file(expression: str | None, queries: str, dot: str | None, drawing
             click.echo()
         click.echo(f"query        {printable(query.name)}")
         if query.dfa is not None:
-            click.echo(explain_expression(automata.parse(query.expression), query.dfa, options=_options(query)))
+            click.echo(explain_expression(parse_expression(query.expression), query.dfa, options=_options(query)))
         else:
             click.echo("\n".join([*_options(query), str(one)]))
     if dot is not None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.cli.request import RunSettings
-from rpq.errors import InputError, RpqError
+from rpq.errors import InputError, RpqError, did_you_mean
 from rpq.kafka.client import ClientSettings, client, read_settings
 from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
@@ -30,13 +30,13 @@ from rpq.kafka.topic_reader import TopicInput
 from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
-from rpq.readers.column_names import did_you_mean
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
 from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import Source
 from rpq.stream.event_grouping import end_of_event, first_of_events
 from rpq.stream.numpy_arrays import arrow_array, numpy_array
+from rpq.stream.stream_labels import text_of
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -150,7 +150,7 @@ class LabelMonitor:
     """
 
     def __init__(self, queries: Iterable[Query]) -> None:
-        self._unseen = {label: None for query in queries for label in sorted(query.named_labels)}
+        self._unseen = {label: None for query in queries for label in sorted(map(text_of, query.named_labels))}
         self._others: dict[str, None] = {}
         self._is_empty = True
 
@@ -288,10 +288,13 @@ class StartedInput:
     labels: LabelMonitor
 
 
-def open_input(settings: RunSettings) -> RunInput:
-    """Open the input that the settings name.  Raises a usage error, or another exception of click's."""
+def open_input(settings: RunSettings, *, properties: Sequence[str] = ()) -> RunInput:
+    """Open the input that the settings name, with the columns of these properties of edges.
+
+    Raises a usage error, or another exception of click's.
+    """
     try:
-        reader = _open(settings)
+        reader = _open(settings, properties)
     except InputError as error:
         if error.file is None:  # an error of the options, not of an input
             raise click.UsageError(str(error)) from error
@@ -308,7 +311,7 @@ def are_regular(inputs: Sequence[str]) -> bool:
     return all(path != "-" and (os.path.isfile(path) or os.path.isdir(path)) for path in inputs)
 
 
-def _open(settings: RunSettings) -> Reader:
+def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
     is_rdf = settings.format == "rdf"
     if settings.events and not is_rdf and "columns" not in format_by_name(settings.format).options:
         raise click.UsageError(
@@ -317,7 +320,7 @@ def _open(settings: RunSettings) -> Reader:
         )
     try:
         has_events = settings.events is not None and not is_rdf
-        columns = ColumnNames.parse(settings.columns, label=settings.label, has_events=has_events)
+        columns = ColumnNames.parse(settings.columns, label=settings.label, has_events=has_events, properties=properties)
     except InputError as error:
         raise click.UsageError(f"{'--columns' if settings.columns else '--label'}: {error}") from error
     graph = settings.rdf_graph

@@ -136,6 +136,7 @@ class QueryOptions:
         """Raise a usage error that points to a syntax error, or names an option that does not apply to the query."""
         from rpq import automata
         from rpq.errors import QueryError
+        from rpq.language.conditions import parse_expression
         from rpq.language.notation import language_of, unsuitable_option
         from rpq.language.pattern import Pattern
         from rpq.language.sparql.syntax.reading import read
@@ -143,7 +144,7 @@ class QueryOptions:
         language = self.language or language_of(text)
         try:
             if language == "path":
-                automata.parse(text)
+                parse_expression(text)
             elif language == "sparql":
                 read(text, paths=self.paths)
             else:
@@ -241,6 +242,7 @@ class RunSettings(QueryOptions):
     rdf_time: str | None = None
     rdf_graph: Literal["stream", "event"] | None = None
     events: Literal["window", "alone"] | None = None
+    edges: Literal["triple", "parallel"] = "triple"
     static: tuple[str, ...] = ()
     static_format: str = "edges"
     time_unit: str | None = None
@@ -287,6 +289,16 @@ class RunRequest:
         text = str(self.settings.expression)
         language = self.settings.language or language_of(text)
         return columns_of_text(language, text, select=self.settings.select, paths=self.settings.paths)
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """The names of the properties of edges that the queries read."""
+        from rpq.language.query import properties_in
+
+        text = str(self.settings.expression)
+        of_file = [(entry.language, entry.expression) for entry in self.entries]
+        texts = of_file or [(self.settings.language or language_of(text), text)]
+        return tuple(sorted(frozenset().union(*(properties_in(language, text) for language, text in texts))))
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""

@@ -92,6 +92,13 @@ run over topics ends with 0 after SIGTERM.
 @shared.rdf_options
 @shared.events
 @click.option(
+    "--edges",
+    type=click.Choice(["triple", "parallel"]),
+    default="triple",
+    show_default=True,
+    help="When two inserts are the same edge: with equal source, label and target, or never.",
+)
+@click.option(
     "--static",
     multiple=True,
     metavar="FILE...",

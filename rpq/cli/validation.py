@@ -39,6 +39,16 @@ def check_request(request: RunRequest) -> None:
         )
     if settings.events:
         _check_events(request)
+    if settings.deletes and request.properties:
+        raise click.UsageError(
+            "--deletes: deletes are made up of edges without properties, and a query reads "
+            f"{', '.join(request.properties)}; leave out one of the two"
+        )
+    if settings.late and request.properties:
+        raise click.UsageError(
+            f"--late: late tuples are written without their properties, and a query reads {', '.join(request.properties)}; "
+            "leave out --late, late tuples are counted in any case"
+        )
     check_columns(request)
     _check_files(request)
     for path in settings.static:
@@ -91,6 +101,7 @@ _DEFAULTS = RunSettings(inputs=(), format="edges")
 _OF_TOPICS = ("kafka_config", "upsert", "until_end", "metrics", "log", "max_delay", "checkpoint_every")
 _OF_FILES = {
     "deletes": "deletes are made up over files alone",
+    "edges": "messages are edges by source, label and target",
     "drop_self_loops": "--where 'source != target' does the same",
     "events": "a message is an event of its own",
     "late": "late tuples are counted, in the summary and in the metrics",

@@ -50,6 +50,7 @@ from numba.misc.appdirs import AppDirs
 from rpq.compiled.kernel_loading import Symbols, load, symbols_of
 from rpq.compiled.kernel_sources import digest
 from rpq.compiled.processors import common_names_here, difference
+from rpq.compiled.views import View
 
 try:
     import fcntl
@@ -69,11 +70,23 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = numba.njit(**options)(function)
-        if is_cached and not config.DISABLE_JIT:
-            kernel._cache = KernelCache(function)
+        if not config.DISABLE_JIT:
+            kernel.typeof_pyval = _type_of_argument(kernel)
+            if is_cached:
+                kernel._cache = KernelCache(function)
         return kernel
 
     return decorate
+
+
+def _type_of_argument(kernel: Any) -> Callable[[Any], Any]:
+    """Return the function by which a kernel's dispatcher determines the type of an argument that it does not know.
+
+    A view has its type at hand. numba would look for it in several registries at every call, which takes longer than many a
+    kernel.
+    """
+    type_of: Callable[[Any], Any] = kernel.typeof_pyval
+    return lambda argument: argument.type if type(argument) is View else type_of(argument)
 
 
 class Place(NamedTuple):

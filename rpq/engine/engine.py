@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.intake import EventClock, over_one_event
 from rpq.engine.running.limits import default_limit
+from rpq.engine.running.multigraph import Identity, refuse_unread_conditions
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.running.statistics import Statistics, statistics_of
 from rpq.engine.state.engine_state import read_state, write_state
 from rpq.engine.state.state_content import EventsState, KeepWindow
 from rpq.errors import InputError, LimitError, QueryError, RpqError, ThreadsWarning
 from rpq.language import kinds
+from rpq.language.conditions import TAKEN
 from rpq.language.protocol import MOST_ROWS
 from rpq.language.query import Query, Vertex
 from rpq.operators.paths import path_query
@@ -77,6 +79,9 @@ class Engine:
     `keep` is a window whose edges are all stored, so that any query over it or a smaller window can be registered at any
     time. Without `keep`, an edge is stored while some query reads its label over a window that contains it.
 
+    `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), where the later one
+    replaces the properties of the edge, or never ("parallel").
+
     Only one thread at a time may call an engine; a call while another thread is inside one raises an `RpqError`.
 
     >>> import rpq
@@ -100,6 +105,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         events: Literal["window", "alone"] | None = None,
         keep: Window | None = None,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
+        edges: Literal["triple", "parallel"] = "triple",
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
     ) -> None:
@@ -124,6 +130,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             capacity=_capacity,
             events=events,
             sharing=_sharing,
+            edges=_identity(edges),
         )
         self._times = StreamTime(unit=time_unit)
         self._max_ahead: MaxAhead | None = None
@@ -232,6 +239,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 stream=stream,
                 events=self._events is not None,
                 ahead=self._ahead_limit(),
+                properties=None if self._evaluation.multigraph is None else self._evaluation.multigraph.read_properties,
             )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
@@ -278,14 +286,27 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         return changes
 
     @one_thread_at_a_time
-    def insert(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
-        """Apply one insert.
+    def insert(
+        self,
+        source: Vertex,
+        target: Vertex,
+        label: str,
+        timestamp: Any,
+        *,
+        properties: Mapping[str, Any] | None = None,
+    ) -> Changes:
+        """Apply one insert, of an edge that may carry `properties`: values by name, of which None is none.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
         >>> engine.insert("x", "y", "a", 1)
         <Changes: 1 added, 0 removed: ('a+', 'x', 'y', 1, '+')>
         """
+        if properties:
+            values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+"}
+            for name in {*values, *TAKEN} & {*properties}:
+                raise InputError(f"{name!r} is no property of an edge, but a column of tuples", column=name)
+            return self._push({name: [value] for name, value in {**values, **properties}.items()}, collect=True)
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
     @one_thread_at_a_time
@@ -311,7 +332,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         latest = evaluation.running.latest
         if self._most_ahead is not None and (now := evaluation.graph.time) is not None:
             latest = min(latest, now + self._most_ahead)  # one beyond goes the way on which it is refused
-        plain = self._times.is_of_numbers and not evaluation.awaits_first and self._clock is None and is_plain(
+        is_usual = not evaluation.awaits_first and self._clock is None and evaluation.multigraph is None
+        plain = self._times.is_of_numbers and is_usual and is_plain(
             source, target, label, timestamp, op, kind=evaluation.vertices.kind, latest=latest
         )
         if not plain:
@@ -320,7 +342,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             return self._push(data, collect=collect)
         has_rows = collect or bool(self._handlers)
         applied = evaluation.apply_one(source, target, label, timestamp, op == "-", collect=has_rows)
-        changes = self._changes([applied.rows], applied.counts, applied.late_rows)
+        changes = self._changes([applied.rows] if applied.rows else [], applied.counts, applied.late_rows)
         changes = changes if has_rows == collect else changes._without_rows()
         self._stopwatch.stop(started)
         if applied.failure is not None:
@@ -470,6 +492,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if start == "window":
             for one in queries:
                 refuse_if_lost(one, evaluation.labels, evaluation.graph, to_timestamp=self._times.to_timestamp)
+        for one in queries:
+            refuse_unread_conditions(one, evaluation, empty=start == "empty")
         evaluation.midway = True
         try:
             added = evaluation.add(*queries, is_late=time is not None and start == "empty")
@@ -789,6 +813,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             witness=witness,
             share=saved.content.share,
             events=None if events is None else events.mode,
+            edges="triple" if saved.content.multigraph is None else saved.content.multigraph.identity,
         )
         saved.fill(engine._evaluation)
         engine._times, engine._original_queries = saved.times()
@@ -851,7 +876,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation = self._evaluation
         changes = Changes(
             evaluation.running.schemas,
-            rows if len(rows) == 1 and rows[0] else [chunk for chunk in rows if chunk],
+            rows if all(rows) else [chunk for chunk in rows if chunk],
             added=int(counts[0]),
             removed=int(counts[1]),
             late_rows=np.zeros(0, np.int64) if late_rows is None else late_rows,
@@ -876,6 +901,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _check(self) -> None:
         """Assert the invariants of every part."""
         self._evaluation.check()
+
+
+def _identity(edges: Any) -> Identity:
+    """Return when two inserts are the same edge. Raises `QueryError`."""
+    for known in get_args(Identity):
+        if edges == known:
+            identity: Identity = known
+            return identity
+    hint = "; edges with an id are not supported" if edges == "id" else ""
+    raise QueryError(f"edges are 'triple' or 'parallel', not {edges!r}{hint}")
 
 
 def _queries_by_window(queries: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:

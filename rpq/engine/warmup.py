@@ -18,6 +18,7 @@ from rpq.compiled.views import view
 from rpq.engine.engine import Engine
 from rpq.language.kinds import kind_of
 from rpq.language.query import PatternQuery, Query
+from rpq.language.readings import has_conditions
 from rpq.rows.blocks import place_rows
 from rpq.rows.column_kernels import Names, Region, joined_lines, spread
 from rpq.stream.chunk import Chunk
@@ -65,6 +66,8 @@ def warm_up(
     _read_and_write()
     if query.window.kind != "time":
         _count(query.window, name, paths=query.paths, threads=threads, witness=witness, state=state)
+    if has_conditions(query):
+        _replace_edges(name, paths=query.paths)
     if isinstance(query, PatternQuery):
         _judge_streams()
         _join(name, state=state)
@@ -136,6 +139,7 @@ def warm_up_variant(variant: Variant) -> float:
         _judge_streams()
         _join(name, state=True)
         _share(name)
+        _replace_edges(name, paths=variant.paths)
         _join_paths(query, name, state=True)
         if find_spec("rdflib") is not None:  # otherwise there are no SPARQL queries
             _solve(name, state=True)
@@ -346,6 +350,19 @@ def _count(
     engine.unregister("late")
     engine.advance(2)
     engine.statistics()
+
+
+def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "simple"]) -> None:
+    """Replace edges that have properties, so that one tuple is an event of several."""
+    query = Query("a[n > 1]/b", window=Window(size=10, slide=1), paths=paths, name="path")
+    pattern = Query("?x a[n > 1] ?y . ?y a[n > 2] ?z", window=Window(size=10, slide=1), name="pattern")
+    engine = Engine(query, pattern, memory_limit=1 << 60, _capacity=1)
+    x, y, z = (name(number) for number in range(3))
+    for values in ([3, 0, 3], [0, 2, 3]):
+        ends = {"source": [x, y, x], "target": [y, z, y], "label": ["a", "b", "a"]}
+        engine.push({**ends, "timestamp": [0, 0, 0], "n": values})
+    engine.advance(20)
+    engine._evaluation.collector.collect()
 
 
 def _judge_streams() -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rpq.errors import InputError
+from rpq.errors import InputError, did_you_mean
 from rpq.kafka.client import ClientSettings, ConnectionLog, KafkaError, client, log_event, log_warning
 from rpq.kafka.message_reader import MessageColumns, MessageReader
 from rpq.kafka.partition_merge import PartitionMerge, Place
-from rpq.readers.column_names import ColumnNames, did_you_mean
+from rpq.language.where import Where
+from rpq.readers.column_names import ColumnNames
 from rpq.readers.gc_pause import gc_paused
-from rpq.readers.where import Where
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,9 @@ from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topi
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_source import Journal, TopicPosition, TopicSource, rounds_between
 from rpq.language.protocol import MOST_ROWS
+from rpq.language.readings import refuse_conditions
+from rpq.language.where import parse_where
 from rpq.readers.column_names import ColumnNames
-from rpq.readers.where import parse_where
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
 from rpq.run.loop import Rejected, Run
 
@@ -212,6 +213,7 @@ def run_topics(
     """
     from rpq.engine.engine import Engine
 
+    refuse_conditions(queries, "in topics")
     inputs = [input] if isinstance(input, str) else list(input)
     streams: dict[str, str | None] = {}
     uris = []

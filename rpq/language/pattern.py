@@ -24,9 +24,10 @@ from weakref import WeakValueDictionary
 
 from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label
-from rpq.automata.parser import parse_name, parse_prefix
-from rpq.automata.symbols import bare_name_end, lexical_form, starts_name, write_name
+from rpq.automata.parser import parse_name
+from rpq.automata.symbols import LabelSymbol, bare_name_end, lexical_form, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
+from rpq.language.conditions import parse_expression_prefix
 from rpq.stream.edge_ends import Ends
 
 MOST_ATOMS = 32
@@ -78,7 +79,7 @@ class Atom:
     object: Term
 
     @cached_property
-    def edge(self) -> tuple[Term, str, Term] | None:
+    def edge(self) -> tuple[Term, LabelSymbol, Term] | None:
         """The ends and the label of an edge atom, in the direction of the edge; None for a path atom."""
         if isinstance(self.expression, Label):
             return self.subject, self.expression.name, self.object
@@ -115,7 +116,7 @@ def parse_pattern(text: str) -> tuple[Atom, ...]:
         if len(atoms) == MOST_ATOMS:
             _fail(text, place, "too many atoms", f"at most {MOST_ATOMS}")
         subject, place = _term(text, place, "the subject of an atom")
-        expression, place = parse_prefix(text, _skip(text, place))
+        expression, place = parse_expression_prefix(text, _skip(text, place))
         object_, place = _term(text, _skip(text, place), "'/', '|', a quantifier (* + ? {n,m}), or the object of the atom")
         atoms.append(Atom(subject, expression, object_))
         place = _skip(text, place)
@@ -165,14 +166,14 @@ def vertices_of(constant: Constant) -> list[str]:
 # --- edges that atoms accept --------------------------------------------------------------------------------
 
 
-def edges_accepted(atoms: Iterable[Atom]) -> dict[str, frozenset[Ends]]:
+def edges_accepted(atoms: Iterable[Atom]) -> dict[LabelSymbol, frozenset[Ends]]:
     """Return for each label of an edge atom which of its edges the edge atoms accept, by their ends.
 
     >>> from rpq.language.pattern import parse_pattern
     >>> {label: [*map(str, ends)] for label, ends in edges_accepted(parse_pattern("?x a h7 . ?x ^b ?x . ?x c ?y")).items()}
     {'a': ['any vertex to h7'], 'b': ['any vertex to itself'], 'c': ['any vertex to any vertex']}
     """
-    found: dict[str, set[Ends]] = {}
+    found: dict[LabelSymbol, set[Ends]] = {}
     for source, label, target in (atom.edge for atom in atoms if atom.edge is not None):
         of_label = found.setdefault(label, set())
         if source == target and not isinstance(source, Constant):
@@ -199,8 +200,8 @@ class Centre:
 
     variable: str
     column: int
-    sources: frozenset[str]
-    targets: frozenset[str]
+    sources: frozenset[LabelSymbol]
+    targets: frozenset[LabelSymbol]
 
 
 def centre_of(atoms: Sequence[Atom], columns: Sequence[str]) -> Centre | None:
@@ -275,12 +276,12 @@ class Pattern:
         return pattern
 
     @cached_property
-    def edge_labels(self) -> frozenset[str]:
+    def edge_labels(self) -> frozenset[LabelSymbol]:
         """The labels of the edge atoms."""
         return frozenset(atom.edge[1] for atom in self.atoms if atom.edge is not None)
 
     @cached_property
-    def edges_accepted(self) -> dict[str, frozenset[Ends]]:
+    def edges_accepted(self) -> dict[LabelSymbol, frozenset[Ends]]:
         """For each label of an edge atom the edges that the edge atoms accept."""
         return edges_accepted(self.atoms)
 

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ConflictBudgetError, RowLimitError
 from rpq.files.json_values import JsonValue
 from rpq.language.pattern import Centre
@@ -73,10 +74,12 @@ class RowGuard:
         self.most = sys.maxsize if limit is None else limit
         self.row: int | None = 0
         """The row of the push at which the chunk begins; None while time alone moves."""
+        self.places: np.ndarray | None = None
+        """For each edge of the chunk the tuple that it is of, if these differ."""
 
     def error(self, query: str, number: int, *, place: int) -> RowLimitError:
         """Return the error for tuple `place` of the chunk, which brings `number` rows to a query, or more."""
-        row = None if self.row is None else self.row + place
+        row = None if self.row is None else self.row + (place if self.places is None else int(self.places[place]))
         return self._error(query, number, row, "moving the time" if row is None else f"tuple {row} of the batch", _GO_ON)
 
     def refusal(self, query: str, number: int) -> RowLimitError:
@@ -131,10 +134,10 @@ class Question(Protocol):
         """The names of the columns of its rows."""
 
     @property
-    def labels(self) -> frozenset[str] | None:
+    def labels(self) -> frozenset[LabelSymbol] | None:
         """All labels that it can read; None where it reads some that it does not name."""
 
-    def reads(self, label: str) -> bool:
+    def reads(self, label: LabelSymbol) -> bool:
         """Return whether edges of a label can matter to it."""
 
     @property

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from weakref import WeakValueDictionary
 
 from rpq import automata
+from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
+from rpq.language.conditions import condition_of, conditions_in, parse_expression
 from rpq.language.notation import Language, language_of, unsuitable_option
-from rpq.language.pattern import Centre, Pattern, centre_of, never_simple
+from rpq.language.pattern import Centre, Pattern, centre_of, never_simple, parse_pattern
 from rpq.language.readings import LabelSet
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -181,7 +183,7 @@ class Query(_Options):
         return PAIR
 
     @property
-    def labels(self) -> frozenset[str] | None:
+    def labels(self) -> frozenset[LabelSymbol] | None:
         """The labels of edges in answers, or None if edges with other labels than those in the expression can occur.
 
         >>> sorted(Query("a/^b*", window=Window(size=1, slide=1)).labels)
@@ -189,10 +191,10 @@ class Query(_Options):
         >>> Query("!(a)", window=Window(size=1, slide=1)).labels is None
         True
         """
-        return None if any(symbol.label is None for symbol in self.dfa.symbols) else self.dfa.labels
+        return None if any(symbol.is_other for symbol in self.dfa.symbols) else self.dfa.labels
 
     @property
-    def named_labels(self) -> frozenset[str]:
+    def named_labels(self) -> frozenset[LabelSymbol]:
         """The labels that the text names, whether the query reads edges with these labels or with all others.
 
         >>> sorted(Query("a/!(b)", window=Window(size=1, slide=1)).named_labels)
@@ -209,7 +211,7 @@ class Query(_Options):
         """
         return None
 
-    def reads(self, label: str) -> bool:
+    def reads(self, label: LabelSymbol) -> bool:
         """Return whether edges with a label can be steps of an answer's path.
 
         >>> [Query("!(a)", window=Window(size=1, slide=1)).reads(label) for label in "ab"]
@@ -217,7 +219,7 @@ class Query(_Options):
         """
         return self.dfa.is_relevant(label)
 
-    def accepts(self, label: str) -> frozenset[Ends]:
+    def accepts(self, label: LabelSymbol) -> frozenset[Ends]:
         """Return which edges of a label the query has a use for, by their ends: all of a label that it reads.
 
         >>> [len(Query("a/b*", window=Window(size=1, slide=1)).accepts(label)) for label in "abc"]
@@ -232,7 +234,7 @@ class Query(_Options):
         >>> sorted(Query("a/^b*", window=CountWindow(size=9)).label_set.named)
         ['a', 'b']
         """
-        return LabelSet.of(self.dfa.labels, self.reads)
+        return LabelSet.of(self.dfa.labels, self.reads, self.dfa.conditions_of_others)
 
     def over(self, window: AnyWindow) -> Self:
         """Return the same query over another window, without compiling its expression again.
@@ -349,7 +351,7 @@ class PatternQuery(Query):
         return centre_of(self.pattern.atoms, self.columns)
 
     @property
-    def labels(self) -> frozenset[str] | None:
+    def labels(self) -> frozenset[LabelSymbol] | None:
         """The labels of the atoms; None if a path may match labels that it does not name.
 
         >>> sorted(Query("?x a ?y . ?y (^b|c)+ ?z", window=Window(size=1, slide=1)).labels)
@@ -357,12 +359,12 @@ class PatternQuery(Query):
         >>> Query("?x a ?y . ?y !a ?z", window=Window(size=1, slide=1)).labels is None
         True
         """
-        if any(symbol.label is None for path in self._automata for symbol in path.symbols):
+        if any(symbol.is_other for path in self._automata for symbol in path.symbols):
             return None
         return self.named_labels
 
     @property
-    def named_labels(self) -> frozenset[str]:
+    def named_labels(self) -> frozenset[LabelSymbol]:
         """The labels that the text names.
 
         >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).named_labels)
@@ -370,7 +372,7 @@ class PatternQuery(Query):
         """
         return self.pattern.edge_labels.union(*(path.labels for path in self._automata))
 
-    def reads(self, label: str) -> bool:
+    def reads(self, label: LabelSymbol) -> bool:
         """Return whether an atom can match edges with a label.
 
         >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
@@ -378,7 +380,7 @@ class PatternQuery(Query):
         """
         return label in self.pattern.edge_labels or any(path.is_relevant(label) for path in self._automata)
 
-    def accepts(self, label: str) -> frozenset[Ends]:
+    def accepts(self, label: LabelSymbol) -> frozenset[Ends]:
         """Return which edges of a label some atom accepts, by their ends; none where no atom reads the label.
 
         A count window numbers all inserts with its labels, so it accepts all of their edges.
@@ -405,7 +407,8 @@ class PatternQuery(Query):
         """
         if not self._automata:
             return LabelSet(self.pattern.edge_labels, others=False)
-        return LabelSet.of(self.named_labels, self.reads)
+        conditions = frozenset().union(*(path.conditions_of_others for path in self._automata))
+        return LabelSet.of(self.named_labels, self.reads, conditions)
 
 
 def query_in(language: Language | None, text: str, **options: Any) -> Query:
@@ -442,6 +445,22 @@ def columns_of_text(
     return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
 
 
+def properties_in(language: Language, text: str) -> frozenset[str]:
+    """Return the names of the properties that a text in a notation reads. Raises `QueryError`.
+
+    >>> sorted(properties_in("pattern", "?x a[n > 1 and timestamp < 5]+ ?y"))
+    ['n']
+    """
+    if language == "sparql":
+        return frozenset()
+    if language == "path":
+        compiled(text)  # raises the error that the query would
+    else:
+        Pattern.read(text, None)
+    trees = [parse_expression(text)] if language == "path" else [atom.expression for atom in parse_pattern(text)]
+    return frozenset().union(*(condition_of(one).properties for tree in trees for one in conditions_in(tree)))
+
+
 def register_class(language: Language, load: Callable[[], type[Query]]) -> None:
     """Register the function that returns the class of the queries in a notation, if the class stands above this module.
 
@@ -455,9 +474,9 @@ def compiled(expression: str) -> automata.DFA:
     dfa = _automata.get(expression)
     if dfa is None:
         try:
-            dfa = _automata[expression] = automata.compile(expression)
+            dfa = _automata[expression] = automata.compile(parse_expression(expression))
         except automata.ExpressionError as problem:
-            raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
+            raise ExpressionError(problem.message, problem.column, problem.expected, expression) from None
     return dfa
 
 

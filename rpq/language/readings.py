@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
+from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.errors import QueryError
 from rpq.stream.edge_ends import ALL, Ends
-from rpq.stream.stream_labels import LabelName, label_in
+from rpq.stream.stream_labels import LabelName, label_in, text_of
 from rpq.stream.window import AnyWindow
 
 
@@ -14,22 +16,63 @@ class LabelSet(NamedTuple):
     """The labels that are `named`, or with `others` all except these. Equal sets compare equal, however they were written.
 
     >>> LabelSet.of("ab", lambda label: label != "a")
-    LabelSet(named=frozenset({'a'}), others=True)
+    LabelSet(named=frozenset({'a'}), others=True, conditions=frozenset())
+
+    Of labels with a condition, those with one of the `conditions` are in the set unless they are named, others if they are.
     """
 
-    named: frozenset[str]
+    named: frozenset[LabelSymbol]
     others: bool
+    conditions: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, named: Iterable[str], reads: Callable[[str], bool]) -> Self:
-        """Return the set of labels for which `reads` is true; it must be constant outside `named`. O(named)."""
-        known = frozenset(named)
-        others = reads(max(known, default="") + "?")  # a label that is not in `known`
-        return cls(frozenset(label for label in known if reads(label) != others), others)
+    def of(
+        cls, named: Iterable[LabelSymbol], reads: Callable[[LabelSymbol], bool], conditions: Iterable[str] = ()
+    ) -> Self:
+        """Return the set of labels for which `reads` is true. O(named).
 
-    def has(self, label: str) -> bool:
+        It must be constant outside `named` for plain labels and for those with each of the `conditions`.
+        """
+        known = frozenset(named)
+        other = max(map(text_of, known), default="") + "?"  # a label that is not in `known`
+        chosen = frozenset(condition for condition in conditions if reads(ConditionLabel(other, condition)))
+        found = cls(frozenset(), reads(other), chosen)
+        return found._replace(named=frozenset(label for label in known if reads(label) != found.has(label)))
+
+    @property
+    def has_others(self) -> bool:
+        """Whether labels are in the set that are not named."""
+        return self.others or bool(self.conditions)
+
+    def has(self, label: LabelSymbol) -> bool:
         """Return whether a label is in the set."""
-        return (label in self.named) != self.others
+        has_others = label.condition in self.conditions if isinstance(label, ConditionLabel) else self.others
+        return (label in self.named) != has_others
+
+    def conditions_on(self, label: str) -> frozenset[str]:
+        """Return the conditions with which a label is in the set.
+
+        >>> sorted(LabelSet(frozenset({ConditionLabel("a", "n > 1")}), False).conditions_on("a"))
+        ['n > 1']
+        """
+        named = {one.condition for one in self.named if isinstance(one, ConditionLabel)}
+        return frozenset(one for one in named | self.conditions if self.has(ConditionLabel(label, one)))
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether labels with a condition are in the set."""
+        return bool(self.conditions) or any(isinstance(one, ConditionLabel) for one in self.named)
+
+    @property
+    def plain(self) -> LabelSet:
+        """The labels that are in the set, plain or with a condition.
+
+        >>> LabelSet(frozenset({"b", ConditionLabel("a", "n > 1")}), False).plain == LabelSet(frozenset("ab"), False)
+        True
+        """
+        texts = map(text_of, self.named)
+        is_in = (lambda label: self.has(label) or bool(self.conditions_on(label))) if self.has_others else lambda label: True
+        return LabelSet(frozenset(label for label in texts if is_in(label) != self.has_others), self.has_others)
 
 
 class Reading(NamedTuple):
@@ -56,12 +99,12 @@ class Reading(NamedTuple):
         return label is not None and self.labels.has(label)
 
 
-def edges_accepted_by(question: Any, label: str) -> frozenset[Ends]:
+def edges_accepted_by(question: Any, label: LabelSymbol) -> frozenset[Ends]:
     """Return which edges of a label a question has a use for, by their ends; none where it does not read the label.
 
     A question without a method `accepts` accepts all edges of the labels that it reads.
     """
-    accepts: Callable[[str], frozenset[Ends]] | None = getattr(question, "accepts", None)
+    accepts: Callable[[LabelSymbol], frozenset[Ends]] | None = getattr(question, "accepts", None)
     if accepts is not None:
         return accepts(label)
     is_read = any(reading.labels.has(label) for reading in readings_of(question))
@@ -72,3 +115,21 @@ def readings_of(question: Any) -> tuple[Reading, ...]:
     """Return the readings of a question, one per window; the attribute `readings` is optional for one merged window."""
     readings: tuple[Reading, ...] | None = getattr(question, "readings", None)
     return (Reading(question.window, question.label_set),) if readings is None else readings
+
+
+def has_conditions(question: Any) -> bool:
+    """Return whether a query reads labels with conditions on the properties of edges."""
+    return any(reading.labels.has_conditions for reading in readings_of(question))
+
+
+def refuse_conditions(questions: Iterable[Any], where: str) -> None:
+    """Raise `QueryError` for a query with conditions on edges, whose properties an input does not have.
+
+    `where` names the input, as in "on Spark".
+    """
+    for question in questions:
+        if has_conditions(question):
+            raise QueryError(
+                f"query {question.name!r} has conditions on edges, and edges {where} have no properties: run it with "
+                "rpq run over files, or push to an rpq.Engine; or leave out the brackets"
+            )

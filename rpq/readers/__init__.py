@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from rpq.errors import InputError
+from rpq.language.where import Where, WhereError, parse_where
 from rpq.readers.batch import LABEL_TYPE, Batch, Reader
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, format_by_name, formats, hint_on_error
@@ -24,7 +25,6 @@ from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
 from rpq.readers.rdf.rdf_format import RdfReading
 from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
-from rpq.readers.where import Where, WhereError, parse_where
 
 __all__ = [
     "BATCH_ROWS",
@@ -92,6 +92,11 @@ def open_reader(
         return one.open(paths, on_error=on_error, batch_rows=batch_rows, **accepted)
 
     accepted_options = format_by_name(format).options
+    if columns and columns.properties and "columns" not in accepted_options:
+        raise InputError(
+            f"the format {format} has no properties of edges, and a query reads {', '.join(columns.properties)}; edges have "
+            f"properties in {_formats_with('columns')}"
+        )
     if columns and "columns" not in accepted_options:
         raise InputError(
             f"the format {format} has fixed columns; names of columns, or a label, can be set for {_formats_with('columns')}"

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rpq.errors import InputError
-from rpq.readers.fields import FieldError
+from rpq.errors import InputError, did_you_mean
+from rpq.stream.fields import FieldError
 from rpq.stream.values import EMPTY
 
 TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
@@ -59,8 +59,9 @@ class ColumnNames:
     """The mapping of tuple columns to the columns of an input; a column that is not in the mapping keeps its own name.
 
     With `constant_label` all edges have that label, and the input needs no column for it.  Unless `timed`, edges have no
-    time, and a column with timestamps is ignored.  With `has_events` an event column is required.  With `fixed` the user
-    cannot set other names, and messages advise renaming the columns.
+    time, and a column with timestamps is ignored.  With `has_events` an event column is required.  `properties` are
+    further columns that queries read.  With `fixed` the user cannot set other names, and messages advise renaming the
+    columns.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -72,9 +73,12 @@ class ColumnNames:
     timed: bool = True
     has_events: bool = False
     fixed: bool = False
+    properties: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str | None, *, label: str | None = None, has_events: bool = False) -> ColumnNames:
+    def parse(
+        cls, text: str | None, *, label: str | None = None, has_events: bool = False, properties: Sequence[str] = ()
+    ) -> ColumnNames:
         """Parse `COLUMN=NAME,…`; a pair whose name contains a comma is in double quotes.  Raises `InputError`.
 
         >>> ColumnNames.parse('source=user,"label=a, b"').renamed
@@ -82,7 +86,7 @@ class ColumnNames:
         """
         if label == "":
             raise InputError(f"the label {EMPTY}")
-        known = (*NAMED_COLUMNS, EVENT) if has_events else NAMED_COLUMNS
+        known = (*NAMED_COLUMNS, *((EVENT,) if has_events else ()), *properties)
         renamed: dict[str, str] = {}
         for pair in next(csv.reader([text])) if text else ():
             column, equals, name = pair.partition("=")
@@ -104,10 +108,11 @@ class ColumnNames:
             renamed[column] = name
         if "op" in renamed and DELETE in renamed:
             raise InputError(f"op={renamed['op']} and delete={renamed[DELETE]} have the same meaning: use one of the two")
-        return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events)
+        return cls(renamed=tuple(renamed.items()), constant_label=label, has_events=has_events, properties=tuple(properties))
 
     def __bool__(self) -> bool:
-        return bool(self.renamed) or self.constant_label is not None or not self.timed or self.has_events
+        has_others = self.has_events or bool(self.properties)
+        return bool(self.renamed) or self.constant_label is not None or not self.timed or has_others
 
     def __getitem__(self, column: str) -> str:
         return dict(self.renamed).get(column, column)
@@ -290,13 +295,3 @@ def _rename_hint(found: Mapping[str, str], missing: Sequence[str]) -> str:
     renamed = ", ".join(f"{found[column]} to {column}" for column in missing if column in found)
     added = " and ".join(column for column in missing if column not in found)
     return "; " + ", ".join([*([f"rename {renamed}"] if renamed else []), *([f"add {added}"] if added else [])])
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Return a hint with the known name that is closest to an unknown one, or an empty text if none is close.
-
-    >>> did_you_mean("usr", ["user", "item"]), did_you_mean("x", [])
-    ("; did you mean 'user'?", '')
-    """
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

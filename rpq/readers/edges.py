@@ -12,7 +12,7 @@ neither blank nor a comment determines its layout:
   label applies to all edges, the lines have no label, and one field less.  The first line must be complete: its quoted
   fields, unlike those of other lines, cannot continue on the next line.
 
-Vertices and labels are text (`007` is not `7`).  Timestamps are plain int64 numbers, or times (`rpq.readers.fields`); the
+Vertices and labels are text (`007` is not `7`).  Timestamps are plain int64 numbers, or times (`rpq.stream.fields`); the
 first timestamp decides.  Parquet is recognised by its first and last four bytes, whatever the file name; a folder stands
 for the Parquet files in it, one after the other, as described in `rpq.readers.parquet`.
 
@@ -28,6 +28,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rpq.errors import InputError
+from rpq.language.where import Where
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS, Input, InputsReader, SingleStreamInput, check_arguments, merge_by_heads
@@ -35,7 +36,6 @@ from rpq.readers.parquet import ParquetInput, is_typed
 from rpq.readers.source import BYTE_ORDER_MARK, STANDARD_INPUT, Block
 from rpq.readers.text.detection import Detection, detect
 from rpq.readers.text.textfile import TextFile
-from rpq.readers.where import Where
 
 __all__ = ["EDGES", "JSON_LINES", "detect", "open_edges", "open_json_lines"]
 

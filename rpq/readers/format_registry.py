@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from rpq.errors import InputError
+from rpq.errors import InputError, did_you_mean
 from rpq.readers.batch import Batch, Reader
-from rpq.readers.column_names import did_you_mean
 from rpq.readers.edges import EDGES, JSON_LINES
 from rpq.readers.input_format import Format
 from rpq.readers.rdf.rdf_format import RDF

@@ -249,12 +249,18 @@ def merge_by_heads(streams: Sequence[Iterable[pa.RecordBatch]]) -> Iterator[pa.R
         heads[first].refill()
 
 
+_OF_TUPLES = frozenset({"source", "target", "label", "timestamp", "delete", STREAM, EVENT})
+
+
 def order_rows(parts: Sequence[pa.RecordBatch], keys: np.ndarray) -> pa.RecordBatch:
     """Concatenate the rows of all parts and sort them by their keys; equal keys keep their order."""
     order = pa.array(np.argsort(keys, kind="stable"))
     names = ["source", "target", "label", "timestamp"]
     names += [name for name in ("delete", STREAM, EVENT) if any(name in part.schema.names for part in parts)]
-    return pa.RecordBatch.from_arrays([_concatenate(parts, name).take(order) for name in names], names)
+    properties = {field.name: field for part in parts for field in part.schema if field.name not in _OF_TUPLES}
+    arrays = [_concatenate(parts, name).take(order) for name in (*names, *properties)]
+    of_tuples = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=False)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([*of_tuples, *properties.values()]))
 
 
 def _concatenate(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:

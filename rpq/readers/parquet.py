@@ -11,7 +11,7 @@ them.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,13 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet as pq
 
-from rpq.errors import InputError
+from rpq.errors import InputError, did_you_mean
+from rpq.language.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
+from rpq.language.where import Where
 from rpq.readers.column_names import DELETE, EVENT, ColumnNames
-from rpq.readers.fields import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
-from rpq.readers.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
 from rpq.readers.text.line_layout import FURTHER, no_operation
-from rpq.readers.where import Where
+from rpq.stream.fields import FieldError
 from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.values import EMPTY, boolean_of_text, booleans_of_text
 
@@ -135,14 +135,16 @@ class ParquetInput:
             names = {column: self._columns[column] for column in self._columns.looked_for}
             names = {column: name for column, name in names.items() if name in schema.names}
             predicate = self._predicate(schema)
-            further = [key.removeprefix(FURTHER) for key in sorted(predicate.keys if predicate else ()) if key != DELETE]
+            of_condition = {key.removeprefix(FURTHER) for key in (predicate.keys if predicate else ()) if key != DELETE}
+            properties = {name: self._columns[name] for name in self._columns.properties}
+            further = sorted(of_condition.union(properties.values()))
             names_read = list(dict.fromkeys([*names.values(), *further]))
             for raw, size in _batches(path, names_read, names, self._batch_rows):
                 batch = with_plain_columns(raw)
                 self._bytes_read += size
                 tuples = pa.RecordBatch.from_arrays([batch.column(name) for name in names.values()], list(names))
                 known = {FURTHER + name: batch.column(name) for name in further}
-                yield from self._check(tuples, path, row, predicate, known)
+                yield from self._check(tuples, path, row, predicate, known, properties)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise _read_error(path, error) from error
@@ -166,7 +168,13 @@ class ParquetInput:
         return Predicate(self._where, kinds | {column: kind for column, kind in of_tuple.items() if column not in kinds})
 
     def _check(
-        self, batch: pa.RecordBatch, path: str, row: int, predicate: Predicate | None, further: dict[str, pa.Array]
+        self,
+        batch: pa.RecordBatch,
+        path: str,
+        row: int,
+        predicate: Predicate | None,
+        further: dict[str, pa.Array],
+        properties: Mapping[str, str],
     ) -> Iterator[pa.RecordBatch]:
         """Convert a batch and remove bad and filtered rows; the batch begins with row number `row` of the file."""
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
@@ -194,6 +202,8 @@ class ParquetInput:
             self.filtered += int(np.count_nonzero(selected & ~keep))
             selected &= keep
         good = _edges(columns)
+        for name, column in properties.items():
+            good = good.append_column(name, further[FURTHER + column])
         good = good if selected.all() else good.filter(pa.array(selected))
         if good.num_rows:
             yield good
@@ -283,6 +293,12 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
     except FieldError as error:
         place = "" if error.column is None else f"column '{error.column}' "
         raise InputError(f"{path}: {place}{error.message}", file=path, column=error.column) from error
+    for name in (columns[name] for name in columns.properties):
+        if schema.names.count(name) != 1:
+            reason = f"occurs {schema.names.count(name)} times" if name in schema.names else "is missing"
+            hint = f"found {', '.join(map(repr, schema.names))}{did_you_mean(name, schema.names)}"
+            message = f"{path}: column '{name}' {reason}; a query reads it as a property of edges, and {hint}"
+            raise InputError(message, file=path, column=name)
     types = {column: schema.field(place).type for column, place in places.items()}
     for column, type_ in types.items():
         name, type_ = columns[column], plain_type(type_)

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rpq.language.predicate import Predicate, tuple_kinds
+from rpq.language.where import Where
 from rpq.readers.batch import Batch, Reader
-from rpq.readers.predicate import Predicate, tuple_kinds
-from rpq.readers.where import Where
 
 
 class ReaderWrapper:

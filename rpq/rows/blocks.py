@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow as pa
 from rpq.compiled.kernel_cache import njit
 from rpq.rows.column_kernels import Names, Region
 from rpq.rows.delta import Delta, IdRows
-from rpq.rows.typed_columns import Texts, kinds_of, terms_to_values
+from rpq.rows.typed_columns import Texts, TypedColumns, kinds_of, terms_to_values
 from rpq.stream.numpy_arrays import arrow_array, integer_array, text_array
 from rpq.stream.vertices import VertexDictionary
 
@@ -94,14 +94,15 @@ class FewRows(NamedTuple):
     query: list[int]
     lengths: list[int]
     """The number of rows of an event."""
-    values: list[list[list[int | str]]]
-    """The columns of an event: the names of its rows."""
+    values: Sequence[Sequence[Sequence[int | str | None]]]
+    """The columns of an event: the names of its rows; for typed columns the terms, None if unbound."""
     timestamp: list[int]
-    removed: list[bool]
+    kinds: list[int]
+    """1: the rows are added, -1: removed; `WHOLE`: they are the whole answer."""
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of rows added and removed."""
-        removed = sum([length for length, is_removed in zip(self.lengths, self.removed, strict=True) if is_removed])
+        removed = sum([length for length, kind in zip(self.lengths, self.kinds, strict=True) if kind < 0])
         return sum(self.lengths) - removed, removed
 
     def blocks(self, columns: Sequence[Schema]) -> list[Block]:
@@ -121,8 +122,8 @@ class FewRows(NamedTuple):
                 ends=ends,
                 query=np.array([self.query[event] for event in events], np.int32),
                 timestamp=np.array([self.timestamp[event] for event in events], np.int64),
-                removed=np.array([self.removed[event] for event in events], np.uint8),
-                names=integer_array(names) if names and isinstance(names[0], int) else text_array(names),
+                removed=_SIGNS[[self.kinds[event] for event in events]],
+                names=_array_of(names, may_be_null=isinstance(schema, TypedColumns)),
                 witness=None,
                 first=None if len(groups) == 1 else first[events],
             )
@@ -132,6 +133,15 @@ class FewRows(NamedTuple):
 
 FEW = 1024
 """The number of rows of a single tuple up to which lists are cheaper than columns: for rows, and nearly so for tables."""
+def _array_of(names: list[int | str | None], *, may_be_null: bool) -> pa.Array:
+    """Return names as an array: all of them integers or all texts, unless they `may_be_null`; then all are texts."""
+    if may_be_null:
+        return pa.array(names, pa.string())
+    if names and isinstance(names[0], int):
+        return integer_array(cast(list[int], names))
+    return text_array(cast(list[str], names))
+
+
 _SIGNS = np.array([0, 0, WHOLE, 1], np.uint8)
 """The value of `removed` in a block by the kind of an event (1, 2, or -1 from the end)."""
 
@@ -168,15 +178,23 @@ def blocks_of(
     return blocks
 
 
-def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> FewRows:
-    """Merge the rows of deltas (number of the query, delta) in time order.  O(rows + events log events)."""
-    rows = FewRows([], [], [], [], [])
+def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, texts: Mapping[int, Texts]) -> FewRows:
+    """Merge the rows of deltas (number of the query, delta) in time order; `texts` as in `blocks_of`.
+
+    O(rows + events log events).
+    """
+    values: list[list[list[int | str | None]]] = []
+    rows = FewRows([], [], values, [], [])
     moments: list[tuple[int, int, int, bool]] = []
     first: dict[int, int] = {}  # the place of each query's first delta: several threads may answer for one query
     for place, (number, delta) in enumerate(deltas):
         ids, columns_at = delta.ids
-        names = vertices.names_of_few(ids.ravel().tolist())
-        columns = [names[at :: len(columns_at)] for at in columns_at]
+        if (texts_of := texts.get(number)) is None:
+            names = vertices.names_of_few(ids)
+            columns = [names[:, at].tolist() for at in columns_at]
+        else:
+            terms = texts_of(ids.ravel())
+            columns = [terms[at :: len(columns_at)] for at in columns_at]
         ends = delta.ends.tolist()
         numbers = [number] * len(ends) if delta.numbers is None else delta.numbers.tolist()
         begin = 0
@@ -184,9 +202,9 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary) -> 
         for query, order, time, kind, end in events:
             rows.query.append(query)
             rows.lengths.append(end - begin)
-            rows.values.append(columns if len(ends) == 1 else [column[begin:end] for column in columns])
+            values.append(columns if len(ends) == 1 else [column[begin:end] for column in columns])
             rows.timestamp.append(time)
-            rows.removed.append(kind < 0)
+            rows.kinds.append(kind)
             moments.append((order, time, first.setdefault(number, place), kind > 0))
             begin = end
     if len(deltas) == 1:

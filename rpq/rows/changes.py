@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from rpq.errors import QueryError
 from rpq.rows.answers import html_table
-from rpq.rows.blocks import Block, FewRows, Schema
+from rpq.rows.blocks import WHOLE, Block, FewRows, Schema
 from rpq.rows.column_kernels import PIECE, Names, Region, repeated, signs, spread
-from rpq.rows.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values
+from rpq.rows.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values, values_of_terms
 from rpq.stream.numpy_arrays import text_array
 from rpq.stream.stream_time import StreamTime, python_values
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas
 
 _BYTES_BESIDE = 9  # the time of a row and its op
+_OPS = {1: "+", -1: "-", WHOLE: "="}
 _SHOWN = 3  # rows in a repr
 _SHOWN_IN_HTML = 10
 
@@ -267,12 +268,23 @@ class Changes:
         if len(self._chunks) == 1 and isinstance(rows := self._chunks[0], FewRows):  # its timestamps are integers
             names, columns = self._queries.names, self._queries.columns
             made: list[Any] = []
-            for query, length, values, timestamp, removed in zip(*rows, strict=True):
-                cells = zip(repeat(names[query], length), *values, repeat(timestamp), repeat("-" if removed else "+"))
+            for query, length, values, timestamp, kind in zip(*rows, strict=True):
+                schema = columns[query]
+                if isinstance(schema, TypedColumns):
+                    values = self._values_of(values, schema)
+                cells = zip(repeat(names[query], length), *values, repeat(timestamp), repeat(_OPS[kind]))
                 # What `_make` of a named tuple does, without a call of Python for each row.
-                made += map(tuple.__new__, repeat(row_type(columns[query])), cells)  # type: ignore[arg-type]
+                made += map(tuple.__new__, repeat(row_type(schema)), cells)  # type: ignore[arg-type]
             return made
         return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
+
+    def _values_of(self, terms: Sequence[Sequence[Any]], columns: TypedColumns) -> list[Sequence[Any]]:
+        """Return the values of columns of terms."""
+        integer_vertices = self._kind == "int64"
+        return [
+            values_of_terms(one, kind, integer_vertices=integer_vertices)
+            for one, kind in zip(terms, columns.kinds, strict=True)
+        ]
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.rows())

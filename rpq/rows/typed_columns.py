@@ -83,10 +83,26 @@ def without_terms(rows: pa.Table) -> pa.Table:
 
 def terms_to_values(terms: pa.Array, kind: ColumnKind, vertex: pa.DataType) -> pa.Array:
     """Convert terms to the values of a column, null for unbound ones.  O(total length)."""
-    if kind == "vertex" and not pa.types.is_int64(vertex):
+    integer_vertices = pa.types.is_int64(vertex)
+    if kind == "vertex" and not integer_vertices:
         return terms
-    texts = terms.to_pylist()
+    values = values_of_terms(terms.to_pylist(), kind, integer_vertices=integer_vertices)
+    return pa.array(values, pa.string() if kind == "text" else pa.int64())
+
+
+def values_of_terms(
+    terms: Sequence[str | None], kind: ColumnKind, *, integer_vertices: bool
+) -> Sequence[int | str | None]:
+    """Convert terms to the values of a column, None for unbound ones.  O(total length).
+
+    `integer_vertices` says whether the vertices of the stream are.
+
+    >>> values_of_terms(['"3"^^<http://www.w3.org/2001/XMLSchema#integer>', None], "count", integer_vertices=False)
+    [3, None]
+    """
+    if kind == "vertex" and not integer_vertices:
+        return terms
+    texts = [None if term is None else lexical_form(term) for term in terms]
     if kind == "text":
-        return pa.array([None if text is None else lexical_form(text) for text in texts], pa.string())
-    numbers = [None if text is None else lexical_form(text) for text in texts]
-    return pa.array([int(one) if one is not None and _NUMBER.fullmatch(one) else None for one in numbers], pa.int64())
+        return texts
+    return [int(text) if text is not None and _NUMBER.fullmatch(text) else None for text in texts]

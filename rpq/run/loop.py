@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rpq.engine.running.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, RpqError
-from rpq.readers.where import WhereError
+from rpq.language.where import WhereError
 from rpq.run.checkpoint import Checkpoint, Position
 from rpq.stream.event_grouping import end_of_event, first_of_events
 

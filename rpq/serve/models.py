@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from rpq.errors import QueryError
+from rpq.errors import QueryError, did_you_mean
 from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
-from rpq.readers.column_names import did_you_mean
 
 EVENT_ID = "([0-9]{1,18})([.][0-9]{1,9})?(-[0-9a-f]+)?"
 """The pattern of an event id: a position, the number of a part if there are several, and the run of the server."""

@@ -36,6 +36,7 @@ from msgspec import UNSET
 from rpq import automata
 from rpq.automata.dfa import edge_labels, state_positions
 from rpq.errors import RpqError
+from rpq.language.conditions import parse_expression
 from rpq.language.query import PatternQuery, Query
 from rpq.language.sparql.query import SparqlQuery
 from rpq.operators.paths.explanation import explain_expression
@@ -303,7 +304,7 @@ def explain_query(query: Query, running: object | None = None) -> Explained:
 
         explanation = explain(query)
         return Explained(str(explanation if running is None else running), pattern_picture(explanation))
-    return Explained(explain_expression(automata.parse(query.expression), query.dfa), automaton_picture(query.dfa))
+    return Explained(explain_expression(parse_expression(query.expression), query.dfa), automaton_picture(query.dfa))
 
 
 def automaton_picture(dfa: automata.DFA) -> str | None:

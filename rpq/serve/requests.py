@@ -24,12 +24,12 @@ from rpq.language.sparql.query import SparqlQuery
 from rpq.readers.batch import LABEL_TYPE
 from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import read_tuples
-from rpq.readers.fields import FieldError
 from rpq.readers.inputs import order_rows
 from rpq.serve import models
 from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, to_model
 from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.durations import DurationError, duration_text, parse_duration
+from rpq.stream.fields import FieldError
 from rpq.stream.plain_columns import plain_column
 from rpq.stream.window import Window, kind_of_text, size_and_slide
 

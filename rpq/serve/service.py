@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from rpq.engine.running.statistics import LatencyCounts
-from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
+from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, did_you_mean
 from rpq.language.kinds import single_thread_warning
-from rpq.readers.column_names import did_you_mean
+from rpq.language.readings import refuse_conditions
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
 from rpq.serve.changes import ChangeHub, Published
 from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
@@ -508,6 +508,7 @@ class Service(EngineThread):
             raise NameTaken(f"there is a query named {query.name!r} already; give this one another name, or drop that one")
         if len(queries) >= self.limits.queries:
             raise TooManyQueries(f"{len(queries):,} queries are registered, and {self.limits.queries:,} may be; drop one")
+        refuse_conditions([query], "in posts")
         changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
         if message := single_thread_warning([query], self.engine.threads):
             LOG.warning("%s", message)

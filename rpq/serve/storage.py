@@ -461,7 +461,7 @@ class Storage:
             self.saved_position = state.position
             if content.dropped:
                 LOG.warning(
-                    "%s ends at position %d: a crash left %s bytes of an incomplete record behind it, "
+                    "%s ends at position %d: a crash left %s bytes behind it, of an incomplete record, "
                     "which are dropped",
                     self.journal_path,
                     content.position,

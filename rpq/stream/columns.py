@@ -7,8 +7,8 @@ right or wrong as a whole, or a list of values, each of which is: `rpq.stream.va
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -70,10 +70,19 @@ class Columns:
     times: StreamTime
     stream: pa.Array | None = None  # text, or a dictionary of texts
     first: np.ndarray | None = None  # int64: the row of the first tuple of its event; None where each is one of its own
+    properties: Mapping[str, pa.Array] = field(default_factory=dict)  # by name; a missing one is null
     reported_time: np.ndarray | None = None  # int64: the times of rows, where `timestamp` has the numbers of events
 
     def __len__(self) -> int:
         return len(self.timestamp)
+
+
+class ReadProperties(Protocol):
+    """Returns the columns of properties that data has, of `count` rows; appends bad values to `problems`."""
+
+    def __call__(
+        self, data: Any, *, count: int, times: StreamTime, problems: list[InputError]
+    ) -> Mapping[str, pa.Array]: ...
 
 
 def columns_of(
@@ -85,15 +94,16 @@ def columns_of(
     stream: str | None = None,
     events: bool = False,
     ahead: AheadLimit | None = None,
+    properties: ReadProperties | None = None,
 ) -> Columns:
     """Return the tuples of a table, record batch, pandas frame or mapping of columns.
 
     Columns are found by name: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream
-    (text or null); others are not looked at. Timestamps are integers, or dates and times, which become integers as `times`
-    say; one above `latest` is an error. So are vertices that are not of `kind` ("int64" or "string"), if one is given. All
-    tuples are of `stream`, if that is. With `events` a column event is looked at (`rpq.stream.event_grouping`): then a tuple
-    that is not well-formed ends the columns before the event that it is of. So does one that is further `ahead` of the
-    stream time than it may be.
+    (text or null); others are properties, which the function `properties` reads if it is given. Timestamps are integers,
+    or dates and times, which become integers as `times` say; one above `latest` is an error. So are vertices that are not
+    of `kind` ("int64" or "string"), if one is given. All tuples are of `stream`, if that is. With
+    `events` a column event is looked at (`rpq.stream.event_grouping`): then a tuple that is not well-formed ends the columns
+    before the event that it is of. So does one that is further `ahead` of the stream time than it may be.
     """
     known = times
     given, unknown = columns_by_name(data)
@@ -128,6 +138,7 @@ def columns_of(
     streams = _streams(read["stream"], others) if "stream" in read else None
     bad = min((one.row or 0 for one in (*problems, *others)), default=count)
     timestamp, times = timestamps_as_integers(read["timestamp"], times, latest, problems, end=bad)
+    values = {} if properties is None else properties(data, count=count, times=times, problems=others)
     problems += others
     error = min(problems, key=lambda one: one.row or 0) if problems else None
     end = count if error is None else error.row or 0
@@ -157,6 +168,7 @@ def columns_of(
     if error is not None:
         source, target, label, timestamp, delete = source[:end], target[:end], label[:end], timestamp[:end], delete[:end]
         streams = None if streams is None else streams[:end]
+        values = {name: column[:end] for name, column in values.items()}
     if stream:
         streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), text_array([stream]))
     if first is not None:
@@ -172,6 +184,7 @@ def columns_of(
         times=times,
         stream=streams,
         first=first,
+        properties=values,
     )
 
 

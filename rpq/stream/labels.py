@@ -30,7 +30,7 @@ class LabelDictionary:
         self.names: list[LabelName] = []  # by id; "" where the id is free
         self.forgotten = NEVER_LOST
         self.forgotten_of_streams = NEVER_LOST
-        self._has_streams = False
+        self._has_others = False
         self._remembered = remembered
         self._free: list[int] = []
         self._count_after_forget = 0  # by the last `forget`
@@ -55,13 +55,13 @@ class LabelDictionary:
             number = len(self.names)
             self.names.append(name)
         self.ids[name] = number
-        self._has_streams |= isinstance(name, StreamLabel)
+        self._has_others |= not isinstance(name, str)
         return number
 
     @property
     def texts(self) -> list[str]:
-        """The labels by id, as users know them, whichever stream they are of. O(1) where none is of a named stream."""
-        return list(map(text_of, self.names)) if self._has_streams else self.names  # type: ignore[return-value]
+        """The labels by id, as the tuples have them. O(1) where none is of a named stream or has a condition."""
+        return list(map(text_of, self.names)) if self._has_others else self.names  # type: ignore[return-value]
 
     def intern(self, column: pa.DictionaryArray) -> tuple[np.ndarray, list[int]]:
         """Return the ids (int32) of a column of names without nulls, and those of them that are new. O(rows)."""
@@ -96,7 +96,7 @@ class LabelDictionary:
             return []
         used = np.fromiter(self.ids.values(), np.int64, len(self.ids))
         idle = used[edges[used] == 0]
-        if self._has_streams:  # what is known of a label is known by its id in the merged stream
+        if self._has_others:  # what is known of a label is known by its id in the merged stream
             borne = {text_of(self.names[number]) for number in used[edges[used] > 0].tolist()}
             idle = np.array([number for number in idle.tolist() if self.names[number] not in borne], np.int64)
         gone = idle[np.argsort(-lost[idle], kind="stable")[self._remembered :]].tolist()

@@ -295,6 +295,12 @@ class SnapshotGraph:
         resolve(self._edges_view, self._horizons_view, self.counted.view, tuples, count, outcome, self.outcomes)
         return outcome
 
+    def resolve_uncounted(self, tuples: Any, count: int) -> None:
+        """Resolve as `resolve` does tuples whose outcomes are counted elsewhere."""
+        outcomes = self.outcomes.copy()
+        self.resolve(tuples, count)
+        self.outcomes[:] = outcomes
+
     def resolve_with_streams(self, tuples: Any, named: Any, is_named: np.ndarray, count: int) -> np.ndarray:
         """Resolve as `resolve` does tuples some of which are edges of a named stream too (`is_named`, uint8): one event.
 

@@ -1,13 +1,18 @@
-"""The labels of named streams.
+"""The labels of edges: plain ones, those of named streams, and those with a condition.
 
 A tuple of stream s with label l is an edge of the merged stream, and an edge of s: two edges, which come and go each by
 the tuples of its own stream. The snapshot graph and the queries have the second one under a label of its own, "l of s",
 so everything that holds of a label (windows, expiry, names, what was lost) holds of it as well.
+
+So it is with conditions on properties, `transfer[amount > 1000]`: a tuple with label l that satisfies a condition c is an
+edge with the label "l where c" too, a `ConditionLabel`.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from rpq.automata.symbols import ConditionLabel, LabelSymbol
 
 
 class StreamLabel(NamedTuple):
@@ -17,11 +22,11 @@ class StreamLabel(NamedTuple):
     stream: str
 
 
-LabelName = str | StreamLabel
-"""The name of a label id: a label in the merged stream, or in one that has a name."""
+LabelName = str | StreamLabel | ConditionLabel
+"""The name of a label id: a label in the merged stream, with or without a condition, or in a stream that has a name."""
 
 
-def label_in(name: LabelName, stream: str | None) -> str | None:
+def label_in(name: LabelName, stream: str | None) -> LabelSymbol | None:
     """Return the label that a reader of a stream (None: the merged one) sees in an edge; None if it does not see the edge.
 
     >>> label_in("a", None), label_in(StreamLabel("a", "s"), "s"), label_in("a", "s"), label_in(StreamLabel("a", "s"), None)
@@ -32,19 +37,31 @@ def label_in(name: LabelName, stream: str | None) -> str | None:
     return name if stream is None else None
 
 
-def name_in(label: str, stream: str | None) -> LabelName:
+def name_in(label: LabelSymbol, stream: str | None) -> LabelName:
     """Return the name of a label in a stream, or in the merged one.
 
     >>> name_in("a", None), name_in("a", "s")
     ('a', StreamLabel(label='a', stream='s'))
     """
-    return label if stream is None else StreamLabel(label, stream)
+    if stream is None:
+        return label
+    assert isinstance(label, str), "conditions are on the merged stream alone"
+    return StreamLabel(label, stream)
+
+
+def merged_name(name: LabelName) -> LabelSymbol:
+    """Return the name of a label in the merged stream.
+
+    >>> merged_name("a"), merged_name(StreamLabel("b", "s"))
+    ('a', 'b')
+    """
+    return name.label if isinstance(name, StreamLabel) else name
 
 
 def text_of(name: LabelName) -> str:
-    """Return the label alone, as users know it.
+    """Return the label alone, as the tuples have it.
 
     >>> text_of("a"), text_of(StreamLabel("b", "s"))
     ('a', 'b')
     """
-    return name.label if isinstance(name, StreamLabel) else name
+    return name if isinstance(name, str) else name.label or ""

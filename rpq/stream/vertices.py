@@ -52,7 +52,7 @@ _WORD = 8
 """Bytes."""
 _TOGETHER = 16
 """Names whose hashes are found together."""
-_FEW_NAMES = 6
+_FEW_NAMES = 16
 """The number of names from which on a column is cheaper than a lookup of each."""
 _MOST_REMEMBERED = 1 << 15
 """The limit of names that are held as Python objects too."""
@@ -95,7 +95,9 @@ class VertexDictionary:
     def __init__(self, *, capacity: int = 1024) -> None:
         self.kind: str | None = None
         self._intern_one: Any = None
-        self._remembered: dict[int, int | str] = {}  # names of ids in use, those read or given lately
+        # The names of ids in use that were read or given lately, by id; `_is_remembered` says which are there.
+        self._objects, self._is_remembered = np.empty(0, object), np.zeros(0, bool)
+        self._remembered = 0
         self.names = Names(
             hash=np.zeros(capacity, np.uint64),
             number=np.zeros(capacity, np.int64),
@@ -132,8 +134,8 @@ class VertexDictionary:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes held."""
-        return sum(array.nbytes for array in self.names)
+        """The number of bytes held, but for the Python objects of names."""
+        return sum(array.nbytes for array in self.names) + self._objects.nbytes + self._is_remembered.nbytes
 
     def intern(self, column: pa.Array, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the ids of the names of a column, new ones given to new names.
@@ -179,7 +181,10 @@ class VertexDictionary:
             self._grow(text=len(key) if isinstance(key, bytes) else 0)
         vertex = code >> 1
         if is_new := code & 1:
-            self._remember({vertex: name})
+            self._remember_room(1)
+            self._objects[vertex] = name
+            self._is_remembered[vertex] = True
+            self._remembered += 1
         return vertex, bool(is_new)
 
     def find(self, column: pa.Array, wanted: np.ndarray) -> np.ndarray:
@@ -197,32 +202,49 @@ class VertexDictionary:
 
     def name_of(self, vertex: int) -> int | str:
         """Return the name of an id."""
+        if vertex < len(self._objects) and self._is_remembered.item(vertex):
+            known: int | str = self._objects[vertex]
+            return known
         if self.kind != "string":
             return int(self.names.number[vertex])
         start = int(self.names.start[vertex])
         return self.names.arena[start : start + int(self.names.length[vertex])].tobytes().decode()
 
-    def names_of_few(self, ids: list[int]) -> list[int | str]:
-        """Return the names of ids, which are in use, as Python objects. O(ids, and the length of names not read lately)."""
-        try:
-            return [*map(self._remembered.__getitem__, ids)]
-        except KeyError:
-            missing = {*ids}.difference(self._remembered)
-            if len(missing) < _FEW_NAMES:
-                found = {vertex: self.name_of(vertex) for vertex in missing}
-            else:
-                names = self.names_of(np.fromiter(missing, np.int64, len(missing)))
-                found = dict(zip(missing, names.to_pylist(), strict=True))
-            # Others may be forgotten for these.
-            known = self._remembered
-            self._remember(found)
-            return [known[vertex] if vertex in known else found[vertex] for vertex in ids]
+    def names_of_few(self, ids: np.ndarray) -> np.ndarray:
+        """Return the names of ids, which are in use, as an array of Python objects.
 
-    def _remember(self, names: dict[int, int | str]) -> None:
-        """Remember the Python objects of names by id, which rows of single tuples need."""
-        if len(self._remembered) + len(names) > _MOST_REMEMBERED:
-            self._remembered = {}
-        self._remembered.update(names)
+        O(ids, and the length of names that were not read lately).
+        """
+        if len(self._objects) < self.count or np.count_nonzero(self._is_remembered.take(ids)) < ids.size:
+            self._remember(ids)
+        return self._objects.take(ids)
+
+    def _remember(self, ids: np.ndarray) -> None:
+        """Remember the names of ids; others may be forgotten for these."""
+        self._remember_room(ids.size)
+        missing = [*{*ids[~self._is_remembered.take(ids)].tolist()}]
+        if len(missing) < _FEW_NAMES:
+            for vertex in missing:
+                self._objects[vertex] = self.name_of(vertex)
+        else:
+            self._objects[missing] = self.names_of(np.array(missing)).to_pylist()
+        self._is_remembered[missing] = True
+        self._remembered += len(missing)
+
+    def _remember_room(self, names: int) -> None:
+        """Make room for so many names more, if they are of ids that were given out."""
+        if self._remembered + names > _MOST_REMEMBERED:
+            self._forget_names(np.flatnonzero(self._is_remembered))
+        if (more := len(self.names.hash) - len(self._objects)) > 0:
+            self._objects = np.concatenate([self._objects, np.empty(more, object)])
+            self._is_remembered = np.concatenate([self._is_remembered, np.zeros(more, bool)])
+
+    def _forget_names(self, ids: np.ndarray) -> None:
+        """Forget the names of different ids, so far as they are remembered."""
+        known = ids[ids < len(self._objects)]
+        self._remembered -= int(np.count_nonzero(self._is_remembered[known]))
+        self._objects[known] = None
+        self._is_remembered[known] = False
 
     def names_of(self, ids: np.ndarray) -> pa.Array:
         """Return the names of ids, as an array of the type that they came in; any name for an id that is free.
@@ -267,7 +289,7 @@ class VertexDictionary:
         """Take ids out, with their names. O(names in the dictionary)."""
         if len(unused) == 0:
             return
-        self._remembered = {}
+        self._forget_names(unused)
         names = self.names
         if (more := int(names.fields[_FREE]) + len(unused) - len(names.free)) > 0:
             self.names = names._replace(free=np.concatenate([names.free, np.zeros(more, np.int32)]))
@@ -307,8 +329,10 @@ class VertexDictionary:
         assert all(names.length[i] < 0 for i in free), "a free id has a name"
         assert all(names.length[i] >= 0 for i in used), "an id in use has no name"
         assert ids_in(names.table) == used, "the table and the ids in use differ"
-        assert {*self._remembered} <= {*used}, "the name of a free id is remembered"
-        assert all(self.name_of(vertex) == name for vertex, name in self._remembered.items()), "another name is remembered"
+        remembered = np.flatnonzero(self._is_remembered)
+        assert {*remembered.tolist()} <= {*used}, "the name of a free id is remembered"
+        assert len(remembered) == self._remembered, "remembered names are miscounted"
+        assert self.names_of(remembered).to_pylist() == self._objects[remembered].tolist(), "another name is remembered"
         if self.kind is not None:
             for i in used:
                 assert self.id_of(self.names_of(np.array([i]))[0].as_py()) == i, f"id {i} is not found by its name"

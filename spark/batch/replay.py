@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 
 import rpq
 from rpq.engine.engine import Engine
-from rpq.errors import InputError
+from rpq.errors import InputError, QueryError
+from rpq.language.readings import refuse_conditions
 from rpq.readers.column_names import DELETE
 from rpq.rows.changes import Changes
 from rpq.spark.columns import UNITS, edge_columns, parse_column_names, queries_in_unit, row_schema, timestamps_as_times
@@ -158,6 +159,10 @@ def _plan_replay(
     from pyspark.sql import functions as sql
 
     check_classic(spark)
+    try:
+        refuse_conditions(queries, "on Spark")
+    except QueryError as error:
+        raise PipelineError(str(error)) from error
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
     count = share_count(spark, partitions)

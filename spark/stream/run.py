@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import rpq
-from rpq.readers.fields import time_kind
 from rpq.readers.text.line_layout import INTEGER
 from rpq.spark.console import REFRESH_SECONDS, Progress, exit_status, summary_text
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 from rpq.spark.stream.plan import stream_to
+from rpq.stream.fields import time_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import rpq
 import rpq.engine.engine  # registers the kinds of queries
+from rpq.errors import QueryError
 from rpq.language import kinds
-from rpq.language.readings import readings_of
+from rpq.language.readings import readings_of, refuse_conditions
 from rpq.spark.errors import PipelineError
 from rpq.spark.jvm import hadoop_files
 
@@ -149,6 +150,10 @@ def refuse_unsupported(queries: Sequence[rpq.Query]) -> None:
             "on_budget is 'set_aside': a worker that rebuilds its index from the window does not know which roots were set "
             "aside; use 'error', with a larger simple_budget"
         )
+    try:
+        refuse_conditions(queries, "on Spark")
+    except QueryError as error:
+        raise PipelineError(str(error)) from error
     for query in queries:
         if (report := getattr(query, "report", "change")) != "change":
             raise PipelineError(

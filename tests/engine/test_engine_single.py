@@ -27,6 +27,18 @@ QUERIES = {
     "sparql": [
         rpq.Query("SELECT ?x (COUNT(?y) AS ?n) { ?x <a> ?y } GROUP BY ?x", window=WINDOW, name="n", semantics="explicit"),
         rpq.Query("SELECT DISTINCT ?x ?z { ?x <a> ?y . ?y <b> ?z }", window=WINDOW, name="join", semantics="explicit"),
+        rpq.Query(
+            "SELECT ?x (MIN(?y) AS ?l) (COUNT(DISTINCT ?z) AS ?n) { ?x <a> ?y OPTIONAL { ?y <b> ?z } } GROUP BY ?x",
+            window=WINDOW,
+            name="least",
+            semantics="explicit",
+        ),
+        rpq.Query(
+            "SELECT ?x ?z { ?x <a> ?y OPTIONAL { ?z <c> ?u FILTER(?u > ?y) } }",
+            window=WINDOW,
+            name="values",
+            semantics="explicit",
+        ),
     ],
 }
 
@@ -60,7 +72,7 @@ def one_by_one(engine: rpq.Engine, tuples: list[tuple[str, str, str, int, str]])
             changes = engine.push(columns if way == 2 else pa.RecordBatch.from_pydict(columns))
         in_tables = sum(table.num_rows for table in changes.tables())
         assert len(changes) == len(changes.rows()) == in_tables == changes.added + changes.removed
-        rows += sorted(changes.rows(), key=lambda row: (row.timestamp, row.op, row))
+        rows += sorted(changes.rows(), key=lambda row: (row.timestamp, row.op, repr(row)))
         engine._check()
     return rows
 
@@ -72,7 +84,7 @@ def test_single_tuples_give_the_rows_of_a_batch(kind: str, threads: int) -> None
     single, batch = (rpq.Engine(*QUERIES[kind], threads=threads, _capacity=1) for _ in range(2))
     rows = one_by_one(single, tuples)
     expected = batch.push_rows(tuples).rows()
-    assert sorted(rows) == sorted(expected) and len(rows) > 10
+    assert sorted(rows, key=repr) == sorted(expected, key=repr) and len(rows) > 10
     assert [row.timestamp for row in rows] == [row.timestamp for row in expected]
     for query in QUERIES[kind]:
         assert single.answers(query.name).pairs() == batch.answers(query.name).pairs()
@@ -85,6 +97,35 @@ def test_integers_singly() -> None:
     single, batch = (rpq.Engine(rpq.Query("a+", window=WINDOW), _capacity=1) for _ in range(2))
     tuples = [(int(s[1:]) - 4, int(t[1:]) * 2**58, label, time, op) for s, t, label, time, op in stream(seed=2, count=200)]
     assert sorted(one_by_one(single, tuples)) == sorted(batch.push_rows(tuples).rows())
+
+
+@pytest.mark.parametrize("has_integers", [False, True], ids=["text", "integers"])
+@pytest.mark.parametrize("terms", [False, True])
+def test_columns_of_terms_singly(has_integers: bool, terms: bool) -> None:
+    window = rpq.Window(size="20s", slide="4s")
+    questions = [
+        rpq.Query("SELECT ?x ?z (STR(?y) AS ?s) { ?x <a> ?y OPTIONAL { ?y <b> ?z } }", window=window, name="optional"),
+        rpq.Query("SELECT (COUNT(*) AS ?n) (AVG(?y) AS ?m) { ?x <a> ?y }", window=window, name="one group"),
+        rpq.Query("REGISTER RSTREAM <r> AS SELECT ?x { ?x <a> ?y }", window=window, name="whole"),
+        rpq.Query("?x a ?y . ?y b ?z", window=window, name="pattern"),
+    ]
+    single, batch = (rpq.Engine(*questions, time_unit="s", _capacity=1) for _ in range(2))
+    tuples = [one for one in stream(seed=9, count=200) if one[3] >= 0]
+    if has_integers:
+        tuples = [(int(s[1:]), int(t[1:]), label, time, op) for s, t, label, time, op in tuples]
+    found = []
+    for source, target, label, timestamp, op in tuples:
+        changes = (single.insert if op == "+" else single.delete)(source, target, label, timestamp)
+        found += [row for table in changes.tables(terms=terms) for row in table.to_pylist()]
+    single._check()
+    expected = [row for table in batch.push_rows(tuples).tables(terms=terms) for row in table.to_pylist()]
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+    assert {row["op"] for row in found} == {"+", "-", "="} and len({row["query"] for row in found}) == 4
+
+
+def test_only_so_many_names_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpq.stream.vertices._MOST_REMEMBERED", 5)
+    test_single_tuples_give_the_rows_of_a_batch("patterns", 1)
 
 
 def test_many_rows_of_one_tuple() -> None:

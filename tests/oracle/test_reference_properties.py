@@ -58,7 +58,7 @@ def test_brackets_bind_to_the_step_before_them():
     assert pairs("^a[n < 4]", edges) == {("y", "z")}
     assert pairs("a/^a[n < 4]", edges) == {("x", "z"), ("z", "z")}
     assert pairs("(a[n > 4]|b)+", edges) == {("x", "y"), ("y", "w"), ("x", "w")}
-    assert pairs("a[n = ']'] | b[n > 4]", edges) == {("y", "w")}
+    assert pairs("a[m = ']'] | b[n > 4]", edges) == {("y", "w")}
 
 
 def test_a_negated_set_with_brackets():

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
+from rpq.language.predicate import ColumnKind, Predicate
 from rpq.readers import ColumnNames, WhereError, open_reader, parse_where
-from rpq.readers.predicate import ColumnKind, Predicate
 
 CSV = """source,target,label,timestamp,amount,first name
 a,b,x,1,5,ann

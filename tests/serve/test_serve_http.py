@@ -212,6 +212,12 @@ def test_a_query_whose_edges_were_not_kept_says_from_when_it_can_be_had(served):
     assert served.register("c", window=100, slide=10, start="empty").status_code == 201
 
 
+def test_conditions_on_edges_are_refused_as_posts_have_no_properties(served):
+    refused = served.register("a[n > 1]", window=10, slide=1)
+    assert refused.status_code == 422
+    assert "edges in posts have no properties" in error_of(refused)["message"]
+
+
 def test_a_check_tells_and_draws_without_registering(served):
     def check(**fields):
         return served.client.post("/check", json=fields).json()

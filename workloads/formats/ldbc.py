@@ -33,12 +33,12 @@ import pyarrow as pa
 
 from rpq.readers import Format, TextFormat
 from rpq.readers.edges import detect
-from rpq.readers.fields import FieldError, quote_value
 from rpq.readers.inputs import BATCH_ROWS, InputsReader
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import check_integer, split_line
 from rpq.readers.text.parsing import Rows, column_of, data_lines, read_exactly
 from rpq.readers.text.textfile import DetectedFormat, TextFile
+from rpq.stream.fields import FieldError, quote_value
 from rpq.workloads.formats.ordering import sort_files
 
 _HEAD = ("time", "dependency time", "event type")

@@ -16,15 +16,24 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
 from rpq.engine.running.intake import Intake, IntakeChunk
 from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflow
+from rpq.engine.running.multigraph import (
+    DerivedChunk,
+    Identity,
+    Multigraph,
+    reading_of,
+    refuse_late_conditions,
+)
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.errors import LimitError, MemoryLimitError
+from rpq.errors import LimitError, MemoryLimitError, QueryError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.language.query import Vertex
+from rpq.language.readings import has_conditions
 from rpq.rows.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
@@ -35,7 +44,7 @@ from rpq.stream.edge_ends import Ends
 from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE
 from rpq.stream.snapshot import Edges, SnapshotGraph
-from rpq.stream.stream_labels import LabelName, text_of
+from rpq.stream.stream_labels import LabelName, merged_name, text_of
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -45,6 +54,7 @@ _SMALLEST_CHUNK = 4096
 
 _NO_ROWS = np.zeros(2, np.int64)
 _NONE = np.zeros(0, np.int64)
+_NO_VERTICES = np.zeros(0, np.int32)
 _FIRST = np.zeros(1, np.int64)
 _T = TypeVar("_T")
 
@@ -84,8 +94,12 @@ class Evaluation:
         capacity: int,
         events: Literal["window", "alone"] | None = None,
         sharing: Literal["auto", "always", "never"] = "auto",
+        edges: Identity = "triple",
     ) -> None:
         self.events = events
+        self.identity: Identity = edges
+        self.multigraph: Multigraph | None = None
+        """The edges with properties; None where edges are triples and no query has a condition."""
         self.witness = witness
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
@@ -100,7 +114,7 @@ class Evaluation:
         self.awaits_first = False  # whether rows precede the first tuple, which has not come
         self.reported_time: int | None = None  # the time of rows where it is not that of the graph
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
-        self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.graph.nbytes)
+        self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.edge_bytes)
         self.row_guard = RowGuard(max_rows)
         self._crew = Crew(threads)
         self._upcoming: _Upcoming | None = None
@@ -112,6 +126,31 @@ class Evaluation:
         self._threads = threads
         self._capacity = capacity
         self.collector = Collector(self.intake, self.graph, self.running)
+        if edges != "triple":
+            self.begin_multigraph()
+
+    @property
+    def edge_bytes(self) -> int:
+        """The number of bytes that edges take, without the structures of queries."""
+        return self.graph.nbytes + (0 if self.multigraph is None else self.multigraph.nbytes)
+
+    @property
+    def outcomes(self) -> np.ndarray:
+        """How many tuples had each outcome in the engine as a whole."""
+        return self.graph.outcomes if self.multigraph is None else self.multigraph.outcomes
+
+    def begin_multigraph(self) -> None:
+        """Give edges an identity and properties from now on; comes before the first tuple, and may come again."""
+        if self.multigraph is not None:
+            return
+        self.multigraph = self.collector.multigraph = Multigraph(
+            self.identity,
+            labels=self.labels,
+            admit=self._admit_labels,
+            is_read=self.graph.is_read,
+            capacity=self._capacity,
+        )
+        self.multigraph.add({running.question.name: reading_of(running.question, self) for running in self.running})
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -175,7 +214,7 @@ class Evaluation:
         if not self._crew.has_others or first >= len(tuples) or self.collector.is_due:
             return None
         count = self._length_of_chunk(tuples, first)
-        begun = self.intake.begin(tuples, first, count, self.graph.is_read)
+        begun = self.intake.begin(tuples, first, count, self.is_read, keeps_all=self.multigraph is not None)
         naming = self._crew.begin(lambda: self.intake.name_ends(begun))
         return _Upcoming(count, naming)
 
@@ -183,19 +222,30 @@ class Evaluation:
         """Return the ids of a chunk, which may be known already."""
         upcoming, self._upcoming = self._upcoming, None
         if upcoming is None:
-            return self.intake.chunk(tuples, first, count, self.graph.is_read)
+            return self.intake.chunk(tuples, first, count, self.is_read, keeps_all=self.multigraph is not None)
         return self.intake.finish(upcoming.naming.result())
+
+    @property
+    def is_read(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The function that returns whether any query reads label ids, plain or with a condition."""
+        return self.graph.is_read if self.multigraph is None else self.multigraph.reads
 
     def apply(self, tuples: Columns, first: int, count: int, *, collect: bool) -> Applied:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self.guard.row = self.row_guard.row = first
         taken = self._take_in(tuples, first, count)
         self._upcoming = self._name_next(tuples, first + count)
-        chunk = taken.chunk
+        derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
+        self.guard.places = self.row_guard.places = None if derived is None else derived.row
+        chunk = taken.chunk if derived is None else derived.chunk
         view_of_chunk = view(chunk)
         # What can fail for want of room or because of a name has been done: from here to the rows, all or nothing.
         self.midway = True
-        outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
+        if derived is None:
+            outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
+        else:
+            outcome, details = derived.outcome, ChunkDetails(first=derived.first)
+            self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
         details = details._replace(counts_only=not (collect or is_netted))
@@ -203,6 +253,8 @@ class Evaluation:
         if self._upcoming is not None:
             self._upcoming.wait()  # from here on names are read
         before = None if failure is None or failure.row is None else failure.row - first
+        if before is not None and derived is not None and derived.row is not None:
+            before = int(np.searchsorted(derived.row, before))
         if before is not None and details.first is not None:
             before = int(details.first[before])  # nor anything else of its event
         deltas = self._deltas(before)
@@ -221,6 +273,7 @@ class Evaluation:
         if overflow is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
+        self.guard.places = self.row_guard.places = None
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
         rows = self.rows_of(deltas) if collect else []
         self.note_overruns(first)
@@ -229,6 +282,19 @@ class Evaluation:
                 self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, np.flatnonzero(outcome == LATE) + first, failure)
+
+    def _derive(self, multigraph: Multigraph, taken: IntakeChunk, tuples: Columns, first: int) -> DerivedChunk:
+        """Return the tuples of a chunk as edges with derived labels, for which there is room."""
+        chunk = taken.chunk
+        properties = {name: column.slice(first, len(chunk.label)) for name, column in tuples.properties.items()}
+        if len(taken.unread):
+            self.graph.lose(taken.unread, chunk)
+        self.midway = True  # from here on the versions of edges are those after the chunk
+        derived = multigraph.derive(chunk, properties, self.graph.time)
+        self.graph.lose(np.where(self.graph.is_read(chunk.label) != 0, np.int32(-1), chunk.label), chunk)
+        if (more := len(derived.chunk.label) - len(chunk.label)) > 0:
+            self._make_room(len(chunk.label) + more, _NO_VERTICES)
+        return derived
 
     def _resolve(
         self, taken: IntakeChunk, view_of_chunk: Any, count: int, events: np.ndarray | None
@@ -294,8 +360,8 @@ class Evaluation:
             if total > self.row_guard.most and failure is None and (overflow := self._row_overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
-                if collect and not self.witness and total <= FEW and not running.texts:
-                    rows = few_rows_of(deltas, self.vertices)
+                if collect and not self.witness and total <= FEW:
+                    rows = few_rows_of(deltas, self.vertices, running.texts)
                     counts = rows.counts()
                 else:
                     counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
@@ -322,6 +388,8 @@ class Evaluation:
         """Add static edges; comes before the first tuple. O(edges)."""
         if not len(edges):
             return  # vertices of no kind
+        if self.multigraph is not None:
+            raise QueryError("static edges have no properties and no identity: leave them out where queries have conditions")
         every = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
         chunk = every.chunk
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
@@ -468,12 +536,22 @@ class Evaluation:
         ids, names = np.fromiter(self.labels.ids.values(), np.int64, len(self.labels)), list(self.labels.ids)
         known = {*self.running.hosts}
         added: list[RunningQuery] = []
+        had_multigraph = self.multigraph is not None
         try:
+            if not had_multigraph and any(has_conditions(question) for question in questions):
+                refuse_late_conditions(questions, self)
+                self.begin_multigraph()
+            if self.multigraph is not None:
+                self.multigraph.add({question.name: reading_of(question, self) for question in questions})
             for question in questions:
                 added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  some may have begun
         except BaseException:
             for running in reversed(added):
                 self.running.drop(running.question.name)
+            if not had_multigraph:
+                self.multigraph = self.collector.multigraph = None
+            elif self.multigraph is not None:
+                self.multigraph.remove([question.name for question in questions])
             raise
         self.running.settle_added(added, self.labels, self.graph)
         reports = (self.running.reports_of(running) for running in added)
@@ -538,18 +616,21 @@ class Evaluation:
         workers = {part: part.workers for running in queries for part in self.running.parts_of(running)}
         questions = [running.question for running in queries]
         is_less_read = self.running.remove(names, self.labels, self.graph)
+        if self.multigraph is not None:
+            self.multigraph.remove(names)
         self._drop_edges(self.running.narrow(questions, self.labels, self.graph))
         gone += [worker for part, mine in workers.items() if not self.running.has_part(part) for worker in mine]
         self.guard.drop(gone)
         if is_less_read:
             self.collector.collect()
 
-    def _drop_edges(self, texts: Sequence[str]) -> None:
+    def _drop_edges(self, texts: Sequence[LabelSymbol]) -> None:
         """Drop the edges with labels that no query accepts any more; they are passed by now. O(edges)."""
         if not texts:
             return
         graph, names = self.graph, self.vertices.names_of
-        merged = np.array([self.labels.ids[text_of(name)] if text_of(name) in texts else -1 for name in self.labels.names])
+        merged_names = map(merged_name, self.labels.names)
+        merged = np.array([self.labels.ids[name] if name in texts else -1 for name in merged_names])
         live = graph.live_edges()
         live = live[merged[graph.edges.label[live]] >= 0]
         label, source, target = (ends[live] for ends in (graph.edges.label, graph.edges.source, graph.edges.target))
@@ -709,11 +790,14 @@ class Collector:
         self._graph = graph
         self._running = running
         self._collected_at: int | None = None
+        self.multigraph: Multigraph | None = None
 
     @property
     def is_due(self) -> bool:
         """True if enough tuples have come since the last collection to pay for another one."""
         edges, labels = self._graph.edge_count, self._intake.labels
+        if self.multigraph is not None and self.multigraph.versions.wants_collection:
+            return True
         return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
 
     def collect_if_due(self) -> None:
@@ -728,12 +812,18 @@ class Collector:
             worker.sweep()
         unused = graph.collect()
         unused = unused[unused < intake.vertices.count]
-        retained = self._running.retained_vertices()
+        retained, bearing = self._running.retained_vertices(), graph.edges.bearing
+        if self.multigraph is not None:
+            self.multigraph.collect(graph.time)
+            retained = np.concatenate([retained, self.multigraph.vertices()])
+            bearing = self.multigraph.bearing(bearing)
         if len(retained):
             unused = np.setdiff1d(unused, retained)
         intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
-        graph.forget_labels(intake.labels.forget(graph.edges.bearing, lost))
+        graph.forget_labels(intake.labels.forget(bearing, lost))
+        if self.multigraph is not None:
+            self.multigraph.forget_labels()
         self._collected_at = graph.time
         intake.interned = 0
 

@@ -59,6 +59,7 @@ class MemoryGuard:
     def __init__(self, limit: int, *, others: Callable[[], int]) -> None:
         self.limit = limit
         self.row = 0  # of the push, at which the chunk begins
+        self.places: np.ndarray | None = None  # for each edge of the chunk the tuple that it is of, if these differ
         self._others = others  # bytes of what queries share
         self._workers: dict[Any, int] = {}  # bytes, as of the last look at each
         self._grown: dict[Any, None] = {}  # and not looked at since
@@ -83,7 +84,8 @@ class MemoryGuard:
         """Return the guard of a query, or of a host and a query that it serves."""
 
         def guard(size: int, place: int) -> None:
-            self._refuse_if_too_much(name(), workers(), size, self.row + place)
+            row = self.row + (place if self.places is None else int(self.places[place]))
+            self._refuse_if_too_much(name(), workers(), size, row)
 
         return guard
 

@@ -127,7 +127,7 @@ def _latest_lost_insert(question: Question, reading: Reading, labels: LabelDicti
             continue
         passed_by = int(horizons.passed_by[merged])
         lost += [edges.passed_before(merged, one, passed_by=passed_by) for one in edges_accepted_by(question, text)]
-    if reading.labels.others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
+    if reading.labels.has_others or any(name_in(label, reading.stream) not in labels.ids for label in reading.labels.named):
         # One that nothing is known of may be among those that were forgotten.
         lost.append(labels.forgotten if reading.stream is None else labels.forgotten_of_streams)
     return max(lost, default=EARLIEST - 1)

@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import count_key
 from rpq.errors import QueryError
@@ -22,7 +23,7 @@ from rpq.rows.typed_columns import Texts
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import LabelName, name_in, text_of
+from rpq.stream.stream_labels import LabelName, StreamLabel, merged_name, name_in
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import INT64_MAX, AnyWindow, Window
 
@@ -58,9 +59,9 @@ class RunningQueries:
         self._divided_queries: set[str] = set()  # queries that have to know of every new vertex
         self._unreported: dict[str, np.ndarray] = {}  # rows that queries counted and that were not reported, by name
         self._late_queries: set[str] = set()  # queries that started empty in mid-stream
-        self._queries_of_label: dict[str, dict[str, None]] = {}  # the queries that name a label
+        self._queries_of_label: dict[LabelSymbol, dict[str, None]] = {}  # the queries that name a label
         self._queries_of_other_labels: dict[str, None] = {}  # queries that read labels which they do not name
-        self._users_of_edges: dict[str, Counter[Ends]] = {}  # a label that queries name: the edges that they accept
+        self._users_of_edges: dict[LabelSymbol, Counter[Ends]] = {}  # a label that queries name: the edges that they accept
         self.latest = INT64_MAX  # the largest timestamp whose sum with every window's size fits into 64 bits
         self._keep_window: Window | None = None  # its edges are kept whether a query reads them or not
         self._windows: dict[tuple[AnyWindow, Hashable], int] = {}  # windows of queries, and their numbers
@@ -273,24 +274,26 @@ class RunningQueries:
             graph.set_labels(gone, self._reading[gone] > 0)
         return bool(len(gone))
 
-    def _needed(self, text: str) -> set[Ends]:
+    def _needed(self, text: LabelSymbol) -> set[Ends]:
         """Return which edges of a label, in any stream, queries or a kept window have a use for. O(those)."""
         if self._keep_window is not None:
             return {ALL}
         others = (self._by_name[name].question for name in self._queries_of_other_labels)
         return {*self._users_of_edges.get(text, ())}.union(*(edges_accepted_by(question, text) for question in others))
 
-    def _accept(self, text: str, ends: Collection[Ends], labels: LabelDictionary, graph: SnapshotGraph) -> None:
+    def _accept(self, text: LabelSymbol, ends: Collection[Ends], labels: LabelDictionary, graph: SnapshotGraph) -> None:
         """Accept edges of a label; the filter knows labels by their ids in the merged stream."""
         label = labels.ids[text]
         graph.filter.accept(label, ends, passed_by=int(graph.horizons.passed_by[label]))
 
-    def narrow(self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph) -> list[str]:
+    def narrow(
+        self, removed: Iterable[Question], labels: LabelDictionary, graph: SnapshotGraph
+    ) -> list[LabelSymbol]:
         """Accept no longer what removed questions alone needed; return the labels of which less is accepted now.
 
         While all edges of a label are accepted nothing changes. O(edges accepted) where that ends.
         """
-        narrowed: set[str] = set()
+        narrowed: set[LabelSymbol] = set()
         if self._keep_window is not None:
             return []
         for question in removed:
@@ -307,7 +310,7 @@ class RunningQueries:
                     narrowed.add(text)
         return sorted(narrowed)
 
-    def _queries_naming(self, text: str) -> Iterator[RunningQuery]:
+    def _queries_naming(self, text: LabelSymbol) -> Iterator[RunningQuery]:
         """Yield the queries that name a label, and those that read labels which they do not name."""
         names = self._queries_of_other_labels | self._queries_of_label.get(text, {})
         yield from map(self._by_name.__getitem__, names)
@@ -341,7 +344,7 @@ class RunningQueries:
         """Return whether all that these read over their windows is read by others now."""
         for reading in (reading for question in questions for reading in readings_of(question)):
             number = None if reading.window.kind == "count" else self._windows.get((reading.window, None))
-            if number is None or reading.labels.others:
+            if number is None or reading.labels.has_others:
                 return False
             ids = [labels.ids.get(name_in(label, reading.stream), -1) for label in reading.labels.named]
             if min(ids, default=0) < 0 or not self._reading[ids, number].all():
@@ -448,9 +451,9 @@ class RunningQueries:
     def _index_labels(self, running: RunningQuery, *, forget: bool = False) -> None:
         """Register which labels a query names, so that `reads` is called for these alone when they come; or forget it."""
         name = running.question.name
-        named: set[str] = set()
+        named: set[LabelSymbol] = set()
         for reading in readings_of(running.question):
-            if not reading.labels.others:
+            if not reading.labels.has_others:
                 named |= reading.labels.named
             elif forget:
                 self._queries_of_other_labels.pop(name, None)
@@ -493,7 +496,7 @@ class RunningQueries:
             self._reading[labels, self._windows[self._keep_window, None]] = 1
         for part in self._parts:
             part.set_labels(labels, names)
-        asking = {running: None for name in names for running in self._queries_naming(text_of(name))}
+        asking = {running: None for name in names for running in self._queries_naming(merged_name(name))}
         for running in asking:
             for key, mine in zip(self._windows_with_keys(running), running.reads(labels).T, strict=True):
                 self._reading[labels, self._windows[key]] += mine
@@ -554,14 +557,14 @@ class RunningQueries:
         return np.concatenate([np.zeros(0, np.int32), *(vertices for vertices in retained if len(vertices))])
 
 
-def _is_merged(name: LabelName) -> TypeGuard[str]:
+def _is_merged(name: LabelName) -> TypeGuard[LabelSymbol]:
     """Return whether this is a label in the merged stream."""
-    return isinstance(name, str)
+    return not isinstance(name, StreamLabel)
 
 
-def _merged(labels: LabelDictionary, question: Question) -> list[str]:
+def _merged(labels: LabelDictionary, question: Question) -> list[LabelSymbol]:
     """Return the labels with ids that a question names, or all if it reads others, without those of named streams."""
     sets = [reading.labels for reading in readings_of(question)]
-    if any(one.others for one in sets):
+    if any(one.has_others for one in sets):
         return list(filter(_is_merged, labels.ids))
     return [label for label in frozenset().union(*(one.named for one in sets)) if label in labels.ids]

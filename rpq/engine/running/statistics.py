@@ -87,10 +87,13 @@ def statistics_of(evaluation: Evaluation, name: str | None, *, rows_before: np.n
     queries = evaluation.running
     chosen = [queries.figures_of(running) for running in (queries if name is None else [queries.named(name)])]
     if name is None:
-        counts: Sequence[int] = evaluation.graph.outcomes.tolist()
-        edges_live = len(evaluation.graph.live_edges())
+        graph, multigraph = evaluation.graph, evaluation.multigraph
+        counts: Sequence[int] = evaluation.outcomes.tolist()
+        edges_live = len(graph.live_edges()) if multigraph is None else multigraph.edges_live(graph.time)
     else:
         counts, edges_live = chosen[0].counts, chosen[0].edges
+        if evaluation.multigraph is not None:
+            counts = evaluation.multigraph.counts(queries.named(name).question.name).tolist()
     before = rows_before.tolist() if name is None else (0, 0)
     latency = sum((figures.latency for figures in chosen), np.zeros(LATENCY_BUCKETS, np.int64))
     rate = ticks_per_second() or 1.0

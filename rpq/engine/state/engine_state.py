@@ -23,9 +23,10 @@ import pyarrow as pa
 
 from rpq.engine.running.evaluation import Evaluation
 from rpq.engine.running.intake import over_unbounded_window
+from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption
-from rpq.engine.state.state_content import Content, Labels, QueryState
+from rpq.engine.state.state_content import Content, Labels, MultigraphState, QueryState
 from rpq.engine.state.state_layout import STATE, Edges, read_file, write_file
 from rpq.errors import QueryError
 from rpq.files.destinations import replacing
@@ -33,7 +34,9 @@ from rpq.files.json_values import Damage, JsonValue
 from rpq.files.sealed import damaged
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import readings_of
+from rpq.language.where import WhereError
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
+from rpq.stream.properties import PropertyTypes
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
@@ -53,7 +56,8 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
         kind=evaluation.vertices.kind,
         share=evaluation.share,
         labels=_labels_of(evaluation),
-        outcomes=dict(zip(OUTCOMES, graph.outcomes.tolist(), strict=True)),
+        outcomes=dict(zip(OUTCOMES, evaluation.outcomes.tolist(), strict=True)),
+        multigraph=_multigraph_of(evaluation),
         queries=[_state_of(running, evaluation) for running in evaluation.running],
         **about,
     )
@@ -64,9 +68,11 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
 def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
     static = evaluation.graph.static_edges()
+    version_source, version_label, version_target, version_timestamp = _versions_of(evaluation)
     is_named = np.zeros(vertices.count, bool)
     for selection in (window_edges, static):
         is_named[edges.source[selection]] = is_named[edges.target[selection]] = True
+    is_named[version_source] = is_named[version_target] = True
     number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
     labels = _label_numbers(evaluation)
     names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(np.flatnonzero(is_named))])
@@ -81,6 +87,34 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         static_source=number[edges.source[static]],
         static_target=number[edges.target[static]],
         static_label=labels[edges.label[static]],
+        version_source=number[version_source],
+        version_target=number[version_target],
+        version_label=labels[version_label],
+        version_timestamp=version_timestamp,
+    )
+
+
+def _versions_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
+    """Return source, label, target and timestamp of the versions of edges that some window holds."""
+    multigraph = evaluation.multigraph
+    if multigraph is None:
+        return tuple(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64))
+    live = multigraph.versions.live(multigraph.lower_bound(evaluation.graph.time))
+    return multigraph.versions.columns(live)[:4]
+
+
+def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
+    multigraph = evaluation.multigraph
+    if multigraph is None:
+        return None
+    sets = multigraph.sets
+    return MultigraphState(
+        identity=multigraph.identity,
+        types=sets.types.known,
+        loose=sorted(sets.types.loose),
+        unit=sets.time_unit,
+        is_timed=sets.is_timed,
+        counts=[multigraph.counts(running.question.name).tolist() for running in evaluation.running],
     )
 
 
@@ -158,6 +192,8 @@ class Saved:
         with _damage_named(self.path):
             if self.content.keep is not None:
                 evaluation.keep(self.content.keep.window)
+            if self.content.multigraph is not None:
+                evaluation.begin_multigraph()
             try:
                 for is_late, states in groupby(self.content.queries, lambda state: state.is_late):
                     evaluation.add(*(state.question for state in states), is_late=is_late)
@@ -172,7 +208,7 @@ class Saved:
                 forgotten=labels.forgotten,
                 forgotten_of_streams=labels.forgotten_of_streams,
             )
-            evaluation.graph.outcomes[:] = [self.content.outcomes[name] for name in OUTCOMES]
+            evaluation.outcomes[:] = [self.content.outcomes[name] for name in OUTCOMES]
             if len(self.edges.slides) != sum(len(running.windows) for running in evaluation.running):
                 raise Damage(
                     f"it has expiry slides for {len(self.edges.slides)} windows, which are not the windows of the queries"
@@ -182,6 +218,8 @@ class Saved:
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 self._check_slides(running, state, mine)
             entered, fresh = self._enter_edges(evaluation, of_queries)
+            if self.content.multigraph is not None and evaluation.multigraph is not None:
+                self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, fresh)
             waiting = self._enter_waiting(evaluation)
             fresh = np.concatenate([fresh, *waiting.values()])
             for host in evaluation.running.hosts:
@@ -227,6 +265,25 @@ class Saved:
         if len(graph.live_edges()) < len(saved):
             raise Damage("an edge has left every window that it could be in")
         return entered, identity
+
+    def _restore_multigraph(
+        self, state: MultigraphState, multigraph: Multigraph, evaluation: Evaluation, identity: np.ndarray
+    ) -> None:
+        """Restore the versions of edges, which `identity` gives the ids of vertices, and the counts of queries."""
+        try:
+            multigraph.sets.restore_types(PropertyTypes(state.types, state.loose), state.unit, is_timed=state.is_timed)
+        except WhereError as error:
+            raise Damage(f"a condition does not fit the properties: {error.message}") from error
+        for one, counts in zip(self.content.queries, state.counts, strict=True):
+            multigraph.set_counts(one.question.name, np.array(counts))
+        saved = self.edges
+        multigraph.restore(
+            identity[saved.version_source],
+            saved.version_label,
+            identity[saved.version_target],
+            saved.version_timestamp,
+            evaluation.graph,
+        )
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""
@@ -344,15 +401,18 @@ def _check_edges(content: Content, edges: Edges) -> None:
     kind = None if edges.names is None else "int64" if pa.types.is_integer(edges.names.type) else "string"
     if kind != content.kind:
         raise Damage(f"its vertices are of kind {kind}, not {content.kind}")
-    for label in (edges.label, edges.static_label):
+    for label in (edges.label, edges.static_label, edges.version_label):
         if len(label) and (label.min() < 0 or label.max() >= len(content.labels.names)):
             raise Damage(f"an edge has a label with a number outside 0 to {len(content.labels.names) - 1}")
-    if len(edges) == 0:
-        return
-    if content.time is None:
-        raise Damage("there are edges, but no stream time")
-    if edges.timestamp.min() < EARLIEST or edges.timestamp.max() > content.time:
-        raise Damage(f"an edge has a timestamp outside {EARLIEST} to the stream time {content.time}")
+    if len(edges.version_source) and content.multigraph is None:
+        raise Damage("there are versions of edges, and no identity of edges")
+    for timestamp in (edges.timestamp, edges.version_timestamp):
+        if not len(timestamp):
+            continue
+        if content.time is None:
+            raise Damage("there are edges, but no stream time")
+        if timestamp.min() < EARLIEST or timestamp.max() > content.time:
+            raise Damage(f"an edge has a timestamp outside {EARLIEST} to the stream time {content.time}")
 
 
 @contextmanager

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
+
+from rpq.automata.symbols import ConditionLabel
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language import kinds
 from rpq.stream.durations import TIME_UNITS
@@ -45,6 +48,9 @@ class Labels:
             "labels": list(map(text_of, self.names)), "lost": self.lost, "forgotten": self.forgotten
         }
         streams = [[place, name.stream] for place, name in enumerate(self.names) if isinstance(name, StreamLabel)]
+        conditions = [[place, name.condition] for place, name in enumerate(self.names) if isinstance(name, ConditionLabel)]
+        if conditions:
+            content["label_conditions"] = conditions
         if streams or self.forgotten_of_streams != NEVER_LOST:
             content |= {"label_streams": streams, "forgotten_of_streams": self.forgotten_of_streams}
         if any(of_label.keys() - {ALL} for of_label in self.accepted) or set(self.passed_by) - {NEVER_LOST}:
@@ -62,6 +68,10 @@ class Labels:
                 number = place.whole(0, len(names) - 1)
                 names[number] = StreamLabel(text_of(names[number]), stream.unicode())
             of_streams = content["forgotten_of_streams"].whole()
+        if "label_conditions" in content:  # nor has a state without conditions
+            for place, condition in (pair.tuple_of(2) for pair in content["label_conditions"]):
+                number = place.whole(0, len(names) - 1)
+                names[number] = ConditionLabel(text_of(names[number]), condition.unicode())
         if len(set(names)) < len(names):
             raise Damage("a label occurs twice")
         lost = [timestamp.whole() for timestamp in content["lost"].tuple_of(len(names))]
@@ -157,6 +167,66 @@ class KeepWindow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MultigraphState:
+    """The identity of edges, the types of properties, and the counts of tuples for each query in the order of `Outcome`.
+
+    `unit` is the unit of timestamps in conditions, None for plain numbers; `is_timed` whether tuples have come.
+    """
+
+    identity: Literal["triple", "parallel"]
+    types: dict[str, pa.DataType]
+    loose: list[str]
+    unit: str | None
+    is_timed: bool
+    counts: list[list[int]]
+
+    def described(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        return {
+            "identity": self.identity,
+            "types": {name: _described_type(kind) for name, kind in self.types.items()},
+            "loose": self.loose,
+            "unit": self.unit,
+            "timed": self.is_timed,
+            "counts": self.counts,
+        }
+
+    @classmethod
+    def read(cls, content: JsonValue, queries: int) -> MultigraphState:
+        """Read the output of `described`. Raises `Damage`."""
+        unit = content["unit"]
+        return cls(
+            identity=content["identity"].one_of("triple", "parallel"),
+            types={name: _type(kind) for name, kind in content["types"].items()},
+            loose=[name.unicode() for name in content["loose"]],
+            unit=None if unit.is_none else unit.one_of(*TIME_UNITS),
+            is_timed=content["timed"].flag(),
+            counts=[list(map(_count, of_query.tuple_of(len(OUTCOMES)))) for of_query in content["counts"].tuple_of(queries)],
+        )
+
+
+_PLAIN_TYPES = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "text": pa.string()}
+
+
+def _described_type(kind: pa.DataType) -> list[Any]:
+    if pa.types.is_timestamp(kind):
+        return ["timestamp", kind.unit, kind.tz]
+    if pa.types.is_decimal(kind):
+        return ["decimal", kind.precision, kind.scale]
+    return [next(name for name, plain in _PLAIN_TYPES.items() if plain == kind), None, None]
+
+
+def _type(content: JsonValue) -> pa.DataType:
+    name, first, second = content.tuple_of(3)
+    kind = name.one_of("timestamp", "decimal", *_PLAIN_TYPES)
+    if kind == "timestamp":
+        return pa.timestamp(first.one_of("s", "ms", "us", "ns"), None if second.is_none else second.unicode())
+    if kind == "decimal":
+        return pa.decimal256(first.whole(1, 76), second.whole(-76, 76))
+    return _PLAIN_TYPES[kind]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Content:
     """Everything except the edges. `time_unit`, `times`, `seconds`, `left` and `extra` belong to the engine itself.
 
@@ -176,6 +246,7 @@ class Content:
     extra: dict[str, str]
     events: EventsState | None = None
     keep: KeepWindow | None = None
+    multigraph: MultigraphState | None = None
 
     def described(self) -> dict[str, Any]:
         """Return the content as JSON values."""
@@ -194,6 +265,7 @@ class Content:
             "extra": self.extra,
             **({} if self.events is None else {"events": [*self.events]}),
             **({} if self.keep is None else {"keep": self.keep.described()}),
+            **({} if self.multigraph is None else {"multigraph": self.multigraph.described()}),
         }
 
     @classmethod
@@ -221,6 +293,7 @@ class Content:
             extra={name: text.text() for name, text in content["extra"].items()},
             events=EventsState.read(content["events"]) if "events" in content else None,
             keep=keep,
+            multigraph=MultigraphState.read(content["multigraph"], len(queries)) if "multigraph" in content else None,
         )
 
 

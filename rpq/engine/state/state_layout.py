@@ -33,6 +33,7 @@ _LENGTH = struct.Struct("<Q")
 _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype("<i8"), "bytes": np.dtype("u1")}
 _COLUMNS = ("source", "target", "label", "timestamp")
 _STATIC = ("static_source", "static_target", "static_label")
+_VERSIONS = ("version_source", "version_target", "version_label")
 _LARGEST_TEXT = 2**31 - 1
 
 
@@ -41,7 +42,8 @@ class Edges:
     """The edges of a window.
 
     `source` and `target` are indices of `names`, and `slides` has an array for each window of each query, with the slide at
-    which each edge expires. The static edges are separate, whether they are in a window or not.
+    which each edge expires. The static edges are separate, whether they are in a window or not. `version_…` are the edges
+    whose current version an engine knows that keeps properties, whether a query has a use for them or not.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -56,6 +58,10 @@ class Edges:
     static_source: np.ndarray
     static_target: np.ndarray
     static_label: np.ndarray
+    version_source: np.ndarray
+    version_target: np.ndarray
+    version_label: np.ndarray
+    version_timestamp: np.ndarray
 
     def __len__(self) -> int:
         return len(self.source)
@@ -118,6 +124,8 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
     arrays |= {f"expiry_{number}": slides for number, slides in enumerate(edges.slides)}
     if len(edges.static_source):
         arrays |= {name: getattr(edges, name) for name in _STATIC}
+    if len(edges.version_source):
+        arrays |= {name: getattr(edges, name) for name in (*_VERSIONS, "version_timestamp")}
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
 
@@ -223,6 +231,8 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     has_static = any(name in arrays for name in _STATIC)
     statics = len(_typed(arrays, _STATIC[0], np.int32)) if has_static else 0
     static = {name: _typed(arrays, name, np.int32, statics) if has_static else np.zeros(0, np.int32) for name in _STATIC}
+    versions = len(_typed(arrays, _VERSIONS[0], np.int32)) if _VERSIONS[0] in arrays else 0
+    version = {name: _typed(arrays, name, np.int32, versions) if versions else np.zeros(0, np.int32) for name in _VERSIONS}
     edges = Edges(
         names=names,
         source=_typed(arrays, "source", np.int32),
@@ -231,10 +241,13 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         timestamp=_typed(arrays, "timestamp", np.int64, count),
         slides=[_typed(arrays, name, np.int64, count) for name in _expiries(arrays)],
         **static,
+        **version,
+        version_timestamp=_typed(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
     )
     vertices = 0 if names is None else len(names)
     named = np.zeros(vertices, bool)
-    for end in (edges.source, edges.target, edges.static_source, edges.static_target):
+    static_ends, version_ends = (edges.static_source, edges.static_target), (edges.version_source, edges.version_target)
+    for end in (edges.source, edges.target, *static_ends, *version_ends):
         if ((end < 0) | (end >= vertices)).any():
             raise Damage(f"an edge has a vertex with a number outside 0 to {vertices - 1}")
         named[end] = True

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 from rpq import automata
+from rpq.automata.symbols import LabelSymbol
 from rpq.errors import QueryError
 from rpq.language.notation import unsuitable_option
 from rpq.language.pattern import Centre, Variable, centre_at, edges_accepted, never_simple, stands_in_all
@@ -207,20 +208,20 @@ class SparqlQuery(Query):
         return _labels(atoms_of(self.parsed.body))
 
     @property
-    def labels(self) -> frozenset[str] | None:
+    def labels(self) -> frozenset[LabelSymbol] | None:
         """The labels of the atoms; None if a path may match labels that it does not name."""
         return None if self.label_set.others else self.label_set.named
 
     @property
-    def named_labels(self) -> frozenset[str]:
+    def named_labels(self) -> frozenset[LabelSymbol]:
         """The labels that the text names."""
         return frozenset().union(*(compiled(path).labels for path in self._paths))
 
-    def reads(self, label: str) -> bool:
+    def reads(self, label: LabelSymbol) -> bool:
         """Return whether an atom can match edges with a label."""
         return self.label_set.has(label)
 
-    def accepts(self, label: str) -> frozenset[Ends]:
+    def accepts(self, label: LabelSymbol) -> frozenset[Ends]:
         """Return which edges of a label some atom accepts, by their ends; none where no atom reads the label.
 
         Where a window of the query is a count window, it accepts all edges of its labels.
@@ -240,7 +241,7 @@ class SparqlQuery(Query):
         return [compiled(path) for path in dict.fromkeys(str(atom.expression) for atom in paths)]
 
     @cached_property
-    def _edges_accepted(self) -> dict[str, frozenset[Ends]]:
+    def _edges_accepted(self) -> dict[LabelSymbol, frozenset[Ends]]:
         return edges_accepted([one.atom for one in atoms_of(self.parsed.body)])
 
     def over(self, window: AnyWindow) -> Self:

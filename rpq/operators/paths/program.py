@@ -13,6 +13,7 @@ import numpy as np
 
 from rpq import automata
 from rpq.automata.dfa import reachability, suffix_containment
+from rpq.automata.symbols import LabelSymbol
 
 # Fields of `Program.sizes`.
 CLASSES = 0  # transition classes
@@ -61,7 +62,7 @@ class Compiled:
         self.accepting = accepting
         self.program = _flatten(self.table, accepting)
 
-    def classes_of(self, label: str | None) -> tuple[int, int]:
+    def classes_of(self, label: LabelSymbol | None) -> tuple[int, int]:
         """Return the classes of a step along and of a step against an edge of that label; -1 where it leads nowhere.
 
         None is a label that the query does not see: that of another stream.

@@ -76,6 +76,7 @@ class HostedQuery(RunningQuery, Member):
     def _leave_host(self) -> None:
         self._host.release_constants(self.question.name, self._names)
         del self._host.members[self.question.name]
+        self._host.forget_sizes()
 
     @property
     def contents(self) -> set[Content | PathContent]:

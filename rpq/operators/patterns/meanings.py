@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 from rpq import automata
 from rpq.automata.expressions import Expression, Inverse, Label, SizeError
-from rpq.automata.symbols import Symbol
+from rpq.automata.symbols import LabelSymbol, Symbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.pattern import Atom, Constant, Term, vertices_of
 from rpq.language.pattern import Term as AskedTerm
@@ -38,7 +38,7 @@ class Neighbours(NamedTuple):
     Without `names` the edges may lead to or from any vertex.
     """
 
-    label: str
+    label: LabelSymbol
     names: frozenset[str] | None
     inward: bool
 
@@ -60,7 +60,7 @@ class DirectedAtom(NamedTuple):
     """An atom in the direction in which it is read: edges of a label, or pairs."""
 
     source: Term
-    reads: str | PathRead
+    reads: LabelSymbol | PathRead
     target: Term
 
     @property
@@ -126,7 +126,7 @@ def _roots(term: Term, edges: Sequence[DirectedAtom]) -> Roots:
     if isinstance(term, Constant):
         return frozenset(vertices_of(term))
     for source, label, target in edges:
-        assert isinstance(label, str)
+        assert not isinstance(label, PathRead)
         if source == term and isinstance(target, Constant):
             return Neighbours(label, frozenset(vertices_of(target)), inward=False)
         if target == term and isinstance(source, Constant):
@@ -138,7 +138,7 @@ def _bound_roots(term: Term, edges: Sequence[DirectedAtom], expression: Expressi
     """Return the vertices with an edge that some atom requires at a variable; None if paths begin with such an edge."""
     dfa = compiled(str(expression))
     for source, label, target in edges:
-        assert isinstance(label, str)
+        assert not isinstance(label, PathRead)
         for end, inward in ((source, False), (target, True)):
             column = dfa.column(label, inward)
             if end == term and (column < 0 or dfa.transitions[0, column] < 0):
@@ -173,7 +173,7 @@ class NamedVertex(NamedTuple):
     name: str
 
 
-MeaningEdge = tuple[str | NamedVertex, str | PathRead, str | NamedVertex]
+MeaningEdge = tuple[str | NamedVertex, LabelSymbol | PathRead, str | NamedVertex]
 """A term, what is read, and the term that it leads to."""
 
 
@@ -204,9 +204,9 @@ class Meaning(NamedTuple):
         return [PlanAtom(known(edge[0]), relation_of(edge), known(edge[2])) for edge in self.edges]
 
 
-def name_of_read(reads: str | PathRead) -> str:
+def name_of_read(reads: LabelSymbol | PathRead) -> str:
     """Return the text of what is read: a label, or the expression of a path."""
-    return reads if isinstance(reads, str) else reads.expression
+    return reads.expression if isinstance(reads, PathRead) else str(reads)
 
 
 def variable(name: str) -> str:

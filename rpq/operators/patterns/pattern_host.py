@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.language.protocol import Division, Resources
 from rpq.language.readings import Reading
 from rpq.operators.patterns import tables
@@ -123,7 +124,8 @@ class PatternHost:
         self._holders: Counter[int] = Counter()  # part to the number of places of queries that have it
         self._equal_parts: dict[tuple[Any, ...], int] = {}  # by everything that makes parts equal
         self._keys: dict[int, tuple[Any, ...]] = {}
-        self._bytes_of_members: int | None = None  # None where unknown
+        self._member_sizes: dict[str, int] = {}  # bytes of queries, as of the last look at each
+        self._changed_members: set[str] = set()  # queries that changed since then
         self._result_parts: set[int] = set()  # parts whose rows are rows of the result of their query
         self._other_parts: set[int] = set()  # all other parts
         self._share_columns: dict[int, int] = {}  # part to the column that tells which share has a row
@@ -225,7 +227,7 @@ class PatternHost:
         `share_column` tells whose they are. `constants` are the numbers of the part's constants, or their vertices, where
         these are ranks. `is_divided` is that of `PlanTables.add`.
         """
-        self._bytes_of_members = None
+        self.forget_sizes()
         differ = any(seed.differ or any(step.differs_from for step in seed.steps) for seed in part.seeds)
         key = (part.atoms, part.columns, part.slots, differ, constants, explicit, is_reported, share_column, is_divided)
         number = self._equal_parts.get(key) if self.shares_parts else None
@@ -291,7 +293,7 @@ class PatternHost:
         """Return the number of a relation in the store."""
         return self.paths[content].number if isinstance(content, PathContent) else self.relations[content]
 
-    def edges_accepted(self, label: str) -> Collection[Ends]:
+    def edges_accepted(self, label: LabelSymbol) -> Collection[Ends]:
         """Return which edges of a label the queries of the engine accept, by their ends; nothing before it is known."""
         number = self.relations.label_id(label)
         return () if self._graph is None or number < 0 else self._graph.filter.accepted(number).keys()
@@ -312,7 +314,7 @@ class PatternHost:
 
     def release_part(self, number: int) -> None:
         """Release a part that a query has added and left; the last user removes it."""
-        self._bytes_of_members = None
+        self.forget_sizes()
         self._holders[number] -= 1
         if self._holders[number]:
             return
@@ -445,9 +447,8 @@ class PatternHost:
         for name in changed:
             self.members[name].leave_changed()
         for name in sorted(changed):
-            before = self.members[name].nbytes
             self.members[name].resolve(fresh=without_edges)
-            self._count_bytes(self.members[name], before)
+            self._changed_members.add(name)
         self.paths.make_room(self._own_room, graph, changed=changed)
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
@@ -529,10 +530,8 @@ class PatternHost:
                 parts_of.setdefault(name, {})[place] = selected
         deltas = []
         for name, parts in parts_of.items():
-            member = self.members[name]
-            before = member.nbytes
-            deltas.append((name, member.delta(parts)))
-            self._count_bytes(member, before)
+            deltas.append((name, self.members[name].delta(parts)))
+            self._changed_members.add(name)
         return [(name, delta) for name, delta in deltas if len(delta)]
 
     def advance(self, time: int) -> None:
@@ -558,18 +557,19 @@ class PatternHost:
         """The number of bytes held."""
         shared = self.store.nbytes + self.tables.nbytes + self._live.nbytes + self._delivered.nbytes + self.is_own.nbytes
         of_paths = self.paths.nbytes + sum(membership.nbytes for membership in self._own_memberships)
-        if self._bytes_of_members is None:
-            self._bytes_of_members = sum(member.nbytes for member in self.members.values())
-        return shared + of_paths + self._bytes_of_members
+        return shared + of_paths + self._bytes_of_members()
 
-    def _count_bytes(self, member: Member, before: int) -> None:
-        """Keep the total size of members up to date after one of them changed; asking all of thousands would be slow."""
-        if self._bytes_of_members is not None:
-            self._bytes_of_members += member.nbytes - before
+    def _bytes_of_members(self) -> int:
+        """Return the bytes of all queries. O(queries) additions; only those that changed are looked at."""
+        changed = self._changed_members if self._member_sizes else self.members
+        self._member_sizes |= {name: self.members[name].nbytes for name in changed}
+        self._changed_members.clear()
+        return sum(self._member_sizes.values())
 
     def forget_sizes(self) -> None:
         """Forget the sizes of queries, which may have changed since rows were last reported."""
-        self._bytes_of_members = None
+        self._member_sizes.clear()
+        self._changed_members.clear()
 
     def ask_for(self, size: int) -> None:
         """Ask the guard for `size` bytes more, without a tuple; it may refuse."""

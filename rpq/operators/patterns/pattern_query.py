@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.errors import LimitError
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
 from rpq.language.protocol import Figures, Resources
@@ -22,7 +23,7 @@ from rpq.operators.patterns.divided_query import PAIR, DividedQuery, divide, sta
 from rpq.operators.patterns.explanation import Explanation, explain_running
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.plan import Part, Plan, condition_part, is_one_part, plan_pattern, shaped_parts
-from rpq.operators.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, variable
+from rpq.operators.patterns.meanings import Meaning, PathRead, direct_atoms, meanings_of, name_of_read, variable
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import ReadRelations
 from rpq.operators.patterns.rows.solutions import Place, Solutions
@@ -102,7 +103,7 @@ class RunningPattern(HostedQuery):
             return False
         if self.question.distinct and not self._meanings[0].is_covered_by(self.question.columns):
             return False
-        numbers: dict[str | PathRead, int] = {}
+        numbers: dict[LabelSymbol | PathRead, int] = {}
         atoms = self._meanings[0].atoms(lambda edge: numbers.setdefault(edge[1], len(numbers)), self._names.index)
         if not is_one_part(atoms):
             return False
@@ -367,7 +368,7 @@ class RunningPattern(HostedQuery):
             for number, meaning in enumerate(self._meanings)
         ]
         of_reads = self._relations.contents_by_read
-        contents = {reads if isinstance(reads, str) else reads.expression: content for reads, content in of_reads.items()}
+        contents = {name_of_read(reads): content for reads, content in of_reads.items()}
         is_each_alone = len(self._chains) == len(self.question.pattern.atoms)
         of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
         return explain_running(self.question, self._host, meanings, contents, of_atoms)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.errors import QueryError
 from rpq.files.json_values import Damage
 from rpq.language.query import PatternQuery
@@ -80,7 +81,8 @@ class ReadRelations:
         self._question = question
         self._host = host
         self._divided_by = divided_by
-        ends = {(atom.reads, divided_end(atom.variables, divided_by)) for atom in atoms if isinstance(atom.reads, str)}
+        edges = [(atom, atom.reads) for atom in atoms if not isinstance(atom.reads, PathRead)]
+        ends = {(label, divided_end(atom.variables, divided_by)) for atom, label in edges}
         self._edge_reads = sorted(ends, key=lambda read: (read[0], read[1] or ""))
         self._labels = sorted({label for label, _ in ends})
         self._paths = list(dict.fromkeys(atom.reads for atom in atoms if isinstance(atom.reads, PathRead)))
@@ -101,7 +103,7 @@ class ReadRelations:
         """For each label the content of the relation that counts tuples, with all edges in the window; none with paths."""
         self._of_edges = {*self._counting_contents, *self._atom_contents}
 
-    def _content(self, label: str, *, loopless: bool = False, end: End = None) -> Content:
+    def _content(self, label: LabelSymbol, *, loopless: bool = False, end: End = None) -> Content:
         return Content(label, self._question.window, self._numbered, self.origin, loopless, divided_by=end)
 
     @property
@@ -120,9 +122,10 @@ class ReadRelations:
         return {derived.content for derived in self._derived_paths}
 
     @property
-    def contents_by_read(self) -> dict[str | PathRead, Content | PathContent]:
+    def contents_by_read(self) -> dict[LabelSymbol | PathRead, Content | PathContent]:
         """The content of the relation for each label or path that an atom reads."""
-        contents: dict[str | PathRead, Content | PathContent] = {content.label: content for content in self._atom_contents}
+        contents: dict[LabelSymbol | PathRead, Content | PathContent] = {}
+        contents |= {content.label: content for content in self._atom_contents}
         return contents | {derived.read: derived.content for derived in self._derived_paths}
 
     @property
@@ -334,7 +337,7 @@ class WindowedEdge(NamedTuple):
     Without a reading: the static edges, which have no window. With an `end`, the edges whose end there is this thread's.
     """
 
-    label: str
+    label: LabelSymbol
     reading: int | None
     end: End = None
 

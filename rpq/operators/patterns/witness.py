@@ -15,6 +15,7 @@ from typing import Any
 
 from rpq import automata
 from rpq.automata.dfa import DFA
+from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Atom, Constant
 from rpq.language.query import PatternQuery
 from rpq.operators.paths.index.delta_index import DeltaIndex
@@ -24,6 +25,7 @@ from rpq.operators.patterns.joins.plan import Part
 from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, PathRead, edge_step
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.stream.snapshot import Edges
+from rpq.stream.stream_labels import text_of
 from rpq.stream.vertices import VertexDictionary
 
 Vertex = int | str
@@ -243,7 +245,7 @@ def _term_text(variable: str) -> str:
 
 def _steps(
     atom: Atom,
-    edge: tuple[str | NamedVertex, str | PathRead, str | NamedVertex],
+    edge: tuple[str | NamedVertex, LabelSymbol | PathRead, str | NamedVertex],
     binding: Binding,
     host: PatternHost,
     relation_of: Callable[[MeaningEdge], int],
@@ -262,7 +264,7 @@ def _steps(
     return (
         Step(
             source=graph.vertices.name_of(first),
-            label=reads,
+            label=text_of(reads),
             target=graph.vertices.name_of(last),
             timestamp=host.store.time_of(relation_of(edge), first, last),
             against=step.inverse,

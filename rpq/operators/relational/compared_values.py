@@ -36,7 +36,7 @@ from rpq.operators.bags.value_matching import (
     Values,
 )
 from rpq.operators.relational.exact_sums import DECIMAL, INTEGER, LIMB, NO_AMOUNT, ONE
-from rpq.operators.relational.formula_columns import Judge, NumericColumn, amount_of, read_names
+from rpq.operators.relational.formula_columns import FEW, Judge, NumericColumn, amount_of, read_names
 from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.value_order import label_between, new_labels
 
@@ -55,9 +55,6 @@ Place = tuple[int, int, int, float]
 
 _NOWHERE: Place = (NO_VALUE, 0, 0, 0.0)
 _NO_VALUES = Values(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-
-_FEW = 8
-"""Values of fewer rows are looked up one by one, which takes less time than several calls over arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +230,7 @@ class PlaceColumn(NumericColumn):
         return are_unknown
 
     def array_of(self, rows: np.ndarray) -> np.ndarray:
-        return super().array_of(rows) if len(rows) >= _FEW else np.array(self.of(rows), self._type)
+        return super().array_of(rows) if len(rows) >= FEW else np.array(self.of(rows), self._type)
 
     def _judged(self, vertices: np.ndarray) -> np.ndarray:
         if not isinstance(self._formula, Variable):
@@ -253,8 +250,7 @@ class PlaceColumn(NumericColumn):
         results["reals"][are_read] = reals[are_read]
         others = np.flatnonzero(~are_read)
         if len(others):
-            name, texts = self._names[0], self._terms.texts(vertices[others])
-            results[others] = [self._result({name: str(text)}) for text in texts]
+            results[others] = self._judged_singly(vertices[others])
         return results
 
     def _result(self, binding: dict[str, str]) -> Place:
@@ -271,12 +267,17 @@ class PlaceColumn(NumericColumn):
         self._by_vertex = np.zeros(0, self._type)
 
 
+_NO_PLACES = np.zeros(0, PlaceColumn._type)
+
+
 def values_of(order: ComparedValues, columns: Sequence[PlaceColumn], rows: Sequence[np.ndarray]) -> list[Values]:
     """Return the values of the rows of each side, all in one order. O(rows), plus the evaluation of new values."""
     if order.remove_others():
         for column in columns:
             column.clear()
-    places = [column.array_of(of_side) for column, of_side in zip(columns, rows, strict=True)]
+    # The places of both sides are found first: a new key may give others new labels.
+    sides = zip(columns, rows, strict=True)
+    places = [column.array_of(of_side) if len(of_side) else _NO_PLACES for column, of_side in sides]
     return [order.values(one) for one in places]
 
 

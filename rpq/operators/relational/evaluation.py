@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from rpq.operators.relational.groups import GroupNode
-from rpq.operators.relational.nodes import ExtendNode, FilterNode, LeafNode, Node, ProjectNode
+from rpq.operators.relational.nodes import ExtendNode, FilterNode, Node, ProjectNode
 from rpq.operators.relational.planning import NetworkPlan
 from rpq.rows.weighted_rows import WeightedRows, merge
 
@@ -18,6 +18,11 @@ class Network:
     def __init__(self, planned: NetworkPlan) -> None:
         self.top = planned.top
         self.nodes = [*_in_order(planned.top)]
+        place_of = {id(node): place for place, node in enumerate(self.nodes)}
+        self._steps = [
+            (node, [place_of[id(one)] for one in node.inputs], WeightedRows.empty(node.width)) for node in self.nodes
+        ]
+        """Each node with the places of its inputs among the nodes, and its output when these do not change."""
 
     @property
     def is_plain(self) -> bool:
@@ -59,16 +64,14 @@ class Network:
         return self._run(leaves, is_first=False)
 
     def _run(self, leaves: Mapping[int, WeightedRows], *, is_first: bool) -> WeightedRows:
-        outputs: dict[int, WeightedRows] = {}
-        for node in self.nodes:
+        outputs: list[WeightedRows] = []
+        for node, places, nothing in self._steps:
             first = node.begin() if is_first else None
-            if isinstance(node, LeafNode):
-                inputs = [leaves.get(id(node), WeightedRows.empty(node.width))]
-            else:
-                inputs = [outputs[id(one)] for one in node.inputs]
-            output = node.change(*inputs) if any(map(len, inputs)) else WeightedRows.empty(node.width)
-            outputs[id(node)] = output if first is None else merge([first, output])
-        return outputs[id(self.top)]
+            inputs = [outputs[place] for place in places] if places else [leaves.get(id(node), nothing)]
+            # Most operators of a query have no part in a single tuple.
+            output = node.change(*inputs) if any(map(len, inputs)) else nothing
+            outputs.append(output if first is None else merge([first, output]))
+        return outputs[-1]
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard cached values of these ids, which now denote other terms."""

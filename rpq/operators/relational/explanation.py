@@ -98,7 +98,7 @@ def explain_query(
         warnings=query.warnings,
         stored=tuple(
             (label, texts)
-            for label in sorted(query.named_labels)
+            for label in sorted(map(str, query.named_labels))
             if (texts := ends_texts(accepted(label) or query.accepts(label)))
         ),
     )

@@ -76,7 +76,10 @@ class GroupFigures:
 
     def __init__(self, bags: RowBags, columns: int) -> None:
         self._bags = bags
-        self._figures = np.zeros((int(bags.bags.fields[ROOM]), columns), np.int64)
+        self._set_figures(np.zeros((int(bags.bags.fields[ROOM]), columns), np.int64))
+
+    def _set_figures(self, figures: np.ndarray) -> None:
+        self._figures = figures
 
     def _reserve(self, count: int) -> None:
         """Make room for `count` more groups. Amortised O(1) a group."""
@@ -85,7 +88,7 @@ class GroupFigures:
             self._bags.make_room(count)
             more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
             if more > 0:
-                self._figures = np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)])
+                self._set_figures(np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)]))
 
     @property
     def room(self) -> int:
@@ -119,6 +122,10 @@ class SummedGroups(GroupFigures):
         super().__init__(RowBags([keys]), len(aggregates) * FIGURES)
         self._functions = np.array(aggregates, np.uint8)
 
+    def _set_figures(self, figures: np.ndarray) -> None:
+        super()._set_figures(figures)
+        self._figures_view = view(Figures(figures.reshape(-1)))  # flat, as kernels index it, compiled or not
+
     def change(self, keys: np.ndarray, weights: np.ndarray, events: np.ndarray, numbers: np.ndarray) -> ChangedGroups | None:
         """Apply changes of rows with these keys; `numbers` is (aggregate, row), `NO_NUMBER` where there is none.
 
@@ -135,8 +142,7 @@ class SummedGroups(GroupFigures):
             np.empty(shape, np.int64),
         )
         keys = np.ascontiguousarray(keys).reshape(-1)
-        figures = view(Figures(self._figures.reshape(-1)))  # flat, as kernels index it, compiled or not
-        some = change_groups(self._bags.view, figures, self._functions, keys, weights, events, numbers, *changed)
+        some = change_groups(self._bags.view, self._figures_view, self._functions, keys, weights, events, numbers, *changed)
         return None if some < 0 else ChangedGroups(*(array[..., :some] for array in changed))
 
     @property

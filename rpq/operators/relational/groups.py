@@ -212,8 +212,7 @@ class GroupNode(Node):
     def _ids_of_values(self, aggregate: Aggregate, changed: ChangedValues) -> np.ndarray:
         """Return the ids (int32) of an aggregate of different values, of groups."""
         if aggregate.function == "COUNT":
-            counts = changed.different.reshape(1, -1)
-            return self._ids(counts, np.zeros_like(counts))[0]
+            return self._ids_of_numbers(changed.different, np.zeros(len(changed.different), np.int64))
         (end,) = _ENDS[aggregate.function]
         if aggregate.function == "SAMPLE":
             return changed.ends[end]
@@ -267,15 +266,20 @@ class GroupNode(Node):
 
     def _ids(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
         """Return the ids (int32) of aggregates of groups, (aggregate, group)."""
-        make = self._terms.quotients if self.is_isolated else self._terms.quotients_as_terms
         ids = np.empty(dividends.shape, np.int32)
         for place, (of_aggregate, by) in enumerate(zip(dividends, divisors, strict=True)):
             is_none = by == NO_VALUE
-            if is_none.any():
-                of_aggregate, by = np.where(is_none, 0, of_aggregate), np.where(is_none, 0, by)
-            ids[place] = make(of_aggregate, by)
+            if not is_none.any():
+                ids[place] = self._ids_of_numbers(of_aggregate, by)
+                continue
+            ids[place] = self._ids_of_numbers(np.where(is_none, 0, of_aggregate), np.where(is_none, 0, by))
             ids[place, is_none] = UNBOUND
         return ids
+
+    def _ids_of_numbers(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+        """Return the ids (int32) of quotients, or of integers where the divisor is 0."""
+        make = self._terms.quotients if self.is_isolated else self._terms.quotients_as_terms
+        return make(dividends, divisors)
 
     # --- sums of numbers of any type -------------------------------------------------------------------------
 

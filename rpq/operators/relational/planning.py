@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import NamedTuple
 
+from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import (
     Aggregate,
@@ -52,7 +53,16 @@ from rpq.language.sparql.rewriting import rewrite
 from rpq.language.sparql.values.typed_values import FALSE, TRUE
 from rpq.operators.bags.value_matching import ValueMode
 from rpq.operators.patterns.joins.plan import plan_pattern
-from rpq.operators.patterns.meanings import DirectedAtom, Meaning, NamedVertex, PathRead, direct_atoms, meanings_of, variable
+from rpq.operators.patterns.meanings import (
+    DirectedAtom,
+    Meaning,
+    NamedVertex,
+    PathRead,
+    direct_atoms,
+    meanings_of,
+    name_of_read,
+    variable,
+)
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.joins import Agreement, ExistsNode, JoinNode, LeftJoinNode
 from rpq.operators.relational.nodes import (
@@ -76,10 +86,10 @@ class Read(NamedTuple):
     """The relation that an atom reads: edges of a label, or pairs of a path, in a window (None: the default graph)."""
 
     window: str | None
-    of: str | PathRead
+    of: LabelSymbol | PathRead
 
     def __str__(self) -> str:
-        name = self.of if isinstance(self.of, str) else self.of.expression
+        name = name_of_read(self.of)
         return name if self.window is None else f"{name} in <{self.window}>"
 
 

@@ -30,6 +30,8 @@ _UNKNOWN = np.iinfo(np.int64).min
 """The rank of an id without a label."""
 _MISSING = _UNKNOWN + 1
 """The rank of an id that is to have one."""
+_NO_ROOM = -1
+"""In place of a number of ids: one of them is beyond the arrays."""
 
 GAP = 1 << 32
 """The distance between the labels of neighbours when all are numbered again."""
@@ -76,6 +78,7 @@ class Labels(NamedTuple):
     rank: np.ndarray  # int64 a vertex
     term_high: np.ndarray  # int64 a term
     term_rank: np.ndarray  # int64 a term
+    room: np.ndarray  # int64[2]: vertices and terms for which there is room
 
 
 class ValueOrder:
@@ -83,7 +86,8 @@ class ValueOrder:
 
     def __init__(self, terms: TermIds) -> None:
         self._terms = terms
-        self._labels = Labels(*(np.full(1, empty, np.int64) for empty in (0, _UNKNOWN, 0, _UNKNOWN)))
+        high, rank, term_high, term_rank = (np.full(1, empty, np.int64) for empty in (0, _UNKNOWN, 0, _UNKNOWN))
+        self._labels = Labels(high, rank, term_high, term_rank, room=np.ones(2, np.int64))
         self.view = view(self._labels)
         self._only: dict[int, int] = {}
         """The id of the first term with a `high`."""
@@ -101,11 +105,13 @@ class ValueOrder:
         """Give the terms of ids (int32) their labels. O(ids), plus the sorting of new ones."""
         if not len(ids):
             return
-        self._make_room(ids)
         missing = np.empty(len(ids), np.int32)
-        missing = missing[: find_unlabelled(self.view, ids, missing)]
-        if not len(missing):
+        if (count := find_unlabelled(self.view, ids, missing)) == _NO_ROOM:
+            self._make_room(ids)
+            count = find_unlabelled(self.view, ids, missing)
+        if not count:
             return
+        missing = missing[:count]
         known: dict[int, Any] = {}
         if len(missing) <= _SINGLE:
             for identity in missing.tolist():
@@ -143,6 +149,7 @@ class ValueOrder:
                 }
                 labels = labels._replace(**grown)
         if labels is not self._labels:
+            labels.room[:] = len(labels.rank), len(labels.term_rank)
             self._labels = labels
             self.view = view(labels)
 
@@ -305,8 +312,12 @@ def _high_of_real(real: float) -> int:
 
 @njit(cache=True, nogil=True)
 def find_unlabelled(labels, ids, missing):
-    """Write each id that has no label once, as missing; return how many there are."""
+    """Write each id that has no label once, as missing; return how many there are, or `_NO_ROOM`, with nothing done."""
     found = 0
+    for i in range(len(ids)):
+        identity = np.int64(ids[i])
+        if identity >= (labels.room[0] if identity < FIRST else labels.room[1] + FIRST):
+            return _NO_ROOM
     for i in range(len(ids)):
         identity = np.int64(ids[i])
         if identity == UNBOUND:

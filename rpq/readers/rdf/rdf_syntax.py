@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from rpq.errors import InputError, install_command
-from rpq.readers.column_names import did_you_mean
+from rpq.errors import InputError, did_you_mean, install_command
 from rpq.readers.source import COMPRESSIONS
 
 

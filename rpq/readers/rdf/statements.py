@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rpq.readers.fields import quote_value
 from rpq.readers.gc_pause import gc_paused
 from rpq.readers.rdf.blank_nodes import LabelCollector
 from rpq.readers.rdf.canonical_lines import NAMES, columns_of, kinds_of, lines_of, split_statement, texts_of
 from rpq.readers.rdf.rdf_syntax import RdfSyntax, parser_message, parser_of, pyoxigraph
 from rpq.readers.source import Block, ByteSource
+from rpq.stream.fields import quote_value
 
 BLOCK_BYTES = 1 << 22
 """The maximum size of a block of lines, in bytes."""

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from rpq.errors import did_you_mean
+from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
+from rpq.language.where import Where
 from rpq.readers.column_names import EVENT, STREAM, ColumnNames
-from rpq.readers.fields import DEFAULT_UNIT, FieldError, time_kind
-from rpq.readers.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
 from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
-from rpq.readers.where import Where
+from rpq.stream.fields import DEFAULT_UNIT, FieldError, quote_value, time_kind
 
 
 def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
@@ -161,6 +162,7 @@ class Detection:
         predicate = None
         if self.where is not None:
             layout, predicate = self._with_condition(self.where, layout, names)
+        layout = self._with_properties(layout, names)
         parser: BlockParser
         if self.known is None and self.time_unit is not None:
             parser = PipeParser(layout, unit=self.time_unit)
@@ -169,7 +171,14 @@ class Detection:
             parser = LineParser(layout)
         quoted = layout if layout.has_quotes else None
         warnings = self.columns.deletes_not_read(names)
-        return DetectedFormat(parser=parser, is_header=bool(names), quoted=quoted, predicate=predicate, warnings=warnings)
+        return DetectedFormat(
+            parser=parser,
+            is_header=bool(names),
+            quoted=quoted,
+            predicate=predicate,
+            properties=self._property_columns,
+            warnings=warnings,
+        )
 
     @property
     def times(self) -> Literal["integers", "naive", "aware"]:
@@ -191,7 +200,7 @@ class Detection:
         known = FileSample(json=json)
         errors: list[LineError] = []
         found = detect_file(path, replace(self, where=None), errors.append)
-        if errors and (stop or (found is None and (self.columns.renamed or self.columns.has_events))):
+        if errors and (stop or (found is None and self._needs_columns)):
             raise line_error(path, errors[0])  # before any other error of a run
         if found is not None:
             parser, block = found[0].parser, found[1]
@@ -221,11 +230,42 @@ class Detection:
             further = {key: ColumnKind(key=FURTHER + key, kind="untyped") for key in keys if key not in kinds}
             predicate = Predicate(self.where, {**kinds, **further})
         warnings = self.columns.deletes_not_read(_keys(line)) if b"__" in line else ()
-        return DetectedFormat(parser=JsonLines(layout), predicate=predicate, warnings=warnings)
+        return DetectedFormat(
+            parser=JsonLines(layout), predicate=predicate, properties=self._property_columns, warnings=warnings
+        )
 
     def _further_keys(self) -> tuple[str, ...]:
-        """Return the keys of objects that a condition uses in addition to those of a tuple."""
-        return tuple(sorted(self.where.names - set(self._tuple_kinds("text")))) if self.where is not None else ()
+        """Return the keys of objects that a condition or a property uses in addition to those of a tuple."""
+        keys = {self.columns[name] for name in self.columns.properties}
+        if self.where is not None:
+            keys |= self.where.names - set(self._tuple_kinds("text"))
+        return tuple(sorted(keys))
+
+    @property
+    def _needs_columns(self) -> bool:
+        """Whether the user has named columns that a file may lack."""
+        return bool(self.columns.renamed or self.columns.has_events or self.columns.properties)
+
+    @property
+    def _property_columns(self) -> dict[str, str]:
+        """The columns of rows that have properties."""
+        return {name: FURTHER + self.columns[name] for name in self.columns.properties}
+
+    def _with_properties(self, layout: Layout, names: list[str]) -> Layout:
+        """Add the columns of properties. Raises `FieldError` for one that is missing."""
+        fields = list(layout.fields)
+        for name in (self.columns[name] for name in self.columns.properties):
+            if names.count(name) != 1:
+                found = f"found {', '.join(map(quote_value, names))}{did_you_mean(name, names)}" if names else (
+                    "the file has no header that names its columns"
+                )
+                reason = f"occurs {names.count(name)} times" if names.count(name) else "is missing"
+                raise FieldError(f"{reason}; a query reads it as a property of edges, and {found}", name)
+            place = names.index(name)
+            if fields[place] not in ("", FURTHER + name):
+                raise FieldError(f"is the column {fields[place]} of tuples, and no property of edges besides", name)
+            fields[place] = FURTHER + name
+        return replace(layout, fields=tuple(fields))
 
     def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:
         """Add the columns that a condition uses; an input's names take precedence over a tuple's."""

@@ -1,6 +1,6 @@
 """JSON lines: one object per line, with the columns of a tuple as keys.
 
-Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.readers.fields`); the first
+Vertices are all text or all integers, timestamps all integers or all times as text (`rpq.stream.fields`); the first
 object of a file decides.  Labels are text.  These keys may be missing or null: `op`, which defaults to `+`; `delete`, true
 or false or the same as text; `stream`; and `event`, text or an integer, which is read if the reader has events.  Other
 keys are read only if a condition uses them; then a key may be missing, and its values may have any type.
@@ -24,12 +24,13 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
-from rpq.readers.column_names import DELETE, EVENT, OP_AND_DELETE, STREAM, ColumnNames, did_you_mean
-from rpq.readers.fields import FieldError, check_time, quote_value, time_kind, times_of
-from rpq.readers.predicate import EXACT, texts_of
+from rpq.errors import did_you_mean
+from rpq.language.predicate import EXACT, texts_of
+from rpq.readers.column_names import DELETE, EVENT, OP_AND_DELETE, STREAM, ColumnNames
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
+from rpq.stream.fields import FieldError, check_time, quote_value, time_kind, times_of
 from rpq.stream.values import boolean_of_text, booleans_of_text
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}

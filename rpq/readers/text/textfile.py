@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError
+from rpq.language.predicate import Predicate, UntypedColumn
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.fields import FieldError
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
-from rpq.readers.predicate import Predicate
 from rpq.readers.source import Block, ByteSource
 from rpq.readers.text.line_layout import Layout, is_ignored
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows
 from rpq.readers.text.quotes import whole_records
+from rpq.stream.fields import FieldError
+from rpq.stream.properties import LOOSE
 
 BEGINNING_BYTES = 1 << 16
 """The number of bytes at the beginning of a file that detection reads."""
@@ -39,6 +40,8 @@ class DetectedFormat:
     is_header: bool = False
     quoted: Layout | None = None
     predicate: Predicate | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """The columns of `Rows` with the properties of edges, by the names of the properties."""
     warnings: Sequence[str] = ()
 
 
@@ -118,7 +121,7 @@ class TextFile:
         for block in rest if detected.quoted is None else whole_records(rest, detected.quoted):
             for rows in detected.parser.parse(block, stop=self._stop):
                 if len(rows):
-                    batch = self._batch(rows, detected.predicate)
+                    batch = self._batch(rows, detected)
                     if batch.num_rows:
                         yield batch
                 self.next_position += rows.data_lines
@@ -132,7 +135,7 @@ class TextFile:
 
         return detect_block(block, self._detect, reject)
 
-    def _batch(self, rows: Rows, predicate: Predicate | None) -> pa.RecordBatch:
+    def _batch(self, rows: Rows, detected: DetectedFormat) -> pa.RecordBatch:
         columns = dict(rows.columns)
         count = len(rows)
         if self._label is not None:
@@ -146,10 +149,15 @@ class TextFile:
             names.append("stream")
         if "event" in columns:
             names.append("event")
-        batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names)
-        if predicate is None:
+        fields = [pa.field(name, columns[name].type) for name in names]
+        arrays = [columns[name] for name in names]
+        for name, column in detected.properties.items():
+            arrays.append(UntypedColumn(columns[column]).texts())
+            fields.append(pa.field(name, pa.string(), metadata=LOOSE))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        if detected.predicate is None:
             return batch
-        mask, undecided = predicate.keep(columns, count)
+        mask, undecided = detected.predicate.keep(columns, count)
         selected = int(np.count_nonzero(mask))
         self.filtered += count - selected
         self.undecided += undecided

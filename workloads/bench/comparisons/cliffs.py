@@ -230,6 +230,7 @@ def _by_value(settings: Settings, *, text: str, labels: int = 2) -> Reading:
 
 
 _MEAN = "{ SELECT (AVG(?g) AS ?mean) { ?q <urn:fare> ?g } } ?ride <urn:fare> ?f FILTER(?f > ?mean * 1.8)"
+_EQUAL = "SELECT ?a ?b { ?a <urn:fare> ?f . ?b <urn:toll> ?g FILTER(?g = ?f && ?a != ?b) }"
 _LATEST = "{ SELECT ?s (MAX(?u) AS ?last) { ?q <urn:sensor> ?s ; <urn:time> ?u } GROUP BY ?s }"
 for _name, _what, _text in (
     ("ABOVE-MEAN", "fares above 1.8 times the mean", f"SELECT ?ride {{ {_MEAN} }}"),
@@ -241,7 +242,7 @@ for _name, _what, _text in (
     (
         "EQUAL-VALUES",
         "rides with equal values",
-        "SELECT ?a ?b { ?a <urn:fare> ?f . ?b <urn:toll> ?g FILTER(?g = ?f && ?a != ?b) }",
+        _EQUAL,
     ),
     (
         "OPTIONAL-VALUE",
@@ -418,6 +419,87 @@ def _memory_of_a_process(settings: Settings) -> Reading:
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     return Reading(measured=resident_memory(query, stream).run / 1e6)
+
+
+# --- one tuple at a time ---------------------------------------------------------------------------------------------
+
+_MOST_CALLS = 4_000
+_CALLS_BEFORE = 200
+"""Calls before the measured ones, in which kernels are loaded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Calls:
+    """Quantiles of the CPU microseconds of a call of `insert` and of reading its rows, when the window is full."""
+
+    median: float
+    p99: float
+
+
+@cache
+def _single_inserts(name: str, settings: Settings) -> _Calls:
+    """Push a stream up to its middle, and the tuples that follow one by one; the best quantiles of several runs."""
+    text, stream = _single_case(name, settings)
+    query = rpq.Query(text, window=stream.window, semantics="explicit" if "SELECT" in text else "implicit", name="line")
+    middle = len(stream) // 2
+    first = stream.first(middle)
+    after = stream.table.slice(middle, _CALLS_BEFORE + _MOST_CALLS)
+    tuples = [*zip(*(after[column].to_pylist() for column in ("source", "target", "label", "timestamp")), strict=True)]
+    runs = []
+    for _ in range(settings.repeat):
+        engine = rpq.Engine(query)
+        for batch in first.batches():
+            engine.push(batch, collect=False)
+        microseconds = []
+        for one in tuples:
+            started = time.process_time_ns()
+            engine.insert(*one).rows()
+            microseconds.append((time.process_time_ns() - started) / 1e3)
+        runs.append(microseconds[min(_CALLS_BEFORE, len(tuples) // 2) :])
+    quantiles = {part: min(measuring.quantile(run, part) or 0.0 for run in runs) for part in (0.5, 0.99)}
+    return _Calls(median=quantiles[0.5], p99=quantiles[0.99])
+
+
+def _single_case(name: str, settings: Settings) -> tuple[str, Stream]:
+    """Return the text of the query of a line and its stream."""
+    window = window_of(settings, 5_000)
+    if name in _SINGLE_IN_SPARQL:
+        text, stream = _SINGLE_IN_SPARQL[name]
+        return text, stream(window)
+    patterns = {known["name"]: known["pattern"] for known in figures_of_others("patterns")["queries"]}
+    return patterns.get(name, "a2q/c2a*"), stream_of("stackoverflow", settings, lambda text: None)
+
+
+_SINGLE_IN_SPARQL: dict[str, tuple[str, Callable[[int], Stream]]] = {
+    "MIN-JOIN": ("SELECT (MIN(?value) AS ?least) { ?x <urn:a> ?y . ?x <urn:b> ?value }", partial(joined, 1)),
+    "COUNT-DISTINCT": (
+        "SELECT ?group (COUNT(DISTINCT ?value) AS ?result) { ?group <urn:rated> ?value } GROUP BY ?group",
+        partial(rated_groups, "decimals", 100),
+    ),
+    "EQUAL-VALUES": (_EQUAL, partial(_fares, labels=2)),
+}
+
+
+def _of_single_inserts(settings: Settings, *, name: str, figure: str) -> Reading:
+    return Reading(measured=getattr(_single_inserts(name, settings), figure))
+
+
+for _name, _what, _bounds in (
+    ("P2", "the pattern P2", (14, 80)),
+    ("P5", "the pattern P5", (14, 80)),
+    ("PATH", "the path a2q/c2a*", (10, 110)),
+    ("MIN-JOIN", "the least value over a join", (165, 400)),
+    ("COUNT-DISTINCT", "distinct values counted by group", (165, 400)),
+    ("EQUAL-VALUES", "rides with equal values", (165, 400)),
+):
+    for _figure, _bound in zip(("median", "p99"), _bounds, strict=True):
+        line(
+            f"INSERT-{_name}-{_figure.upper()}",
+            f"one insert and its rows, {_figure}: {_what}",
+            unit="µs",
+            sense="at most",
+            bound=_bound,
+        )(partial(_of_single_inserts, name=_name, figure=_figure))
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

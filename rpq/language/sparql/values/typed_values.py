@@ -132,7 +132,7 @@ def _number(type_: NumberType, text: str) -> Number:
     whole, parts = whole.lstrip("0"), parts.rstrip("0")
     if len(whole) > _MOST_DIGITS or len(parts) > _MOST_DIGITS:  # Python is slow for millions of digits
         raise OutOfRange(f"a number of {len(text):,} characters does not fit into xsd:{type_}")
-    amount = Fraction(f"{whole or 0}.{parts}" if parts else int(whole or 0))
+    amount = Fraction(int(whole + parts or 0), 10 ** len(parts))
     return checked_number(type_, -amount if text.startswith("-") else amount)
 
 
@@ -153,9 +153,10 @@ def checked_number(type_: NumberType, amount: int | Fraction | float) -> Number:
         if -(2**63) <= whole < 2**63:
             return Number(type_, whole)
     else:
-        units = Fraction(amount) * DECIMAL_UNIT
-        if units.denominator == 1 and -(2**127) <= units.numerator < 2**127:
-            return Number(type_, Fraction(amount))
+        exact = Fraction(amount)
+        units, rest = divmod(exact.numerator * DECIMAL_UNIT, exact.denominator)
+        if not rest and -(2**127) <= units < 2**127:
+            return Number(type_, exact)
     raise OutOfRange(f"{amount} does not fit into xsd:{type_}")
 
 

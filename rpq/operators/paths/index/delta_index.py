@@ -247,7 +247,7 @@ class DeltaIndex:
         The `details`, which other workers need, play no part.
         """
         self._begin_output()
-        self.state[layout.TUPLE] = 0
+        self._index.state[layout.TUPLE] = 0
         if self._apply_chunk is None:
             self._apply_chunk = bound(kernels.apply_chunk, self.view, tuples, 1)
         while (code := self._apply_chunk(self.view, tuples, len(chunk.timestamp))) != layout.DONE:
@@ -267,7 +267,7 @@ class DeltaIndex:
     @property
     def has_rows(self) -> bool:
         """Whether `delta` is not empty."""
-        return bool(self._index.state[layout.EVENTS])
+        return self._index.state.item(layout.EVENTS) != 0
 
     def delta(self, *, before: int | None = None) -> PathDelta:
         """Return the answer changes of the last call, or those `before` a tuple of it; the next call overwrites them."""
@@ -422,7 +422,7 @@ class DeltaIndex:
         self.state[layout.QUIET] = 0
 
     def _begin_output(self) -> None:
-        self.state[_OF_OUTPUT] = 0
+        self._index.state[_OF_OUTPUT] = 0
 
     def cross_table(self, slide: int, order: int) -> None:
         """Make an absolute slide the current one of the table, with the events of that order."""

@@ -15,10 +15,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.language.readings import LabelSet
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.relations.relation import RelationStore
-from rpq.stream.stream_labels import LabelName, StreamLabel, name_in, text_of
+from rpq.stream.stream_labels import LabelName, StreamLabel, merged_name, name_in
 from rpq.stream.window import AnyWindow, CountWindow, Window
 
 _DIVIDED_BY = {None: tables.UNDIVIDED, "source": tables.BY_SOURCE, "target": tables.BY_TARGET}
@@ -27,7 +28,7 @@ _DIVIDED_BY = {None: tables.UNDIVIDED, "source": tables.BY_SOURCE, "target": tab
 class Content(NamedTuple):
     """The content of a relation: the edges of a label under a window."""
 
-    label: str
+    label: LabelSymbol
     window: AnyWindow
     numbered: LabelSet | None = None
     """The labels whose inserts a count window numbers."""
@@ -88,7 +89,8 @@ class SharedRelations:
             number = self.store.add_relation(window, loopless=content.loopless, divided_by=divided_by)
         self._numbers[content] = number
         self._read[content.name] += 1
-        self._announce_labels()
+        if not isinstance(content.name, ConditionLabel) or content.name in self._label_ids:  # else it has no edges yet
+            self._announce_labels()
 
     def release(self, content: Content) -> None:
         """Release a user's relation, after its plans. O(edges of all relations) where it was the last user."""
@@ -160,7 +162,7 @@ class SharedRelations:
 
     def _is_read(self, name: LabelName) -> bool:
         """Return whether any relation reads tuples with a label, as its stream names it."""
-        return name in self._read or text_of(name) in self._read
+        return name in self._read or merged_name(name) in self._read
 
     def labels(self) -> tuple[np.ndarray, list[LabelName]]:
         """Return the known label ids, and their names."""
@@ -178,7 +180,7 @@ class SharedRelations:
             by_name.setdefault(content.name, []).append(number)
         numbering: list[list[int]] = [[] for _ in range(self._label_room)]
         for name, label in self._label_ids.items():
-            readers[label] += by_name.get(text_of(name), [])
+            readers[label] += by_name.get(merged_name(name), [])
             if isinstance(name, StreamLabel):
                 readers[label] += by_name.get(name, [])
             numbering[label] += [window for window, content in self._numbered.items() if _numbers(content, name)]
@@ -189,7 +191,7 @@ def _numbers(content: Content, name: LabelName) -> bool:
     """Return whether the count window of a relation numbers inserts with a label, as the tuple's stream names it."""
     assert content.numbered is not None
     is_of_stream = content.stream is None or (isinstance(name, StreamLabel) and name.stream == content.stream)
-    return is_of_stream and content.numbered.has(text_of(name))
+    return is_of_stream and content.numbered.has(merged_name(name))
 
 
 def _measures(window: AnyWindow) -> tuple[Literal["time", "count", "unbounded"], int, int]:

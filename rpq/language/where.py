@@ -1,17 +1,17 @@
-"""The language of conditions on the columns of an input: `amount > 1000 and kind in ('buy', 'sell')`.
+"""The language of conditions on columns, of an input and of edges: `amount > 1000 and kind in ('buy', 'sell')`.
 
     condition     conjunction ('or' conjunction)*
     conjunction   negation ('and' negation)*
     negation      'not'* comparison
     comparison    sum (('=' | '==' | '!=' | '<>' | '<' | '<=' | '>' | '>=') sum
-                       | 'not'? 'in' '(' sum (',' sum)* ')' | 'is' 'not'? 'null')?
+                       | 'not'? 'in' '(' sum (',' sum)* ')' | 'not'? 'between' sum 'and' sum | 'is' 'not'? 'null')?
     sum           product (('+' | '-') product)*
     product       unary (('*' | '/' | '%') unary)*
     unary         '-'* primary
     primary       number | text | 'true' | 'false' | name | function '(' condition (',' condition)* ')' | '(' condition ')'
 
 Text is in single or double quotes, which are doubled inside; a name that is not a plain word is in backticks.  Keywords are
-case-insensitive.  `rpq.readers.predicate` defines the meaning of values.
+case-insensitive.  `rpq.language.predicate` defines the meaning of values.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
-from rpq.errors import RpqError
-from rpq.readers.column_names import did_you_mean
+from rpq.errors import RpqError, did_you_mean
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
@@ -33,7 +32,8 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _COMPARISONS = {"=": "==", "==": "==", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_WORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
+WORDS = frozenset({"and", "between", "or", "not", "in", "is", "null", "true", "false"})
+"""Words that are no names, unless in backticks."""
 
 FUNCTIONS = {
     "lower": 1,
@@ -119,6 +119,14 @@ class In(_Inner):
 
 
 @dataclass(frozen=True)
+class Between(_Inner):
+    """A test whether a value is neither below one nor above another."""
+
+    low: Node
+    high: Node
+
+
+@dataclass(frozen=True)
 class _Pair(_Part):
     sign: str
     left: Node
@@ -141,7 +149,7 @@ class Call(_Part):
     arguments: tuple[Node, ...]
 
 
-Node: TypeAlias = Literal | Name | Logical | Not | Comparison | In | IsNull | Arithmetic | Call
+Node: TypeAlias = Literal | Name | Logical | Not | Comparison | In | Between | IsNull | Arithmetic | Call
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,7 @@ class _Parser:
                 raise WhereError(f"{found!r} is not valid here{hint}", place + 1, self._text)
             kind = str(match.lastgroup)
             word, column = match[kind], match.start(kind) + 1
-            if kind == "word" and word.lower() in _WORDS:
+            if kind == "word" and word.lower() in WORDS:
                 kind, word = "sign", word.lower()
             tokens.append(_Token(kind, word, column))
             place = match.end()
@@ -265,13 +273,18 @@ class _Parser:
             node = IsNull(left, column=word.column)
             return Not(node, column=negated.column) if negated else node
         negated = self._take("not")
-        word = self._take("in")
+        word = self._take("in", "between")
         if word is None:
             if negated:
-                self._refuse("'in'")
+                self._refuse("'in' or 'between'")
             return left
-        self._expect("(")
-        node = In(left, self._list(self._sum), column=word.column)
+        if word.text == "between":
+            low = self._sum()
+            self._expect("and")
+            node = Between(left, low, self._sum(), column=word.column)
+        else:
+            self._expect("(")
+            node = In(left, self._list(self._sum), column=word.column)
         return Not(node, column=negated.column) if negated else node
 
     def _list(self, part: Callable[[], Node]) -> tuple[Node, ...]:

@@ -4,6 +4,7 @@
   lines: such a value is text that can be read as a number (`12`, `-0.5`, `1e3`) or as true or false; an empty value is null.
   The other operand of a comparison determines the reading; two untyped values are compared as numbers if both are numbers,
   otherwise as text.
+* Integers, decimals and floats are compared by their exact values, NaN as in IEEE 754.
 * Incompatible types are an error before anything is read, not a condition that never holds.
 * A result that cannot be determined is null: a comparison with null, text that is not a number, a division by zero.  As in
   SQL, `and`, `or` and `not` propagate null unless the other operand decides.  Rows for which the condition is null are
@@ -16,6 +17,7 @@
 
 from __future__ import annotations
 
+import decimal
 import functools
 import json
 import math
@@ -28,13 +30,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rpq.readers.column_names import DELETE, STREAM, did_you_mean
-from rpq.readers.fields import FieldError, check_time, quote_value, time_kind
-from rpq.readers.where import Arithmetic, Call, Comparison, In, IsNull, Literal, Logical, Name, Node, Not, Where
+from rpq.errors import did_you_mean
+from rpq.language.where import Arithmetic, Between, Call, Comparison, In, IsNull, Literal, Logical, Name, Node, Not, Where
+from rpq.stream.fields import FieldError, check_time, quote_value, time_kind
 from rpq.stream.plain_columns import plain_type
 
 _INTEGER = "^[+-]?[0-9]{1,19}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+DELETE = "delete"
+STREAM = "stream"
 EXACT = 2.0**53
 """The bound below which floats represent integers exactly."""
 
@@ -143,6 +147,15 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
+_PYTHON: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EXACT = {
     "+": (pc.add_checked, operator.add),
     "-": (pc.subtract_checked, operator.sub),
@@ -240,6 +253,11 @@ class Predicate:
                 return _Expression(
                     "boolean", lambda columns: functools.reduce(pc.or_kleene, (run(columns) for run in found))
                 )
+            case Between(inner, low, high, column=column):
+                bound = self._bind(inner)
+                above = self._compare(">=", bound, self._bind(low), column).run
+                below = self._compare("<=", bound, self._bind(high), column).run
+                return _Expression("boolean", lambda columns: pc.and_kleene(above(columns), below(columns)))
             case IsNull(inner):
                 some = self._bind(inner).run
                 return _Expression("boolean", lambda columns: _is_null(some(columns)))
@@ -286,7 +304,7 @@ class Predicate:
 
             def run(columns: Columns) -> Value:
                 one, other = left.run(columns), right.run(columns)
-                return pc.coalesce(_compare_numbers(compare, one, other), compare(one.texts(), other.texts()))
+                return pc.coalesce(_compare_numbers(sign, one, other), compare(one.texts(), other.texts()))
 
             return _Expression("boolean", run)
         typed = kinds - {"untyped"}
@@ -297,7 +315,7 @@ class Predicate:
             raise self._where.error(f"a time in {left.unit} is compared with a time in {right.unit}", column)
         kind = typed.pop()
         if kind == "number":
-            return _Expression("boolean", lambda columns: _compare_numbers(compare, left.run(columns), right.run(columns)))
+            return _Expression("boolean", lambda columns: _compare_numbers(sign, left.run(columns), right.run(columns)))
         cast = _texts if kind == "text" else _booleans
         return _Expression("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
 
@@ -376,7 +394,7 @@ def _literal(value: int | float | str | bool) -> _Expression:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Convert a typed column to text, int64, float64 or bool."""
+    """Convert a typed column to text, int64, float64, decimal or bool."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_date(column.type):
@@ -386,8 +404,13 @@ def _plain(column: pa.Array) -> pa.Array:
         return column
     if pa.types.is_timestamp(type_) or (pa.types.is_integer(type_) and type_ != pa.uint64()):
         return column.cast(pa.int64())
-    if pa.types.is_floating(type_) or pa.types.is_decimal(type_) or type_ == pa.uint64():
+    if pa.types.is_floating(type_):
         return pc.cast(column, pa.float64(), safe=False)
+    if type_ == pa.uint64():
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return column.cast(pa.decimal128(20, 0))
     return column
 
 
@@ -432,19 +455,98 @@ def _common_type(one: Value, other: Value) -> tuple[Value, Value]:
     return (one, other) if one.type == other.type else (_float(one), _float(other))
 
 
-def _compare_numbers(compare: Callable[..., Value], left: Value, right: Value) -> Value:
-    found = [compare(*_common_type(one, other)) for one in _numbers(left) for other in _numbers(right)]
+def _compare_numbers(sign: str, left: Value, right: Value) -> Value:
+    found = [_compare_exactly(sign, one, other) for one in _numbers(left) for other in _numbers(right)]
     return found[0] if len(found) == 1 else pc.coalesce(*found)
 
 
+def _compare_exactly(sign: str, left: Value, right: Value) -> Value:
+    """Compare numbers by their exact values: a conversion of an integer to a float may round it."""
+    if left.type == right.type and not pa.types.is_decimal(left.type):
+        return _COMPARE[sign](left, right)
+    if pa.types.is_floating(left.type) and pa.types.is_integer(right.type):
+        return _compare_exactly(_MIRRORED[sign], right, left)
+    if pa.types.is_integer(left.type) and pa.types.is_floating(right.type):
+        order = _order_of_integers_and_floats(left, right)
+        if isinstance(order, pa.Array):
+            return _COMPARE[sign](order, pa.scalar(0.0))
+        return pa.scalar(None if order is None else _PYTHON[sign](order, 0), pa.bool_())
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        one, other = left.as_py(), right.as_py()
+        return pa.scalar(None if one is None or other is None else _PYTHON[sign](one, other), pa.bool_())
+    size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
+    rows = zip(_values(left, size), _values(right, size), strict=True)  # decimals
+    return pa.array([None if one is None or other is None else _PYTHON[sign](one, other) for one, other in rows], pa.bool_())
+
+
+def _order_of_integers_and_floats(integers: Value, floats: Value) -> Value:
+    """Return for each row -1, 0 or 1, how an int64 compares with a float64; NaN where that is NaN, null where one is null.
+
+    Rounding an integer to a float keeps the order, so only where the rounded one equals the float has the integer itself to
+    be compared.
+    """
+    if isinstance(integers, pa.Scalar) and isinstance(floats, pa.Scalar):
+        one, other = integers.as_py(), floats.as_py()
+        if one is None or other is None:
+            return None
+        return math.nan if math.isnan(other) else (one > other) - (one < other)
+    nulls = [pc.is_null(one) for one in (integers, floats)]
+    one = np.asarray(_filled(integers, 0))
+    other = np.asarray(_filled(floats, 0.0))
+    rounded = one.astype(np.float64)
+    order = np.where(np.isnan(other), np.nan, (rounded > other).astype(np.float64) - (rounded < other))
+    equal = np.flatnonzero(rounded == other)
+    equal = equal[np.abs(np.broadcast_to(rounded, order.shape)[equal]) >= EXACT]
+    for row in equal.tolist():  # integers beyond 2^53 that round to just this float
+        exact, number = int(np.broadcast_to(one, order.shape)[row]), int(np.broadcast_to(other, order.shape)[row])
+        order[row] = (exact > number) - (exact < number)
+    is_null = pc.or_(*nulls)
+    mask = is_null.to_numpy(zero_copy_only=False) if isinstance(is_null, pa.Array) else np.full(len(order), is_null.as_py())
+    return pa.array(order, mask=mask, from_pandas=False)
+
+
+def _filled(value: Value, nothing: float) -> Any:
+    """Return numbers as a numpy array or a number, with something in place of nulls."""
+    if isinstance(value, pa.Scalar):
+        return np.array([nothing if value.as_py() is None else value.as_py()])
+    return pc.fill_null(value, pa.scalar(nothing, value.type)).to_numpy(zero_copy_only=False)
+
+
+_WIDE = decimal.Context(prec=76)
+"""What 256 bits hold."""
+
+
+def _calculate_decimals(sign: str, left: Value, right: Value) -> Value:
+    """Return sums, differences, products and remainders of decimals and integers, exactly; null where they are too long."""
+    calculate = {"+": _WIDE.add, "-": _WIDE.subtract, "*": _WIDE.multiply, "%": _remainder}[sign]
+    size = max((len(one) for one in (left, right) if isinstance(one, pa.Array)), default=1)
+    found = []
+    for one, other in zip(_values(left, size), _values(right, size), strict=True):
+        is_nothing = one is None or other is None or (sign == "%" and not other)
+        found.append(None if is_nothing else calculate(decimal.Decimal(one), decimal.Decimal(other)))
+    try:
+        values = pa.array(found, None if any(one is not None for one in found) else pa.decimal128(38, 0))
+    except pa.ArrowInvalid:
+        values = pa.array([None if one is None else float(one) for one in found], pa.float64())
+    return values if isinstance(left, pa.Array) or isinstance(right, pa.Array) else values[0]
+
+
+def _remainder(one: decimal.Decimal, other: decimal.Decimal) -> decimal.Decimal:
+    rest = _WIDE.remainder(one, other)
+    return _WIDE.add(rest, other) if rest and (rest < 0) != (other < 0) else rest
+
+
 def _calculate(sign: str, left: Value, right: Value) -> Value:
+    has_decimals = any(pa.types.is_decimal(one.type) for one in (left, right))
+    if sign != "/" and has_decimals and not any(pa.types.is_floating(one.type) for one in (left, right)):
+        return _calculate_decimals(sign, left, right)
     left, right = _common_type(left, right)
     if sign in _EXACT:
         checked, exact = _EXACT[sign]
         try:
             return checked(left, right)
         except pa.ArrowInvalid:  # results beyond 64 bits are null, and other rows are not affected
-            size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
+            size = max((len(one) for one in (left, right) if isinstance(one, pa.Array)), default=1)
             rows = zip(_values(left, size), _values(right, size), strict=True)
             values = [None if one is None or other is None else exact(one, other) for one, other in rows]
             return pa.array([one if one is None or -(2**63) <= one < 2**63 else None for one in values], pa.int64())

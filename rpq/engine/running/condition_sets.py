@@ -1,0 +1,345 @@
+"""The conditions that tuples satisfy: all those of registered queries, evaluated over a chunk at once.
+
+Each tuple gets the number of the set of *derived labels* that it has: the labels `ConditionLabel` whose label is its own
+and whose condition its properties satisfy. Equal conditions of all queries are evaluated once. Conditions that compare one
+property with a constant are found by search among the sorted constants, so that thousands of them cost a tuple what a few
+do: a tuple falls at a constant or between two of them, and all tuples that fall there satisfy the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.automata.symbols import ConditionLabel
+from rpq.errors import InputError
+from rpq.language.conditions import Condition, condition_of
+from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
+from rpq.language.where import Comparison, Literal, Name, WhereError
+from rpq.stream.properties import PropertyTypes
+
+FEW = 8
+"""Fewer comparisons of a property with constants are evaluated one by one."""
+
+_COMPARE: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+}
+"""The comparisons that order decides; of other values than numbers, and of !=, conditions are evaluated as they are."""
+
+_LARGEST_TABLE = 1 << 16
+_BITS = 12
+"""Conditions that are evaluated one by one, of which one factor has the verdicts."""
+
+
+class _Comparison(NamedTuple):
+    """A condition that compares a property with a number."""
+
+    sign: str
+    constant: float
+
+
+def _comparison(condition: Condition) -> tuple[str, _Comparison] | None:
+    """Return the property and the comparison of a condition that is one, or None."""
+    tree = condition.where.tree
+    if not (isinstance(tree, Comparison) and isinstance(tree.left, Name) and isinstance(tree.right, Literal)):
+        return None
+    value = tree.right.value
+    if isinstance(value, (bool, str)) or tree.sign not in _COMPARE:
+        return None
+    return tree.left.name, _Comparison(tree.sign, value)
+
+
+class _SortedConstants:
+    """Conditions that compare one property with constants, and the place of a value among these.
+
+    Place 2 i + 1 is that of constant i, place 2 i lies below it; a null and NaN, which satisfy none, have the last one.
+    """
+
+    def __init__(self, name: str, comparisons: Sequence[_Comparison]) -> None:
+        self.name = name
+        self._constants = np.unique(np.array([one.constant for one in comparisons]))
+        place = 2 * np.searchsorted(self._constants, np.array([one.constant for one in comparisons])) + 1
+        self.places = 2 * len(self._constants) + 2
+        last = self.places - 2
+        low = {"<": 0 * place, "<=": 0 * place, "==": place, ">=": place, ">": place + 1}
+        high = {"<": place - 1, "<=": place, "==": place, ">=": 0 * place + last, ">": 0 * place + last}
+        signs = np.array([one.sign for one in comparisons])
+        self._low = np.select([signs == sign for sign in low], list(low.values()))
+        self._high = np.select([signs == sign for sign in high], list(high.values()))
+
+    @staticmethod
+    def fits(kind: pa.DataType, comparisons: Sequence[_Comparison]) -> bool:
+        """Return whether values of a type can be compared with all constants without rounding."""
+        if pa.types.is_integer(kind):
+            return all(isinstance(one.constant, int) for one in comparisons)
+        is_exact = all(abs(one.constant) <= 2**53 or isinstance(one.constant, float) for one in comparisons)
+        return bool(pa.types.is_floating(kind)) and is_exact
+
+    def find(self, values: pa.Array) -> np.ndarray:
+        """Return the place of each value. O(values · log constants)."""
+        numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+        left = np.searchsorted(self._constants, numbers, "left")
+        places: np.ndarray = left + np.searchsorted(self._constants, numbers, "right")
+        is_none = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        places[is_none] = self.places - 1
+        return places
+
+    def satisfied(self, place: int) -> np.ndarray:
+        """Return the positions of the conditions that values at a place satisfy. O(conditions)."""
+        found: np.ndarray = np.flatnonzero((self._low <= place) & (place <= self._high))
+        return found
+
+
+class _LabelConditions(NamedTuple):
+    """The conditions on one label, and the factors that tell which of them a tuple satisfies."""
+
+    texts: list[str]
+    ids: list[int]
+    """The ids of the derived labels."""
+    single: list[int]
+    """Positions of the conditions that are evaluated one by one."""
+    searched: list[tuple[_SortedConstants, np.ndarray]]
+    """The other conditions by property, with their positions."""
+    sets: dict[tuple[int, ...], int]
+    """The number of the set of derived labels by the values of the factors."""
+
+
+class ConditionSets:
+    """The sets of derived labels that tuples have, by number; number 0 is the empty set.
+
+    `ids_of` returns the ids of derived labels, new ones for those that have none.
+    """
+
+    def __init__(self, *, ids_of: Callable[[Sequence[ConditionLabel]], list[int]]) -> None:
+        self.types = PropertyTypes()
+        self.properties: frozenset[str] = frozenset()
+        """The names of the properties in conditions."""
+        self._ids_of = ids_of
+        self._texts: frozenset[str] = frozenset()
+        self._conditions_on: Callable[[str], Iterable[str]] = lambda label: ()
+        self._of_label: dict[str, _LabelConditions] = {}
+        self._predicates: dict[str, Predicate] = {}
+        self.time_unit: str | None = None
+        self.is_timed = False  # whether tuples have come, so that the unit of timestamps is known
+        self._sets: list[tuple[int, ...]] = [()]
+        self._numbers: dict[tuple[int, ...], int] = {(): 0}
+
+    # --- conditions ------------------------------------------------------------------------------------------
+
+    def set_conditions(self, texts: Iterable[str], conditions_on: Callable[[str], Iterable[str]]) -> None:
+        """Set all conditions, and the function that returns those on a label.
+
+        Raises `WhereError` for one that does not fit the types of the properties.
+        """
+        wanted = frozenset(texts)
+        predicates = {text: self._predicates.get(text) or self._bound(text, self.types) for text in wanted}
+        self._texts, self._predicates = wanted, predicates
+        self.properties = frozenset().union(*(condition_of(text).properties for text in wanted))
+        self._conditions_on = conditions_on
+        self._of_label.clear()
+
+    def _bound(self, text: str, types: PropertyTypes) -> Predicate:
+        """Return a condition over properties of these types; values of an unknown type are all null."""
+        where = condition_of(text).where
+        kinds = {}
+        for name in where.names:
+            kind, unit = "untyped", None
+            if name == "timestamp":
+                kind, unit = ("time", self.time_unit) if self.is_timed else (kind, None)
+            elif name in types.known and name not in types.loose:
+                kind, unit = kind_of_type(types.known[name])
+            kinds[name] = ColumnKind(key=name, kind=kind, unit=unit)
+        return Predicate(where, kinds)
+
+    def read(
+        self, data: object, *, count: int, time_unit: str | None, problems: list[InputError]
+    ) -> dict[str, pa.Array]:
+        """Return the columns of properties of data, and bind conditions to their types where these are new.
+
+        `time_unit` is the unit of timestamps, None for plain numbers. Raises `InputError` for a column whose type does not
+        fit a condition.
+        """
+        types = self.types.copy()
+        columns = types.read(data, sorted(self.properties), count=count, problems=problems)
+        if types.names != self.types.names or time_unit != self.time_unit or not self.is_timed:
+            before = self.time_unit, self.is_timed
+            self.time_unit, self.is_timed = time_unit, True
+            try:
+                self._predicates = {text: self._bound(text, types) for text in self._texts}
+            except WhereError as error:
+                self.time_unit, self.is_timed = before
+                raise InputError(misfit(error, types)) from error
+            self._of_label.clear()  # which conditions can be searched for goes by the types
+        self.types = types
+        return columns
+
+    def restore_types(self, types: PropertyTypes, time_unit: str | None, *, is_timed: bool) -> None:
+        """Set the types of properties and the unit of timestamps. Raises `WhereError` where a condition does not fit."""
+        self.types, self.time_unit, self.is_timed = types, time_unit, is_timed
+        self._predicates = {text: self._bound(text, types) for text in self._texts}
+        self._of_label.clear()
+
+    # --- sets ------------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """The number of different sets so far."""
+        return len(self._sets)
+
+    def labels_of(self, number: int) -> tuple[int, ...]:
+        """Return the ids of the derived labels of a set, sorted."""
+        return self._sets[number]
+
+    def number_of(self, labels: Iterable[int]) -> int:
+        """Return the number of the set of these ids of derived labels."""
+        key = tuple(sorted(labels))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._sets)
+            self._sets.append(key)
+        return number
+
+    def whole_set(self, label: str) -> int:
+        """Return the number of the set of all derived labels of a label."""
+        return self.number_of(self._on(label).ids)
+
+    def ids(self) -> list[int]:
+        """Return the ids of all derived labels that are in a set, or will be in one."""
+        of_labels = {number for conditions in self._of_label.values() for number in conditions.ids}
+        return sorted(of_labels.union(*self._sets))
+
+    def retain(self, numbers: np.ndarray) -> np.ndarray:
+        """Forget all other sets than these and the empty one; return the new number of each old one."""
+        kept = [one for one in np.unique(numbers).tolist() if one]
+        renumbered = np.zeros(len(self._sets), np.int32)
+        renumbered[kept] = np.arange(1, len(kept) + 1)
+        self._sets = [(), *(self._sets[one] for one in kept)]
+        self._numbers = {labels: number for number, labels in enumerate(self._sets)}
+        self._of_label.clear()
+        return renumbered
+
+    def sets_of(
+        self, label: np.ndarray, names: Sequence[object], columns: Mapping[str, pa.Array], timestamp: np.ndarray
+    ) -> np.ndarray:
+        """Return the number of the set of each tuple (int32). O(tuples · factors · log constants).
+
+        `label` are the ids of plain labels, `names` the names of all ids, `columns` the properties that the tuples have.
+        """
+        count = len(label)
+        found = np.zeros(count, np.int32)
+        complete = self._complete(columns, timestamp)
+        verdicts: dict[str, np.ndarray] = {}
+        present = np.flatnonzero(np.bincount(label, minlength=1)).tolist()
+        for number in present:
+            name = names[number]
+            if not isinstance(name, str):
+                continue
+            conditions = self._on(name)
+            if not conditions.texts:
+                continue
+            rows = slice(None) if len(present) == 1 else np.flatnonzero(label == number)
+            code = np.zeros(len(label[rows]), np.int64)
+            keys: list[tuple[int, ...]] = [()]
+            for size, values in self._factors(conditions, complete, verdicts, count):
+                used, code = compressed(code * size + values[rows], len(keys) * size)
+                keys = [(*keys[one // size], one % size) for one in used.tolist()]
+            sets = [self._set_of(conditions, key) for key in keys]
+            found[rows] = np.array(sets, np.int32)[code]
+        return found
+
+    def _complete(self, columns: Mapping[str, pa.Array], timestamp: np.ndarray) -> dict[str, pa.Array]:
+        """Return the columns of all properties, and of timestamps; those that are missing are null."""
+        types = self.types.known
+        nothing = {name: pa.nulls(len(timestamp), types.get(name, pa.string())) for name in self.properties - columns.keys()}
+        return {**columns, **nothing, "timestamp": pa.array(timestamp)}
+
+    def _on(self, label: str) -> _LabelConditions:
+        """Return the conditions on a label. O(conditions), the first time."""
+        found = self._of_label.get(label)
+        if found is None:
+            texts = sorted(self._conditions_on(label))
+            ids = self._ids_of([ConditionLabel(label, text) for text in texts])
+            by_property: dict[str, list[tuple[int, _Comparison]]] = {}
+            for position, text in enumerate(texts):
+                if (one := _comparison(condition_of(text))) is not None:
+                    by_property.setdefault(one[0], []).append((position, one[1]))
+            searched = [
+                (_SortedConstants(name, [one for _, one in mine]), np.array([position for position, _ in mine]))
+                for name, mine in by_property.items()
+                if len(mine) >= FEW and self._can_search(name, [one for _, one in mine])
+            ]
+            others = set(range(len(texts))).difference(*(positions.tolist() for _, positions in searched))
+            found = self._of_label[label] = _LabelConditions(texts, ids, sorted(others), searched, {})
+        return found
+
+    def _can_search(self, name: str, comparisons: Sequence[_Comparison]) -> bool:
+        known = self.types.known.get(name)
+        return known is not None and name not in self.types.loose and _SortedConstants.fits(known, comparisons)
+
+    def _factors(
+        self,
+        conditions: _LabelConditions,
+        columns: Mapping[str, pa.Array],
+        verdicts: dict[str, np.ndarray],
+        count: int,
+    ) -> Iterable[tuple[int, np.ndarray]]:
+        """Yield what decides on the conditions: how many values it has, and the value of each tuple."""
+        for begin in range(0, len(conditions.single), _BITS):
+            bits = np.zeros(count, np.int64)
+            some = conditions.single[begin : begin + _BITS]
+            for place, position in enumerate(some):
+                text = conditions.texts[position]
+                if text not in verdicts:
+                    verdicts[text] = self._verdicts(text, columns, count)
+                bits |= verdicts[text].astype(np.int64) << place
+            yield 1 << len(some), bits
+        for constants, _ in conditions.searched:
+            yield constants.places, constants.find(columns[constants.name])
+
+    def _verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
+        """Return which tuples satisfy a condition; one that compares numbers without nulls takes no detour over Arrow."""
+        found = _comparison(condition_of(text))
+        if found is not None and self._can_search(found[0], [found[1]]):
+            values = columns[found[0]]
+            if not values.null_count:
+                verdicts: np.ndarray = _COMPARE[found[1].sign](values.to_numpy(), found[1].constant)
+                return verdicts
+        return self._predicates[text].keep(columns, count)[0]
+
+    def _set_of(self, conditions: _LabelConditions, key: tuple[int, ...]) -> int:
+        """Return the number of the set of derived labels for the values of the factors."""
+        number = conditions.sets.get(key)
+        if number is None:
+            values = iter(key)
+            positions: list[int] = []
+            for begin in range(0, len(conditions.single), _BITS):
+                bits = next(values)
+                some = conditions.single[begin : begin + _BITS]
+                positions += [position for place, position in enumerate(some) if bits >> place & 1]
+            for (constants, of_constants), value in zip(conditions.searched, values, strict=True):
+                positions += of_constants[constants.satisfied(value)].tolist()
+            number = self.number_of(conditions.ids[one] for one in positions)
+            conditions.sets[key] = number
+        return number
+
+
+def compressed(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the different values, all below `size`, and the place of each value among them."""
+    if size > _LARGEST_TABLE:
+        return np.unique(values, return_inverse=True)
+    is_there = np.bincount(values, minlength=size) > 0
+    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[values]
+
+
+def misfit(error: WhereError, types: PropertyTypes) -> str:
+    """Return what is wrong with properties of these types in a condition."""
+    named = condition_of(error.text).properties
+    known = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in named)
+    return f"the condition [{error.text}] does not fit the properties: {error.message}; {known or 'of timestamps'}"

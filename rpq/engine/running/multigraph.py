@@ -1,0 +1,515 @@
+"""Edges with an identity and with properties, as edges with derived labels.
+
+The snapshot graph and the queries know edges by source, label and target, and nothing of properties. `Multigraph` stands
+before them: from each tuple it makes the inserts and deletes of its derived labels (`ConditionLabel`), which are one event,
+and of its own label where a query reads that without a condition. Behind it a derived label is a label like any other.
+
+- With `triple` an insert replaces the edge that the longest window holds, unless it is older: the derived labels that only
+  the version before had are deleted. `EdgeVersions` knows the version of every edge.
+- With `parallel` each insert is an edge of its own. A derived label has an edge between two vertices as long as some of the
+  parallel edges that satisfy its condition lasts: inserts alone, whose largest timestamp counts. A delete removes them all.
+
+Counts of tuples go by the tuples as they came: by label, whatever the conditions, one each. A window of time holds an edge
+if its version has a timestamp inside, so the versions tell what became of a tuple in each window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.automata.symbols import ConditionLabel
+from rpq.engine.running.condition_sets import ConditionSets, compressed, misfit
+from rpq.errors import InputError, QueryError, RegistrationError
+from rpq.language.protocol import Question
+from rpq.language.readings import LabelSet, Reading, has_conditions, readings_of
+from rpq.language.where import WhereError
+from rpq.stream.chunk import Chunk
+from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
+from rpq.stream.labels import LabelDictionary
+from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
+from rpq.stream.plain_columns import NUMBER
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_time import StreamTime
+from rpq.stream.window import AnyWindow, Window
+
+Identity = Literal["triple", "parallel"]
+"""When two inserts are the same edge: with equal source, label and target, or never."""
+
+_ReaderKey = tuple[LabelSet, AnyWindow]
+"""The plain labels that a query reads, with whatever conditions, and its window."""
+
+_OWN_LABEL = -1
+"""In place of a derived label in a template: the label of the tuple."""
+
+
+class DerivedChunk(NamedTuple):
+    """The tuples of a chunk as edges with derived labels."""
+
+    chunk: Chunk
+    row: np.ndarray | None
+    """int64: for each edge the tuple of the chunk that it is of; None where there is one for each."""
+    first: np.ndarray | None
+    """int64: for each edge the place of the first of its event; None where each is an event of its own."""
+    outcome: np.ndarray
+    """uint8: what became of each tuple."""
+
+
+class _Reader:
+    """What became of tuples for all queries that read the same labels, with whatever conditions, over the same window."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(OUTCOME_COUNT, np.int64)
+        self.counts_before: dict[str, np.ndarray] = {}
+        """For each query the counts when it came."""
+
+
+class _Template(NamedTuple):
+    """The edges that tuples of one kind become, as pairs of a label and whether it is deleted."""
+
+    labels: list[int]
+    deletes: list[int]
+
+
+class Multigraph:
+    """The derived edges of a stream, and counts of its tuples.
+
+    `admit` lets queries know of new label ids; `is_read` returns whether any query reads label ids, derived ones too.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        labels: LabelDictionary,
+        admit: Callable[[np.ndarray], None],
+        is_read: Callable[[np.ndarray], np.ndarray],
+        capacity: int,
+    ) -> None:
+        self.identity: Identity = identity
+        self.sets = ConditionSets(ids_of=self._ids_of)
+        self.versions = EdgeVersions(keeps_all=identity == "parallel", capacity=capacity)
+        self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
+        """What became of all tuples, as the engine as a whole sees them."""
+        self._labels = labels
+        self._admit = admit
+        self._is_read = is_read
+        self._readers: dict[_ReaderKey, _Reader] = {}
+        self._readings: dict[str, Reading] = {}
+        self._masks: dict[LabelSet, np.ndarray] = {}
+        self._room = 0
+        self._sets_after_collect = 1024
+
+    def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
+        """Return the ids of derived labels, new ones for those that have none."""
+        known = self._labels.ids
+        if new := [self._labels.add(name) for name in names if name not in known]:
+            self._admit(np.array(new))
+        return [known[name] for name in names]
+
+    # --- queries ---------------------------------------------------------------------------------------------
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The conditions of all queries."""
+        return frozenset(condition for reading in self._readings.values() for condition in _conditions_of(reading))
+
+    def unevaluated(self, labels: LabelSet) -> list[ConditionLabel]:
+        """Return the labels with conditions in a set that are not made from tuples now."""
+        if labels.conditions:
+            return [] if labels in self._with_others else [ConditionLabel(None, one) for one in labels.conditions]
+        named = [label for label in labels.named if isinstance(label, ConditionLabel)]
+        return [label for label in named if label.condition not in self._conditions_on(label.label or "")]
+
+    def add(self, readings: Mapping[str, Reading]) -> None:
+        """Add queries, each with what it reads. Raises `QueryError` for a condition that does not fit the properties."""
+        before = self._readings
+        self._readings = {**before, **readings}
+        try:
+            self._set_conditions()
+        except WhereError as error:
+            self._readings = before
+            self._set_conditions()
+            raise QueryError(misfit(error, self.sets.types)) from error
+        for name, reading in readings.items():
+            reader = self._readers.setdefault(_key_of(reading), _Reader())
+            reader.counts_before[name] = reader.counts.copy()
+        self._forget_masks()
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove queries."""
+        for name in names:
+            if (reading := self._readings.pop(name, None)) is not None:
+                key = _key_of(reading)
+                del self._readers[key].counts_before[name]
+                if not self._readers[key].counts_before:
+                    del self._readers[key]
+        self._set_conditions()
+        self._forget_masks()
+
+    def _set_conditions(self) -> None:
+        self._named: dict[str, set[str]] = {}
+        self._with_others: set[LabelSet] = set()
+        for reading in self._readings.values():
+            if reading.labels.conditions:
+                self._with_others.add(reading.labels)
+                continue
+            for label in reading.labels.named:
+                if isinstance(label, ConditionLabel):
+                    self._named.setdefault(label.label or "", set()).add(label.condition)
+        self.sets.set_conditions(self.conditions, self._conditions_on)
+
+    def _conditions_on(self, label: str) -> frozenset[str]:
+        """Return the conditions with which queries read a label."""
+        return frozenset(self._named.get(label, ())).union(*(labels.conditions_on(label) for labels in self._with_others))
+
+    def _forget_masks(self) -> None:
+        self._masks = {}
+        self._room = 0
+
+    def counts(self, query: str) -> np.ndarray:
+        """Return how many tuples had each outcome for a query, in the order of `Outcome`."""
+        reader = self._readers[_key_of(self._readings[query])]
+        found: np.ndarray = reader.counts - reader.counts_before[query]
+        return found
+
+    def set_counts(self, query: str, counts: np.ndarray) -> None:
+        """Set what `counts` returns of a query now."""
+        reader = self._readers[_key_of(self._readings[query])]
+        reader.counts_before[query] = reader.counts - counts
+
+    # --- properties ------------------------------------------------------------------------------------------
+
+    def read_properties(
+        self, data: Any, *, count: int, times: StreamTime, problems: list[InputError]
+    ) -> Mapping[str, pa.Array]:
+        """Return the columns of properties that conditions need and data has. Raises `InputError`."""
+        has_unit = times.unit is not None or times.type not in (None, NUMBER)
+        unit = times.inner_unit if has_unit else None
+        return self.sets.read(data, count=count, time_unit=unit, problems=problems)
+
+    # --- labels ----------------------------------------------------------------------------------------------
+
+    def reads(self, label: np.ndarray) -> np.ndarray:
+        """Return whether any query reads label ids, plain or with a condition (uint8)."""
+        found = np.zeros(len(label), np.uint8)
+        for mask in self._masks_of_labels().values():
+            found |= mask[label]
+        return found
+
+    def _masks_of_labels(self) -> dict[LabelSet, np.ndarray]:
+        """Return for each set of labels that queries read whether it has a label id, in any form (uint8)."""
+        names = self._labels.names
+        if not self._masks:
+            self._room = 0
+            self._masks = {labels: np.zeros(0, np.uint8) for labels, _ in self._readers}
+        if self._room < len(names):
+            for labels, mask in self._masks.items():
+                new = [isinstance(name, str) and labels.has(name) for name in names[self._room :]]
+                self._masks[labels] = np.concatenate([mask, np.array(new, np.uint8)])
+            self._room = len(names)
+        return self._masks
+
+    def bearing(self, edges: np.ndarray) -> np.ndarray:
+        """Return how many edges bear each label, with the versions and derived labels counted, so that none is forgotten."""
+        versions = np.bincount(self.versions.all_columns()[1], minlength=len(edges))
+        found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
+        found[self.sets.ids()] += 1
+        return found
+
+    def forget_labels(self) -> None:
+        """Note that label ids may have other names now."""
+        self._forget_masks()
+
+    # --- the stream ------------------------------------------------------------------------------------------
+
+    def derive(self, chunk: Chunk, properties: Mapping[str, pa.Array], time: int | None) -> DerivedChunk:
+        """Return the tuples of a chunk as edges with derived labels; `time` is the stream time before them.
+
+        `properties` are columns of as many rows. O(tuples + edges).
+        """
+        now = np.maximum.accumulate(chunk.timestamp)
+        now = now if time is None else np.maximum(now, time)
+        windows = list({window for _, window in self._readers})
+        bounds = {window: _lower_bounds(window, now) for window in windows}
+        everything = np.minimum.reduce([*bounds.values()]) if bounds else now
+        satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, chunk.timestamp)
+        before = self.versions.apply(chunk, satisfied, everything)
+        outcome = self._judge(chunk, before, bounds)
+        return self._derived(chunk, now, satisfied, before, chunk.timestamp <= everything, outcome)
+
+    def _judge(self, chunk: Chunk, before: VersionsBefore, bounds: Mapping[AnyWindow, np.ndarray]) -> np.ndarray:
+        """Count what became of tuples for each reader, and return it for the engine as a whole."""
+        masks = self._masks_of_labels()
+        is_delete = chunk.delete != 0
+        longest = np.full(len(is_delete), np.iinfo(np.int64).max)
+        is_relevant = np.zeros(len(is_delete), bool)
+        outcome = np.full(len(is_delete), IRRELEVANT, np.uint8)
+        for (labels, window), reader in self._readers.items():
+            is_mine = masks[labels][chunk.label] != 0
+            bound = bounds[window]
+            outcome = self._outcomes(chunk, is_delete, is_mine, before, bound)
+            reader.counts += np.bincount(outcome, minlength=OUTCOME_COUNT)
+            if len(self._readers) > 1:
+                longest = np.where(is_mine, np.minimum(longest, bound), longest)
+                is_relevant |= is_mine
+        if len(self._readers) > 1:
+            outcome = self._outcomes(chunk, is_delete, is_relevant, before, longest)
+        self.outcomes += np.bincount(outcome, minlength=OUTCOME_COUNT)
+        return outcome
+
+    def _outcomes(
+        self, chunk: Chunk, is_delete: np.ndarray, is_read: np.ndarray, before: VersionsBefore, bound: np.ndarray
+    ) -> np.ndarray:
+        """Return what became of tuples where edges with a timestamp up to a bound have left."""
+        is_held = before.timestamp > bound
+        held = INSERTED if self.identity == "parallel" else REFRESHED
+        of_insert = np.where(chunk.timestamp <= bound, LATE, np.where(is_held, held, INSERTED))
+        of_delete = np.where(is_held, DELETED, ABSENT)
+        return np.where(is_read, np.where(is_delete, of_delete, of_insert), IRRELEVANT).astype(np.uint8)
+
+    def _derived(
+        self,
+        chunk: Chunk,
+        now: np.ndarray,
+        satisfied: np.ndarray,
+        before: VersionsBefore,
+        is_late: np.ndarray,
+        outcome: np.ndarray,
+    ) -> DerivedChunk:
+        """Return the edges of tuples; late ones come too, so that the graph knows what is lost."""
+        is_plain = self._is_read(chunk.label) != 0
+        is_delete = chunk.delete != 0
+        is_effective = before.is_effective != 0
+        new = np.where((is_effective | is_late) & ~is_delete & (chunk.source >= 0), satisfied, 0)
+        if self.identity == "triple":
+            old = np.where(is_effective, before.satisfied, 0)
+        else:
+            old = np.zeros(len(new), np.int32)
+            if is_delete.any():
+                is_gone = is_effective & is_delete & (before.timestamp != ABSENT_VERSION)
+                old = np.where(is_gone, self._whole_sets(chunk), old)
+        rows = _rows_to_apply((old | new != 0) | is_plain, chunk.timestamp, now)
+        if rows is not None:
+            chunk = Chunk(*(column[rows] for column in chunk))
+            old, new, is_plain, is_delete = (column[rows] for column in (old, new, is_plain, is_delete))
+        sets = self.sets.count
+        code = ((old.astype(np.int64) * sets + new) * 2 + is_plain) * 2 + is_delete
+        used, place = compressed(code, sets * sets * 4)
+        templates = [self._template(int(one), sets) for one in used.tolist()]
+        lengths = np.array([len(template.labels) for template in templates])
+        labels = np.array([label for template in templates for label in template.labels], np.int32)
+        deletes = np.array([delete for template in templates for delete in template.deletes], np.uint8)
+        if (lengths == 1).all():
+            label = labels[place]
+            own = label == _OWN_LABEL
+            label[own] = chunk.label[own]
+            return DerivedChunk(chunk._replace(label=label, delete=deletes[place]), rows, None, outcome)
+        begins = np.cumsum(lengths) - lengths
+        many = lengths[place]
+        row = np.repeat(np.arange(len(place)), many)
+        first = np.repeat(np.cumsum(many) - many, many)
+        inside = np.repeat(begins[place], many) + np.arange(len(row)) - first
+        label = labels[inside]
+        own = label == _OWN_LABEL
+        label[own] = chunk.label[row[own]]
+        edges = Chunk(*(column[row] for column in chunk))._replace(label=label, delete=deletes[inside])
+        return DerivedChunk(edges, row if rows is None else rows[row], first, outcome)
+
+    def _whole_sets(self, chunk: Chunk) -> np.ndarray:
+        """Return for the tuples of a chunk the number of the set of all derived labels of their label."""
+        whole = np.zeros(len(self._labels.names), np.int32)
+        for label in np.unique(chunk.label[chunk.delete != 0]).tolist():
+            name = self._labels.names[label]
+            if isinstance(name, str):
+                whole[label] = self.sets.whole_set(name)
+        if len(whole) < len(self._labels.names):  # derived labels that are new
+            whole = np.concatenate([whole, np.zeros(len(self._labels.names) - len(whole), np.int32)])
+        found: np.ndarray = whole[chunk.label]
+        return found
+
+    def _template(self, code: int, sets: int) -> _Template:
+        """Return the edges of tuples, deletes first.
+
+        A tuple that becomes no other edge is one with its own label, which moves the time.
+        """
+        code, is_delete = divmod(code, 2)
+        code, is_plain = divmod(code, 2)
+        old, new = divmod(code, sets)
+        inserted = self.sets.labels_of(new)
+        deleted = [label for label in self.sets.labels_of(old) if label not in set(inserted)]
+        is_alone = not inserted and not deleted
+        labels = [*([_OWN_LABEL] if is_plain or is_alone else []), *deleted, *inserted]
+        own = [is_delete] if is_plain or is_alone else []
+        return _Template(labels, [*own, *[1] * len(deleted), *[0] * len(inserted)])
+
+    # --- what is held ----------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return self.versions.nbytes
+
+    def lower_bound(self, time: int | None) -> int:
+        """Return the timestamp up to which edges have left every window at a stream time."""
+        if time is None:
+            return ABSENT_VERSION
+        bounds = [int(_lower_bounds(window, np.array([time]))[0]) for _, window in self._readers]
+        return min(bounds, default=time)
+
+    def collect(self, time: int | None) -> None:
+        """Forget versions that have left every window, and sets that no version has. O(versions)."""
+        self.versions.collect(self.lower_bound(time))
+        source, label, target, timestamp, satisfied = self.versions.all_columns()
+        if self.sets.count > self._sets_after_collect:
+            renumbered = self.sets.retain(satisfied)
+            self.versions.load(source, label, target, timestamp, renumbered[satisfied])
+            self._sets_after_collect = 1024 + 2 * self.sets.count
+
+    def restore(
+        self, source: np.ndarray, label: np.ndarray, target: np.ndarray, timestamp: np.ndarray, graph: SnapshotGraph
+    ) -> None:
+        """Set the versions of edges, whose derived labels are those of the edges that the graph holds.
+
+        O(versions + edges).
+        """
+        satisfied = np.zeros(len(source), np.int32)
+        if self.identity == "triple":
+            derived: dict[tuple[int, int, int], list[int]] = {}
+            live, names, ids = graph.live_edges(), self._labels.names, self._labels.ids
+            ends = (graph.edges.source[live], graph.edges.label[live], graph.edges.target[live])
+            for u, number, v in zip(*(column.tolist() for column in ends), strict=True):
+                name = names[number]
+                if isinstance(name, ConditionLabel) and name.label in ids:
+                    derived.setdefault((u, ids[name.label], v), []).append(number)
+            keys = zip(source.tolist(), label.tolist(), target.tolist(), strict=True)
+            satisfied[:] = [self.sets.number_of(derived.get(key, ())) for key in keys]
+        self.versions.load(source, label, target, timestamp, satisfied)
+
+    def vertices(self) -> np.ndarray:
+        """Return the ids of the vertices of versions. O(versions + ids)."""
+        source, _, target, _, _ = self.versions.all_columns()
+        is_there = np.zeros(max(source.max(initial=-1), target.max(initial=-1)) + 1, bool)
+        is_there[source] = is_there[target] = True
+        return np.flatnonzero(is_there).astype(np.int32)
+
+    def edges_live(self, time: int | None) -> int:
+        """Return how many edges the longest window holds."""
+        return len(self.versions.live(self.lower_bound(time)))
+
+    def _check(self) -> None:
+        """Assert the invariants."""
+        self.versions._check()
+
+
+def reading_of(question: Question, evaluation: Evaluated) -> Reading:
+    """Return what a query reads in an engine whose edges have an identity or properties.
+
+    Raises `QueryError` where the query or the engine has what does not go with them.
+    """
+    reading, *more = readings_of(question)
+    what = "a query with conditions on edges" if evaluation.identity == "triple" else 'an engine with edges="parallel"'
+    reason = None
+    if more or reading.stream is not None:
+        reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
+    elif reading.window.kind == "count":
+        reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
+    elif evaluation.witness:
+        reason = "rows with witnesses do not go with it: leave out witness=True"
+    elif evaluation.share[1] > 1:
+        reason = "shares do not go with it: evaluate it in one engine, with threads=…"
+    elif evaluation.events is not None:
+        reason = "events of several tuples do not go with it: leave out events=…"
+    elif evaluation.graph.statics:
+        reason = "static edges do not go with it, which have no properties: push them with a timestamp"
+    if reason is not None:
+        raise QueryError(f"query {question.name!r} in {what}: {reason}")
+    return reading
+
+
+def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated) -> None:
+    """Raise `RegistrationError` where conditions come to an engine in mid-stream that knew none from the beginning."""
+    if evaluation.graph.time is None:
+        return
+    name = next(question.name for question in questions if has_conditions(question))
+    raise RegistrationError(
+        f"query {name!r}: properties of edges were not kept, as no query read any when the stream began; begin with such a "
+        'query, or with rpq.Engine(…, edges="parallel")',
+        available_from=None,
+    )
+
+
+def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty: bool) -> None:
+    """Raise `RegistrationError` where a query that comes in mid-stream has conditions that no query has now.
+
+    Which edges of its window satisfy them is not known. It may begin `empty` where each insert is an edge of its own.
+    """
+    multigraph = evaluation.multigraph
+    if evaluation.graph.time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
+        return
+    for reading in readings_of(question):
+        for label in sorted(multigraph.unevaluated(reading.labels), key=str):
+            hint = ' It can be registered with start="empty".' if evaluation.identity == "parallel" else ""
+            raise RegistrationError(
+                f"query {question.name!r}: which edges satisfy {label} was not kept, as no query that runs reads them; "
+                f"register it before the first tuple.{hint}",
+                available_from=None,
+            )
+    if empty and has_conditions(question):
+        raise RegistrationError(
+            f"query {question.name!r}: in mid-stream a query with conditions begins with the edges of its window, since "
+            'inserts replace them; leave out start="empty"',
+            available_from=None,
+        )
+
+
+class Evaluated(Protocol):
+    """What an engine is, as far as it matters to edges with properties."""
+
+    identity: Identity
+    witness: bool
+    share: tuple[int, int]
+    events: Literal["window", "alone"] | None
+    graph: SnapshotGraph
+    multigraph: Multigraph | None
+
+
+def _key_of(reading: Reading) -> _ReaderKey:
+    return reading.labels.plain, reading.window
+
+
+def _conditions_of(reading: Reading) -> frozenset[str]:
+    named = {label.condition for label in reading.labels.named if isinstance(label, ConditionLabel)}
+    return frozenset(named | reading.labels.conditions)
+
+
+def _rows_to_apply(is_edge: np.ndarray, timestamp: np.ndarray, now: np.ndarray) -> np.ndarray | None:
+    """Return the rows of tuples that become edges or are needed to move the time; None for all. O(tuples).
+
+    A tuple that becomes no edge is left out where the next one that does moves the time as far. Of those behind the last
+    edge the one with the largest timestamp stays.
+    """
+    idle = np.flatnonzero(~is_edge)
+    if not len(idle):
+        return None
+    edges = np.flatnonzero(is_edge)
+    following = np.searchsorted(edges, idle)
+    behind = int(np.searchsorted(following, len(edges)))
+    is_applied = is_edge.copy()
+    is_needed = timestamp[edges[following[:behind]]] < now[idle[:behind]]
+    is_applied[idle[:behind][is_needed]] = True
+    if behind < len(idle):
+        is_applied[idle[behind + int(np.argmax(timestamp[idle[behind:]]))]] = True
+    return np.flatnonzero(is_applied)
+
+
+def _lower_bounds(window: AnyWindow, time: np.ndarray) -> np.ndarray:
+    """Return the timestamp up to which edges have left a window at each of these times; none leaves an unbounded one."""
+    if not isinstance(window, Window):
+        return np.full(len(time), ABSENT_VERSION)
+    boundary = time - time % window.slide
+    lowest = ABSENT_VERSION + window.size
+    return np.where(boundary >= lowest, boundary - window.size, ABSENT_VERSION)

@@ -1,0 +1,255 @@
+"""Conditions on the properties of edges, in brackets behind a label: `transfer[amount > 1000]`.
+
+They are written in the language of `rpq.language.where`, over the columns that tuples have beside those of a tuple, and
+`timestamp`. Conditions with one meaning should be one relation, so each has a *normal form*, the text that automata and
+engines have in its place: nested conjunctions are flat, their parts sorted and without repetitions, comparisons have their
+name on the left, and constants that are compared one form.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rpq import automata
+from rpq.automata.expressions import Alternation, Concatenation, Expression, Inverse, Label, NegatedSet, Repetition
+from rpq.automata.parser import parse, parse_prefix
+from rpq.automata.symbols import ConditionLabel, write_name
+from rpq.language.where import (
+    WORDS,
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    In,
+    IsNull,
+    Literal,
+    Logical,
+    Name,
+    Node,
+    Not,
+    Where,
+    WhereError,
+    parse_where,
+)
+
+MOST_CONDITIONS = 12
+"""The largest number of distinct conditions on one label in one expression."""
+
+TAKEN = frozenset({"source", "target", "label", "op", "stream", "edge", "event", "delete"})
+"""Names that are no properties: those of the columns of a tuple. `timestamp` is not among them."""
+
+_EXACT = 2**53
+_PLAIN_NAME = re.compile(r"[^\W\d][\w.]*")
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_SIGNS = {"==": "="}
+_BINDING = {"+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
+_OR, _AND, _NOT, _COMPARISON, _PRIMARY = 0, 1, 2, 3, 6
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition in its normal form.
+
+    >>> condition = condition_of("1000 < amount")
+    >>> condition.text, sorted(condition.properties)
+    ('amount > 1000', ['amount'])
+    """
+
+    text: str
+    where: Where
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The names of the properties in it, without `timestamp`."""
+        return self.where.names - {"timestamp"}
+
+
+@functools.lru_cache(maxsize=65536)
+def condition_of(text: str) -> Condition:
+    """Return a condition. Raises `WhereError`, also for a name that is no property, and for what is no condition.
+
+    >>> condition_of("b = 1.0 and a between 2 and 3").text
+    'a <= 3 and a >= 2 and b = 1'
+    """
+    where = parse_where(text)
+    for node in _nodes(where.tree):
+        if isinstance(node, Name) and node.name in TAKEN:
+            raise where.error(
+                f"{node.name!r} is no property of an edge; conditions in brackets are on properties and timestamp",
+                node.column,
+            )
+    _check_types(where)
+    normal = _text(where.tree, 0)
+    return Condition(normal, parse_where(normal))
+
+
+def _check_types(where: Where) -> None:
+    """Raise `WhereError` for what is wrong whatever types the properties have."""
+    from rpq.language.predicate import ColumnKind, Predicate  # imports Arrow
+
+    Predicate(where, {name: ColumnKind(key=name, kind="untyped") for name in where.names})
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    match node:
+        case Logical():
+            inner = node.parts
+        case Not() | IsNull():
+            inner = (node.inner,)
+        case In():
+            inner = (node.inner, *node.values)
+        case Between():
+            inner = (node.inner, node.low, node.high)
+        case Comparison() | Arithmetic():
+            inner = (node.left, node.right)
+        case Call():
+            inner = node.arguments
+        case _:
+            inner = ()
+    for part in inner:
+        yield from _nodes(part)
+
+
+# --- normal forms --------------------------------------------------------------------------------------------
+
+def _text(node: Node, binding: int) -> str:
+    """Write a node in its normal form, in parentheses if it binds less than `binding`."""
+    text, own = _written(node)
+    return text if own >= binding else f"({text})"
+
+
+def _written(node: Node) -> tuple[str, int]:
+    """Return the text of a node, and how strongly its operator binds."""
+    match node:
+        case Literal(value):
+            return _constant(value), _PRIMARY
+        case Name(name):
+            is_plain = _PLAIN_NAME.fullmatch(name) is not None and name.lower() not in WORDS
+            return name if is_plain else "`" + name.replace("`", "``") + "`", _PRIMARY
+        case Logical() | Between():
+            word = node.word if isinstance(node, Logical) else "and"
+            binding = _AND if word == "and" else _OR
+            parts = sorted({_text(part, binding + 1) for part in _flat(node, word)})
+            return f" {word} ".join(parts), binding if len(parts) > 1 else _NOT
+        case Not(inner):
+            if isinstance(inner, Not):
+                return _written(inner.inner)
+            if isinstance(inner, IsNull):
+                return f"{_text(inner.inner, 4)} is not null", _COMPARISON
+            return f"not {_text(inner, _NOT)}", _NOT
+        case IsNull(inner):
+            return f"{_text(inner, 4)} is null", _COMPARISON
+        case In(inner, values):
+            return f"{_text(inner, 4)} in ({', '.join(sorted({_compared(value) for value in values}))})", _COMPARISON
+        case Comparison(sign, left, right):
+            one, other = _compared(left), _compared(right)
+            is_turned = isinstance(left, Literal) if isinstance(left, Literal) != isinstance(right, Literal) else other < one
+            if is_turned:
+                one, sign, other = other, _MIRRORED[sign], one
+            return f"{one} {_SIGNS.get(sign, sign)} {other}", _COMPARISON
+        case Arithmetic(sign, left, right):
+            binding = _BINDING[sign]
+            return f"{_text(left, binding)} {sign} {_text(right, binding + 1)}", binding
+        case Call(function, arguments):
+            return f"{function}({', '.join(_text(argument, 0) for argument in arguments)})", _PRIMARY
+    raise AssertionError(node)
+
+
+def _flat(node: Node, word: str) -> Iterator[Node]:
+    """Yield the parts of nested conjunctions or disjunctions."""
+    if isinstance(node, Between) and word == "and":
+        yield Comparison(">=", node.inner, node.low, column=node.column)
+        yield Comparison("<=", node.inner, node.high, column=node.column)
+    elif isinstance(node, Logical) and node.word == word:
+        for part in node.parts:
+            yield from _flat(part, word)
+    else:
+        yield node
+
+
+def _compared(node: Node) -> str:
+    """Write an operand of a comparison: 10.0 is the number 10 there, while 10.0 * a may be another number than 10 * a."""
+    if isinstance(node, Literal) and isinstance(node.value, float) and node.value.is_integer() and abs(node.value) < _EXACT:
+        return str(int(node.value))
+    return _text(node, 4)
+
+
+def _constant(value: float | str | bool) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if value in (float("inf"), float("-inf")):
+        return "1e999" if value > 0 else "-1e999"
+    return repr(value)
+
+
+# --- expressions ---------------------------------------------------------------------------------------------
+
+def parse_expression(text: str) -> Expression:
+    """Parse a path expression with its conditions in normal form. Raises `automata.ExpressionError`.
+
+    >>> print(parse_expression("a[n > 1.0 and n > 1]+/!(b)['x' = kind]"))
+    a[n > 1]+/!b[kind = 'x']
+    """
+    tree = parse(text, read_condition=_normal_form)
+    _check_number(tree, text, 1)
+    return tree
+
+
+def parse_expression_prefix(text: str, start: int) -> tuple[Expression, int]:
+    """Parse the longest path expression at `start`, as `rpq.automata.parser.parse_prefix` does, as `parse_expression`."""
+    tree, end = parse_prefix(text, start, read_condition=_normal_form)
+    _check_number(tree, text, start + 1)
+    return tree, end
+
+
+def _normal_form(text: str) -> str:
+    if not text.strip():
+        raise automata.ConditionError("the condition is empty", 1)
+    try:
+        return condition_of(text).text
+    except WhereError as error:
+        raise automata.ConditionError(error.message, error.column) from None
+
+
+def conditions_in(tree: Expression) -> frozenset[str]:
+    """Return the conditions in a path expression.
+
+    >>> sorted(conditions_in(parse_expression("a[n > 1]/!b[m = 'x']")))
+    ["m = 'x'", 'n > 1']
+    """
+    return frozenset(condition for _, condition in _conditions(tree))
+
+
+def _conditions(tree: Expression) -> Iterator[tuple[str, str]]:
+    """Yield each condition in an expression, with the text of the label that it is on."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        match node:
+            case Label(ConditionLabel(label, condition)):
+                yield write_name(label or ""), condition
+            case NegatedSet(_, condition) if condition is not None:
+                yield "a negated set", condition
+            case Inverse(inner) | Repetition(inner):
+                pending.append(inner)
+            case Concatenation(parts) | Alternation(parts):
+                pending.extend(parts)
+
+
+def _check_number(tree: Expression, text: str, column: int) -> None:
+    """Refuse an expression with too many conditions on one label."""
+    conditions: defaultdict[str, set[str]] = defaultdict(set)
+    for label, condition in _conditions(tree):
+        conditions[label].add(condition)
+    for name, found in conditions.items():
+        if len(found) > MOST_CONDITIONS:
+            raise automata.ExpressionError(
+                f"{name} has {len(found)} conditions in one expression", column, f"at most {MOST_CONDITIONS} of them", text
+            )

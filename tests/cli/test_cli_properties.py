@@ -1,0 +1,162 @@
+"""`rpq run` over edges with properties: every format gives the rows of the oracle, and refusals say what to write.
+
+semantics.md S14
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from tests.reference_properties import PropertyEngine, PropertyQuery
+
+EXPRESSION = "a[amount > 500]/(a[amount > 250]|b)*"
+WINDOW = ("--window", 20, "--slide", 5)
+
+
+def stream(count: int = 200, seed: int = 3) -> list[dict]:
+    chance = random.Random(seed)
+    return [
+        {
+            "source": chance.choice("stuvw"),
+            "target": chance.choice("stuvw"),
+            "label": chance.choice("aab"),
+            "timestamp": number // 4 + chance.choice((0, 0, 0, -2, -30)),
+            "op": chance.choice("+++-"),
+            "amount": chance.choice((None, *range(0, 1000, 50))),
+        }
+        for number in range(count)
+    ]
+
+
+def expected(edges: list[dict], identity: str) -> Counter:
+    engine = PropertyEngine(PropertyQuery.path(EXPRESSION, name="q", size=20, slide=5), identity=identity)
+    found: Counter = Counter()
+    for edge in edges:
+        ends = edge["source"], edge["label"], edge["target"], edge["timestamp"]
+        rows = engine.insert(*ends, amount=edge["amount"]) if edge["op"] == "+" else engine.delete(*ends)
+        found.update((*row.values, str(row.timestamp), row.op) for row in rows)
+    return found
+
+
+def write(path, edges: list[dict], *, amount: str = "amount") -> None:
+    edges = [{**edge, amount: edge["amount"]} for edge in edges]
+    names = ["source", "target", "label", "timestamp", "op", amount]
+    table = pa.table({name: [edge[name] for edge in edges] for name in names})
+    if path.suffix == ".csv":
+        with open(path, "w") as file:
+            print(*names, sep=",", file=file)
+            for edge in edges:
+                print(*("" if edge[name] is None else edge[name] for name in names), sep=",", file=file)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps({name: edge[name] for name in names}) + "\n" for edge in edges))
+    elif path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        feather.write_feather(table, path, compression="uncompressed")
+
+
+def rows(text: str) -> Counter:
+    return Counter(map(tuple, list(csv.reader(io.StringIO(text)))[1:]))
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+@pytest.mark.parametrize("name", ["edges.csv", "edges.jsonl", "edges.parquet", "edges.arrow"])
+def test_rows_are_those_of_the_oracle(rpq, tmp_path, name, identity):
+    write(tmp_path / name, stream())
+    options = ("--input", tmp_path / name, *WINDOW, "--edges", identity, "--output", "-")
+    code, out, err = rpq("run", EXPRESSION, *options)
+    assert code == 0, err
+    assert rows(out) == expected(stream(), identity)
+
+
+def test_a_property_may_have_another_name_in_the_input_beside_a_condition_on_it(rpq, tmp_path):
+    write(tmp_path / "edges.csv", stream(), amount="fee")
+    options = ("--input", tmp_path / "edges.csv", *WINDOW, "--columns", "amount=fee", "--output", "-")
+    code, out, _ = rpq("run", EXPRESSION, *options)
+    assert code == 0
+    assert rows(out) == expected(stream(), "triple")
+    code, out, _ = rpq("run", EXPRESSION, *options, "--where", "fee > 300")
+    chosen = [edge for edge in stream() if edge["op"] == "-" or (edge["amount"] or 0) > 300]
+    assert code == 0
+    assert rows(out) == expected(chosen, "triple")
+
+
+def test_several_inputs_are_one_stream(rpq, tmp_path):
+    edges = sorted(stream(), key=lambda edge: edge["timestamp"])
+    write(tmp_path / "one.csv", edges[::2])
+    write(tmp_path / "two.csv", edges[1::2])
+    inputs = ("--input", tmp_path / "one.csv", tmp_path / "two.csv")
+    code, out, _ = rpq("run", EXPRESSION, *inputs, *WINDOW, "--output", "-", "--edges", "parallel")
+    merged = sorted([*edges[::2], *edges[1::2]], key=lambda edge: edge["timestamp"])
+    assert code == 0
+    assert rows(out) == expected(merged, "parallel")
+
+
+def test_a_run_goes_on_from_a_checkpoint(rpq, tmp_path):
+    write(tmp_path / "edges.csv", stream())
+    files = ("--input", tmp_path / "edges.csv", "--output", tmp_path / "rows.csv", "--checkpoint", tmp_path / "state")
+    for limit in (("--limit", 90), ()):
+        code, _, err = rpq("run", EXPRESSION, *files, *WINDOW, *limit)
+        assert code == 0, err
+    assert rows((tmp_path / "rows.csv").read_text()) == expected(stream(), "triple")
+    code, _, err = rpq("run", EXPRESSION, *files, *WINDOW, "--edges", "parallel")
+    assert code == 2
+    assert "--edges" in err
+
+
+@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet", "edges.arrow"])
+def test_a_column_that_is_missing_is_an_error_at_the_start(rpq, tmp_path, name):
+    write(tmp_path / name, stream())
+    options = ("--input", tmp_path / name, *WINDOW, "--output", tmp_path / "rows.csv")
+    code, _, err = rpq("run", "a[amont > 1]", *options)
+    assert code == 1
+    assert "column 'amont'" in err
+    assert "is missing" in err
+    assert "did you mean 'amount'?" in err
+    assert not (tmp_path / "rows.csv").exists()
+
+
+def test_a_file_without_a_header_has_no_properties(rpq, tmp_path):
+    (tmp_path / "edges.csv").write_text("x,y,a,1\n")
+    code, _, err = rpq("run", "a[n > 1]", "--input", tmp_path / "edges.csv", *WINDOW, "--output", "-")
+    assert code == 1
+    assert "no header" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--deletes", 10), "--deletes"),
+        (("--late", "late.csv"), "--late"),
+        (("--witness", "--output", "rows.csv"), "witness"),
+        (("--events", "window", "--columns", "event=e"), "events"),
+        (("--window", "count:5", "--slide", 1), "one of time"),
+        (("--format", "stackoverflow"), "no properties"),
+    ],
+    ids=["deletes", "late", "witness", "events", "count", "format"],
+)
+def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp,n,e\nx,y,a,1,2,g\n")
+    code, _, err = rpq("run", "a[n > 1]", "--input", "edges.csv", *WINDOW, *options)
+    assert code == 2
+    assert said in err
+
+
+def test_explain_shows_conditions(rpq):
+    code, out, _ = rpq("explain", "a[ amount > 500.0 ]/b")
+    assert code == 0
+    assert "a[amount > 500]" in out
+    code, out, _ = rpq("explain", "?x a[n > 1] ?y . ?y a[1 < n] ?z . ?y b ?z")
+    assert code == 0
+    assert "a[n > 1]" in out
+    assert out.count("1 < n") == 2  # in the text of the pattern, and in the title of its drawing

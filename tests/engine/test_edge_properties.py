@@ -1,0 +1,452 @@
+"""Properties of edges, and conditions on labels: the engine gives the rows and counts of the oracle.
+
+semantics.md S14
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import rpq
+from rpq.engine.running.condition_sets import FEW
+from rpq.kafka import run_topics
+from tests.oracle import test_reference_properties as worked
+from tests.reference_patterns import Variable
+from tests.reference_properties import COUNTS, EdgeAtom, PropertyEngine, PropertyQuery, Row, holds
+from tests.twins import examples
+
+X, Y, Z = map(Variable, "xyz")
+
+EXPRESSIONS = (
+    "a",
+    "a[n > 1]",
+    "a[n > 1]/b",
+    "a[n > 1]+",
+    "(a[n > 2]|b)+",
+    "a[n > 1]/b*/a[n > 2]",
+    "a/^a[n < 2]",
+    "^a[m = 'x']/b[n >= 1]*",
+    "a[n > 1]/a[1 < n]/a",
+    "a[m = ']' or n is null]|b[n in (1, 2)]",
+    "(a[n between 1 and 2]/b[not n > 1])+",
+    "a[timestamp > 6]/b[timestamp > n]",
+    "!(a)[n > 1]",
+    "!()[n > 1]/!a",
+    "!(a|^b)[m = 'x' or n is null]",
+    "(!a[n > 0]|a[n > 2])+",
+    "a[n > 1]*/!(a|b)",
+)
+PATTERNS = (
+    ((X, "a[n > 1]", Y), (Y, "b", Z)),
+    ((X, "a[n > 1]", Y), (Y, "a[n > 2]", Z)),
+    ((X, "a", Y), (X, "a[m = 'x']", Y)),
+    ((X, "^b[n > 0]", Y), (X, "a[n > 1]+", Z)),
+    ((X, "!(a)[n > 1]", Y), (Y, "b[n is null]", X)),
+    ((X, "a[n > 1]/b", Y), (Y, "a", Z)),
+)
+
+
+class Described:
+    """The query of the oracle and that of the engine."""
+
+    def __init__(self, name: str, what: object, **options) -> None:
+        self.what = what
+        window = rpq.Window(size=options["size"], slide=options["slide"])
+        semantics = options["semantics"]
+        if isinstance(what, str):
+            self.oracle = PropertyQuery.path(what, name=name, **options)
+            self.query = rpq.Query(what, window=window, semantics=semantics, paths=options["paths"], name=name)
+        else:
+            names = tuple(name for name in "xyz" if any(Variable(name) in (s, o) for s, _, o in what))
+            self.oracle = PropertyQuery(name=name, atoms=tuple(EdgeAtom(*atom) for atom in what), select=names, **options)
+            text = " . ".join(f"?{subject.name} {expression} ?{object_.name}" for subject, expression, object_ in what)
+            self.query = rpq.Query(text, window=window, semantics=semantics, paths=options["paths"], name=name)
+
+
+@st.composite
+def described(draw, name: str) -> Described:
+    return Described(
+        name,
+        draw(st.sampled_from(EXPRESSIONS) | st.sampled_from(PATTERNS)),
+        size=draw(st.integers(1, 9)),
+        slide=draw(st.integers(1, 4)),
+        semantics=draw(st.sampled_from(("explicit", "implicit"))),
+        paths=draw(st.sampled_from(("walk", "walk", "simple"))),
+    )
+
+
+VERTICES = st.sampled_from("uvw")
+PROPERTIES = st.fixed_dictionaries(
+    {}, optional={"n": st.sampled_from((None, 0, 1, 2, 3)), "m": st.sampled_from((None, "x", "]"))}
+)
+TUPLES = st.tuples(
+    VERTICES, st.sampled_from("aaabc"), VERTICES, st.sampled_from((0, 0, 0, 1, 1, 2, -1, -3, -8, 7)), PROPERTIES,
+    st.sampled_from("++++-"),
+)  # fmt: skip
+
+
+def as_batch(rows: list[tuple], *, arrow: bool) -> object:
+    """Return tuples as columns; properties that none of them has are missing."""
+    names = sorted({name for *_, properties, _ in rows for name in properties})
+    columns: dict[str, list] = {
+        "source": [row[0] for row in rows],
+        "label": [row[1] for row in rows],
+        "target": [row[2] for row in rows],
+        "timestamp": [row[3] for row in rows],
+        "op": [row[5] for row in rows],
+    }
+    columns |= {name: [row[4].get(name) for row in rows] for name in names}
+    types = {"n": pa.int64(), "m": pa.string(), "timestamp": pa.int64()}
+    return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()}) if arrow else columns
+
+
+def rows_of(changes: rpq.Changes, queries: list[Described]) -> Counter:
+    columns = {one.query.name: one.query.columns for one in queries}
+    return Counter(
+        Row(row.query, tuple(getattr(row, name) for name in columns[row.query]), row.timestamp, row.op)
+        for row in changes.rows()
+    )
+
+
+def check_counts(engine: rpq.Engine, oracle: PropertyEngine, queries: list[Described]) -> None:
+    engine._check()
+    for one in queries:
+        figures = engine.statistics(one.query.name)
+        assert {count: getattr(figures, count) for count in COUNTS} == oracle.counts(one.query.name)
+
+
+def restored(engine: rpq.Engine, *, threads: int = 1) -> rpq.Engine:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "engine.state"
+        engine.save(path)
+        return rpq.Engine.restore(path, threads=threads)
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+@examples(200)
+@given(data=st.data())
+def test_random_streams(identity, data):
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 3)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(
+        *(one.query for one in queries),
+        edges=identity,
+        threads=data.draw(st.sampled_from((1, 1, 2))),
+        _capacity=data.draw(st.sampled_from((1, 2, 16))),
+    )
+    time = 5
+    for _ in range(data.draw(st.integers(1, 6))):
+        rows = []
+        for source, label, target, step, properties, op in data.draw(st.lists(TUPLES, min_size=1, max_size=6)):
+            rows.append((source, label, target, time + step, properties, op))
+            time = max(time, time + step)
+        note(rows)
+        expected: Counter = Counter()
+        for source, label, target, timestamp, properties, op in rows:
+            if op == "+":
+                expected.update(oracle.insert(source, label, target, timestamp, **properties))
+            else:
+                expected.update(oracle.delete(source, label, target, timestamp))
+        changes = engine.push(as_batch(rows, arrow=data.draw(st.booleans())))
+        assert rows_of(changes, queries) == expected
+        check_counts(engine, oracle, queries)
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine, threads=data.draw(st.sampled_from((1, 2))))
+            check_counts(engine, oracle, queries)
+        if data.draw(st.booleans()):
+            time += data.draw(st.sampled_from((0, 1, 5)))
+            assert rows_of(engine.advance(time), queries) == Counter(oracle.advance(time))
+            check_counts(engine, oracle, queries)
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+@examples(100)
+@given(data=st.data())
+def test_queries_that_come_and_go(identity, data):
+    """A query that reads what another reads begins with the solutions of its window, and goes on like the oracle's."""
+    first = data.draw(described("first"))
+    second = Described(
+        "second",
+        data.draw(st.just(first.what)),
+        size=first.oracle.size,
+        slide=first.oracle.slide,
+        semantics=data.draw(st.sampled_from(("explicit", "implicit"))),
+        paths=data.draw(st.sampled_from(("walk", "simple"))),
+    )
+    note([first.query, second.query])
+    oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)
+    engine = rpq.Engine(first.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    running = [first]
+    for source, label, target, step, properties, op in data.draw(st.lists(TUPLES, min_size=1, max_size=15)):
+        time = 5 if oracle.time is None else oracle.time
+        row = (source, label, target, time + step, properties, op)
+        note(row)
+        if op == "+":
+            expected = oracle.insert(source, label, target, time + step, **properties)
+        else:
+            expected = oracle.delete(source, label, target, time + step)
+        names = [one.query.name for one in running]
+        changes = engine.push(as_batch([row], arrow=False))
+        assert rows_of(changes, running) == Counter(row for row in expected if row.query in names)
+        engine._check()
+        come_or_go = data.draw(st.sampled_from(("stay", "stay", "come", "go")))
+        if come_or_go == "come" and second not in running:
+            running.append(second)
+            solutions = oracle.solutions("second")
+            expected = Counter({Row("second", values, oracle.time, "+"): count for values, count in solutions.items()})
+            assert rows_of(engine.register(second.query), running) == expected
+            engine._check()
+        if come_or_go == "go" and second in running:
+            running.remove(second)
+            engine.unregister("second")
+            engine._check()
+
+
+# --- the examples of the oracle that are worked by hand -----------------------------------------------------
+
+
+class Worked:
+    """An engine with the calls of the oracle."""
+
+    def __init__(self, *queries: PropertyQuery, identity: str = "triple") -> None:
+        self._queries = [_query_of(query) for query in queries]
+        self._engine = rpq.Engine(*self._queries, edges=identity, _capacity=1)
+
+    def insert(self, source, label, target, timestamp, **properties) -> list[Row]:
+        return self._rows(self._engine.insert(source, target, label, timestamp, properties=properties))
+
+    def delete(self, source, label, target, timestamp) -> list[Row]:
+        return self._rows(self._engine.delete(source, target, label, timestamp))
+
+    def advance(self, time: int) -> list[Row]:
+        return self._rows(self._engine.advance(time))
+
+    def counts(self, name: str) -> dict[str, int]:
+        figures = self._engine.statistics(name)
+        return {count: getattr(figures, count) for count in COUNTS}
+
+    def _rows(self, changes: rpq.Changes) -> list[Row]:
+        self._engine._check()
+        found = [Row(row.query, (row.source, row.target), row.timestamp, row.op) for row in changes.rows()]
+        return sorted(found, key=lambda row: (row.timestamp, row.op != "-", repr(row.values)))
+
+
+def _query_of(query: PropertyQuery) -> rpq.Query:
+    (atom,) = query.atoms
+    window = rpq.Window(size=query.size, slide=query.slide)
+    return rpq.Query(atom.expression, window=window, semantics=query.semantics, paths=query.paths, name=query.name)
+
+
+def pairs_of_engine(expression: str, edges: list) -> set[tuple[str, str]]:
+    """Return what `pairs` of the oracle returns, by an engine over parallel edges."""
+    engine = rpq.Engine(rpq.Query(expression, window=rpq.UnboundedWindow()), edges="parallel")
+    for edge in edges:
+        engine.insert(edge.source, edge.target, edge.label, edge.timestamp, properties=edge.properties)
+    return set(engine.answers())
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        worked.test_brackets_bind_to_the_step_before_them,
+        worked.test_a_negated_set_with_brackets,
+        worked.test_a_replacement_moves_an_edge_out_of_a_predicate,
+        worked.test_an_older_version_changes_nothing,
+        worked.test_a_late_version_is_dropped_before_it_could_replace,
+        worked.test_the_properties_of_the_younger_edge_hold_until_it_expires,
+        worked.test_parallel_edges_are_edges_of_their_own,
+        worked.test_a_delete_without_an_id_removes_all_parallel_edges_and_counts_once,
+    ],
+    ids=lambda example: example.__name__.removeprefix("test_"),
+)
+def test_worked_examples(example, monkeypatch):
+    monkeypatch.setattr(worked, "PropertyEngine", Worked)
+    monkeypatch.setattr(worked, "pairs", pairs_of_engine)
+    example()
+
+
+@pytest.mark.parametrize(("condition", "values", "expected"), worked.test_conditions_have_three_values.pytestmark[0].args[1])
+def test_conditions_have_three_values(condition, values, expected):
+    engine = rpq.Engine(rpq.Query(f"a[{condition}]", window=rpq.Window(size=10, slide=1)))
+    properties = {name: value for name, value in values.items() if name != "timestamp"}
+    assert engine.insert("x", "y", "a", values.get("timestamp", 1), properties=properties).added == expected
+
+
+@pytest.mark.parametrize("kind", ["int", "float"])
+@examples(50)
+@given(data=st.data())
+def test_conditions_that_are_found_by_search(kind, data):
+    numbers = st.integers(-5, 5) if kind == "int" else st.floats(-5, 5, width=16) | st.just(math.nan)
+    signs = st.sampled_from(("<", "<=", ">", ">=", "=", "!="))
+    constants = st.integers(-5, 5) if kind == "int" else st.integers(-5, 5) | st.floats(-5, 5, width=16)
+    conditions = sorted({f"n {data.draw(signs)} {data.draw(constants)!r}" for _ in range(2 * FEW)})
+    window = rpq.Window(size=10, slide=1)
+    engine = rpq.Engine(*(rpq.Query(f"a[{one}]", window=window, name=one) for one in conditions), edges="parallel")
+    values = data.draw(st.lists(st.none() | numbers, min_size=1, max_size=20))
+    ends = [f"v{place}" for place in range(len(values))]
+    column = pa.array(values, pa.int64() if kind == "int" else pa.float64(), from_pandas=False)
+    changes = engine.push(
+        source=ends, target=ends, label=["a"] * len(values), timestamp=[1] * len(values), n=column
+    )
+    pairs = [(one, end, value) for one in conditions for end, value in zip(ends, values, strict=True)]
+    expected = {(one, end) for one, end, value in pairs if holds(one, {"n": value})}
+    assert {(row.query, row.source) for row in changes.rows()} == expected
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+WINDOW = rpq.Window(size=10, slide=5)
+CONDITION = rpq.Query("a[n > 1]/b", window=WINDOW, name="q")
+
+
+@pytest.mark.parametrize(
+    ("expression", "column", "said"),
+    [
+        ("(a|b)[n > 1]", 6, "one behind each label"),
+        ("a+[n > 1]", 3, "one behind each label"),
+        ("!(a[n > 1]|b)", 4, "one condition behind the set"),
+        ("a[n > 1", 2, "'['"),
+        ("a[]", 3, "empty"),
+        ("a[n >]", 6, "expected"),
+        ("a[label = 'x']", 3, "no property"),
+        ("a[5]", 3, "a number"),
+        ("/".join(f"a[n > {number}]" for number in range(13)), 1, "13 conditions"),
+    ],
+)
+def test_expressions_that_are_refused(expression, column, said):
+    with pytest.raises(rpq.ExpressionError, match=re.escape(said)) as raised:
+        rpq.Query(expression, window=WINDOW)
+    assert raised.value.column == column
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: rpq.Engine(CONDITION, witness=True), "witness"),
+        (lambda: rpq.Engine(CONDITION, share=(0, 2)), "shares"),
+        (lambda: rpq.Engine(CONDITION, events="window"), "events"),
+        (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
+        (lambda: rpq.Engine(CONDITION, edges="id"), "'triple' or 'parallel'"),
+        (lambda: rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel", witness=True), "witness"),
+        (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
+        (lambda: static_engine().register(CONDITION), "static edges"),
+        (lambda: run_topics(CONDITION, input="kafka://h/t", output="kafka://h/u"), "in topics"),
+    ],
+    ids=["witness", "share", "events", "count", "id", "parallel", "load_static", "statics", "topics"],
+)
+def test_what_does_not_go_with_conditions_is_refused(make, said):
+    with pytest.raises(rpq.QueryError, match=re.escape(said)):
+        make()
+
+
+def test_spark_refuses_conditions():
+    pytest.importorskip("pyspark")
+    from rpq.spark.errors import PipelineError
+    from rpq.spark.stream.stream_identity import refuse_unsupported
+
+    with pytest.raises(PipelineError, match="edges on Spark have no properties"):
+        refuse_unsupported([CONDITION])
+
+
+def static_engine() -> rpq.Engine:
+    engine = rpq.Engine()
+    engine.load_static([("x", "y", "a")])
+    return engine
+
+
+def test_a_query_whose_properties_were_not_kept_is_refused():
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW))
+    engine.insert("x", "y", "a", 1)
+    with pytest.raises(rpq.RegistrationError, match="properties of edges were not kept"):
+        engine.register(CONDITION)
+    engine = rpq.Engine(CONDITION)
+    engine.insert("x", "y", "a", 1)
+    for text in ("a[m > 1]", "a[n > 2]", "!b[n > 1]"):
+        with pytest.raises(rpq.RegistrationError, match="was not kept"):
+            engine.register(rpq.Query(text, window=WINDOW))
+    with pytest.raises(rpq.RegistrationError, match="leave out"):
+        engine.register(rpq.Query("a[n > 1]", window=WINDOW), start="empty")
+    assert engine.register(rpq.Query("a[1 < n]", window=WINDOW)).added == 0
+    parallel = rpq.Engine(CONDITION, edges="parallel")
+    parallel.insert("x", "y", "a", 1, properties={"m": 5})
+    with pytest.raises(rpq.RegistrationError, match="empty"):
+        parallel.register(rpq.Query("a[m > 1]", window=WINDOW))
+    assert parallel.register(rpq.Query("a[m > 1]", window=WINDOW), start="empty").added == 0
+    assert parallel.insert("x", "z", "a", 2, properties={"m": 5}).added == 1
+
+
+def test_an_engine_goes_on_after_a_query_was_refused():
+    engine = rpq.Engine(rpq.Query("b", window=rpq.CountWindow(size=3), name="counted"))
+    with pytest.raises(rpq.QueryError, match="one of time"):
+        engine.register(CONDITION)
+    engine.register(rpq.Query("c", window=rpq.CountWindow(size=3)))
+    assert engine.insert("x", "y", "b", 1).added == 1
+    engine = rpq.Engine(CONDITION)
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    with pytest.raises(rpq.QueryError, match="was not kept"):
+        engine.register(rpq.Query("a[n = 'x']", window=WINDOW))
+    with pytest.raises(rpq.QueryError, match="one of time"):
+        engine.register(rpq.Query("b", window=rpq.CountWindow(size=3)), start="empty")
+    assert engine.insert("y", "z", "b", 2).added == 1
+    engine = rpq.Engine(CONDITION, edges="parallel")
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    with pytest.raises(rpq.QueryError, match=r"the condition \[n = 'x'\] does not fit"):
+        engine.register(rpq.Query("a[n = 'x']", window=WINDOW), start="empty")
+    assert engine.insert("y", "z", "b", 2).added == 1
+    engine._check()
+
+
+def test_a_witness_has_the_labels_of_its_edges():
+    pattern = rpq.Query("?x a[n > 1] ?y . ?y b+ ?z", window=WINDOW, name="pattern")
+    engine = rpq.Engine(CONDITION, pattern)
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    engine.insert("y", "z", "b", 2)
+    assert engine.witness("x", "z", query="q").labels == ("a", "b")
+    witness = engine.witness("x", "y", "z", query="pattern")
+    assert [step.label for atom in witness.atoms for step in atom.steps] == ["a", "b"]
+
+
+# --- bad input ----------------------------------------------------------------------------------------------
+
+
+def push(engine: rpq.Engine, **columns) -> rpq.Changes:
+    count = len(next(iter(columns.values())))
+    ends = [f"v{number}" for number in range(count)]
+    return engine.push(source=ends, target=ends, label=["a"] * count, timestamp=[1] * count, **columns)
+
+
+def test_a_value_of_another_type_ends_the_push_at_its_row():
+    engine = rpq.Engine(rpq.Query("a[n > 1]", window=WINDOW))
+    said = "row 1: column 'n': 'much' is a string, and the values before are of type int"
+    with pytest.raises(rpq.InputError, match=said) as bad:
+        push(engine, n=[5, "much", 7])
+    assert bad.value.changes.added == 1
+    with pytest.raises(rpq.InputError, match="row 0: column 'n': 2.5 is a float"):
+        push(engine, n=pa.array([2.5]))
+    with pytest.raises(rpq.InputError, match="column 'n' is of type binary"):
+        push(engine, n=pa.array([b"x"]))
+    assert push(engine, n=pa.array([3], pa.int8())).added == 0  # v0 was inserted by the first push
+    assert push(engine, m=[3]).removed == 1  # a missing column is null
+
+
+def test_a_number_that_is_compared_with_text_is_refused():
+    engine = rpq.Engine(rpq.Query("a[n > 1]", window=WINDOW))
+    with pytest.raises(rpq.InputError, match=r"the condition \[n > 1\] .*column 'n' is of type string"):
+        push(engine, n=["5"])
+    assert push(engine, n=[5]).added == 1
+
+
+def test_properties_of_one_insert_have_no_names_of_columns():
+    engine = rpq.Engine(CONDITION)
+    with pytest.raises(rpq.InputError, match="'label' is no property"):
+        engine.insert("x", "y", "a", 1, properties={"label": "b"})
