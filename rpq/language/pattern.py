@@ -260,10 +260,7 @@ class Pattern:
         key = (text, None if select is None else tuple(select)) if is_plain else None
         if key is not None and (known := _known.get(key)) is not None:
             return known
-        try:
-            atoms = parse_pattern(text)
-        except automata.ExpressionError as problem:
-            raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
+        atoms = read_atoms(text)
         variables = tuple(dict.fromkeys(term.name for term in _terms(atoms) if isinstance(term, Variable)))
         if not variables:
             raise QueryError(f"the pattern {text} has no variable, so its rows have no columns; ASK says whether it holds")
@@ -316,6 +313,14 @@ def looks_like_a_pattern(text: str) -> bool:
     [False, True, True]
     """
     return _SIGN.search(text) is not None
+
+
+def read_atoms(text: str) -> tuple[Atom, ...]:
+    """Return the atoms of a pattern. Raises `ExpressionError`, with a pointer to the column."""
+    try:
+        return parse_pattern(text)
+    except automata.ExpressionError as problem:
+        raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
 
 
 def _selected(select: Any, variables: tuple[str, ...], atoms: Sequence[Atom]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import condition_of, conditions_in, parse_expression
 from rpq.language.notation import Language, language_of, unsuitable_option
-from rpq.language.pattern import Centre, Pattern, centre_of, never_simple, parse_pattern
+from rpq.language.pattern import Centre, Pattern, centre_of, never_simple, read_atoms
 from rpq.language.readings import LabelSet
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -455,9 +455,9 @@ def properties_in(language: Language, text: str) -> frozenset[str]:
         return frozenset()
     if language == "path":
         compiled(text)  # raises the error that the query would
+        trees = [parse_expression(text)]
     else:
-        Pattern.read(text, None)
-    trees = [parse_expression(text)] if language == "path" else [atom.expression for atom in parse_pattern(text)]
+        trees = [atom.expression for atom in read_atoms(text)]
     return frozenset().union(*(condition_of(one).properties for tree in trees for one in conditions_in(tree)))
 
 
