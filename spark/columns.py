@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import rpq
 from rpq.errors import InputError
 from rpq.language.readings import readings_of
-from rpq.readers.column_names import DELETE, OP_AND_DELETE, STREAM, TUPLE_COLUMNS, ColumnNames
+from rpq.readers.column_names import OP_AND_DELETE, TUPLE_COLUMNS, ColumnNames
 from rpq.rows.typed_columns import kinds_of
 from rpq.spark.errors import PipelineError
 from rpq.stream.durations import NANOSECONDS
-from rpq.stream.fields import FieldError
+from rpq.stream.fields import DELETE, STREAM, FieldError
 from rpq.stream.values import BOOLEANS
 
 if TYPE_CHECKING:

@@ -158,7 +158,7 @@ class KernelCache(_Cache):
         if key is None:
             return
         content = json.dumps(key).encode() + b"\n" + dumps(self._format.reduce(data))
-        if (symbols := symbols_of(data.library)) is not None:
+        if (symbols := symbols_of(data)) is not None:
             content += json.dumps(symbols).encode()
         while (place := writable_place(self._file)) is not None:
             path = place.directory / self._name(key)

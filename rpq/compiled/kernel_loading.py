@@ -14,10 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import llvmlite.binding
 import numba
+
+library_of: Callable[[Any], Any] = attrgetter("library")
+"""The code of a compiled kernel, as numba has it."""
 
 CHECKED = frozenset((0, minor) for minor in range(61, 69))
 """The versions of numba whose internals are as `load` needs them."""
@@ -30,10 +34,10 @@ class Symbols(NamedTuple):
     external: list[str]
 
 
-def symbols_of(library: Any) -> Symbols | None:
+def symbols_of(kernel: Any) -> Symbols | None:
     """Return the symbols of a compiled kernel; None if this version of numba does not reveal them."""
     try:
-        module = library._final_module
+        module = library_of(kernel)._final_module
         values = [*module.functions, *module.global_variables]
         names = {value.name: value.is_declaration for value in values if not value.name.startswith("llvm.")}
     except AttributeError:
@@ -53,8 +57,9 @@ def load(kernel: Any, symbols: Symbols | None, context: Any, rebuild: Callable[[
     machine_code, bitcode = code
     context.codegen()._engine._defined_symbols.update(symbols.defined)
     loaded = rebuild(context, ((name, kind, (machine_code, _no_bitcode())), *others))
-    loaded.library._shared_module = None
-    loaded.library._get_module_for_linking = partial(llvmlite.binding.parse_bitcode, bitcode)
+    library = library_of(loaded)
+    library._shared_module = None
+    library._get_module_for_linking = partial(llvmlite.binding.parse_bitcode, bitcode)
     return loaded
 
 

@@ -23,7 +23,7 @@ from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.language.where import Where
 from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.column_names import DELETE, STREAM, ColumnNames
+from rpq.readers.column_names import ColumnNames
 from rpq.readers.inputs import order_rows
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
@@ -39,7 +39,7 @@ from rpq.readers.text.line_layout import (
     split_line,
 )
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
-from rpq.stream.fields import FieldError, check_time, time_kind
+from rpq.stream.fields import DELETE, STREAM, FieldError, check_time, time_kind
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
 MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}

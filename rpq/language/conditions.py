@@ -19,6 +19,8 @@ from rpq.automata.expressions import Alternation, Concatenation, Expression, Inv
 from rpq.automata.parser import parse, parse_prefix
 from rpq.automata.symbols import ConditionLabel, write_name
 from rpq.language.where import (
+    EXACT,
+    MIRRORED,
     WORDS,
     Arithmetic,
     Between,
@@ -42,9 +44,7 @@ MOST_CONDITIONS = 12
 TAKEN = frozenset({"source", "target", "label", "op", "stream", "edge", "event", "delete"})
 """Names that are no properties: those of the columns of a tuple. `timestamp` is not among them."""
 
-_EXACT = 2**53
 _PLAIN_NAME = re.compile(r"[^\W\d][\w.]*")
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SIGNS = {"==": "="}
 _BINDING = {"+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
 _OR, _AND, _NOT, _COMPARISON, _PRIMARY = 0, 1, 2, 3, 6
@@ -150,7 +150,7 @@ def _written(node: Node) -> tuple[str, int]:
             one, other = _compared(left), _compared(right)
             is_turned = isinstance(left, Literal) if isinstance(left, Literal) != isinstance(right, Literal) else other < one
             if is_turned:
-                one, sign, other = other, _MIRRORED[sign], one
+                one, sign, other = other, MIRRORED[sign], one
             return f"{one} {_SIGNS.get(sign, sign)} {other}", _COMPARISON
         case Arithmetic(sign, left, right):
             binding = _BINDING[sign]
@@ -174,7 +174,7 @@ def _flat(node: Node, word: str) -> Iterator[Node]:
 
 def _compared(node: Node) -> str:
     """Write an operand of a comparison: 10.0 is the number 10 there, while 10.0 * a may be another number than 10 * a."""
-    if isinstance(node, Literal) and isinstance(node.value, float) and node.value.is_integer() and abs(node.value) < _EXACT:
+    if isinstance(node, Literal) and isinstance(node.value, float) and node.value.is_integer() and abs(node.value) < EXACT:
         return str(int(node.value))
     return _text(node, 4)
 

@@ -31,16 +31,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import did_you_mean
-from rpq.language.where import Arithmetic, Between, Call, Comparison, In, IsNull, Literal, Logical, Name, Node, Not, Where
-from rpq.stream.fields import FieldError, check_time, quote_value, time_kind
+from rpq.language.where import (
+    COMPARE,
+    EXACT,
+    MIRRORED,
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    In,
+    IsNull,
+    Literal,
+    Logical,
+    Name,
+    Node,
+    Not,
+    Where,
+)
+from rpq.stream.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind
 from rpq.stream.plain_columns import plain_type
 
 _INTEGER = "^[+-]?[0-9]{1,19}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
-DELETE = "delete"
-STREAM = "stream"
-EXACT = 2.0**53
-"""The bound below which floats represent integers exactly."""
 
 
 class UntypedColumn:
@@ -147,15 +159,6 @@ _COMPARE = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-_PYTHON: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EXACT = {
     "+": (pc.add_checked, operator.add),
     "-": (pc.subtract_checked, operator.sub),
@@ -464,19 +467,48 @@ def _compare_exactly(sign: str, left: Value, right: Value) -> Value:
     """Compare numbers by their exact values: a conversion of an integer to a float may round it."""
     if left.type == right.type and not pa.types.is_decimal(left.type):
         return _COMPARE[sign](left, right)
+    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
+        return _compare_decimals(sign, left, right)
     if pa.types.is_floating(left.type) and pa.types.is_integer(right.type):
-        return _compare_exactly(_MIRRORED[sign], right, left)
-    if pa.types.is_integer(left.type) and pa.types.is_floating(right.type):
-        order = _order_of_integers_and_floats(left, right)
-        if isinstance(order, pa.Array):
-            return _COMPARE[sign](order, pa.scalar(0.0))
-        return pa.scalar(None if order is None else _PYTHON[sign](order, 0), pa.bool_())
+        return _compare_exactly(MIRRORED[sign], right, left)
+    order = _order_of_integers_and_floats(left, right)
+    if isinstance(order, pa.Array):
+        return _COMPARE[sign](order, pa.scalar(0.0))
+    return pa.scalar(None if order is None else COMPARE[sign](order, 0), pa.bool_())
+
+
+def _compare_decimals(sign: str, left: Value, right: Value) -> Value:
+    """Compare decimals with numbers by their exact values, one by one where 256 bits do not hold both sides."""
+    try:
+        return _COMPARE[sign](_decimals(left), _decimals(right))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        pass
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
-        one, other = left.as_py(), right.as_py()
-        return pa.scalar(None if one is None or other is None else _PYTHON[sign](one, other), pa.bool_())
+        return pa.scalar(_compare_one(sign, left.as_py(), right.as_py()), pa.bool_())
     size = max(len(one) for one in (left, right) if isinstance(one, pa.Array))
-    rows = zip(_values(left, size), _values(right, size), strict=True)  # decimals
-    return pa.array([None if one is None or other is None else _PYTHON[sign](one, other) for one, other in rows], pa.bool_())
+    rows = zip(_values(left, size), _values(right, size), strict=True)
+    return pa.array([_compare_one(sign, *row) for row in rows], pa.bool_())
+
+
+def _compare_one(sign: str, left: Any, right: Any) -> bool | None:
+    """Compare two numbers by their exact values; None where one is missing. Python's decimals refuse to order NaN."""
+    if left is None or right is None:
+        return None
+    if math.isnan(left) or math.isnan(right):
+        return sign == "!="
+    return bool(COMPARE[sign](left, right))
+
+
+def _decimals(value: Value) -> Value:
+    """Return numbers as decimals of the same values. Raises `ArrowInvalid` where that cannot be told at once."""
+    if pa.types.is_decimal(value.type):
+        return value
+    if pa.types.is_integer(value.type):
+        return value.cast(pa.decimal128(19, 0))
+    number = value.as_py() if isinstance(value, pa.Scalar) else None
+    if number is None or not math.isfinite(number):
+        raise pa.ArrowInvalid("floats have no scale in common")
+    return pa.scalar(decimal.Decimal(number))
 
 
 def _order_of_integers_and_floats(integers: Value, floats: Value) -> Value:

@@ -16,10 +16,11 @@ case-insensitive.  `rpq.language.predicate` defines the meaning of values.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from rpq.errors import RpqError, did_you_mean
 
@@ -31,6 +32,22 @@ _TOKEN = re.compile(
     |(?P<sign>==|!=|<>|<=|>=|[-+*/%=<>(),]))""",
     re.VERBOSE,
 )
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""The comparisons by sign, of numbers and of numpy arrays."""
+
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""The sign of a comparison whose operands change places."""
+
+EXACT = 2.0**53
+"""The bound below which floats represent integers exactly."""
+
 _COMPARISONS = {"=": "==", "==": "==", "!=": "!=", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 WORDS = frozenset({"and", "between", "or", "not", "in", "is", "null", "true", "false"})
 """Words that are no names, unless in backticks."""

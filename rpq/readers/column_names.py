@@ -11,17 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rpq.errors import InputError, did_you_mean
-from rpq.stream.fields import FieldError
+from rpq.stream.fields import DELETE, STREAM, FieldError
 from rpq.stream.values import EMPTY
 
 TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 """The columns of a tuple; op is optional."""
-
-DELETE = "delete"
-"""The alternative to op in inputs with named columns: true or false for - and +. A tuple has one of the two."""
-
-STREAM = "stream"
-"""An optional column of inputs with named columns: the stream of a tuple, or null."""
 
 EVENT = "event"
 """An optional column of readers with events: the event of a tuple, or null."""

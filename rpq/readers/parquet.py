@@ -23,10 +23,10 @@ from pyarrow import parquet as pq
 from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.column_names import DELETE, EVENT, ColumnNames
+from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.text.line_layout import FURTHER, no_operation
-from rpq.stream.fields import FieldError
+from rpq.stream.fields import DELETE, FieldError
 from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.values import EMPTY, boolean_of_text, booleans_of_text
 

@@ -172,6 +172,7 @@ is_effective=array([1, 0], dtype=uint8))
 
 @njit(cache=True, nogil=True)
 def fill_version_table(versions):
+    """Put all versions into the table, which is emptied first."""
     entries = versions.fields[_ENTRIES]
     clear(versions.table, entries)
     for number in range(versions.fields[_COUNT]):
@@ -183,6 +184,7 @@ def fill_version_table(versions):
 def replace_versions(
     versions, tuples, satisfied, bound, keeps_all, count, before_timestamp, before_satisfied, is_effective
 ):
+    """Apply tuples in order, and write what their edges were before each, as `EdgeVersions.apply` says."""
     entries = versions.fields[_ENTRIES]
     for i in range(count):
         u, label, v = np.int64(tuples.source[i]), np.int64(tuples.label[i]), np.int64(tuples.target[i])

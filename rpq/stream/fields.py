@@ -16,6 +16,12 @@ import pyarrow.compute as pc
 
 from rpq.stream.durations import NANOSECONDS, TIME_UNITS
 
+DELETE = "delete"
+"""The alternative to op in inputs with named columns: true or false for - and +. A tuple has one of the two."""
+
+STREAM = "stream"
+"""An optional column of inputs with named columns: the stream of a tuple, or null."""
+
 
 class FieldError(Exception):
     """An error in a line: its `message`, and the `column` (None if the line as a whole is wrong)."""

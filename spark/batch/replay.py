@@ -23,7 +23,6 @@ import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
 from rpq.language.readings import refuse_conditions
-from rpq.readers.column_names import DELETE
 from rpq.rows.changes import Changes
 from rpq.spark.columns import UNITS, edge_columns, parse_column_names, queries_in_unit, row_schema, timestamps_as_times
 from rpq.spark.division import OwnEdges, partition_keys, share_limit
@@ -35,6 +34,7 @@ from rpq.spark.jvm.session import check_classic, share_count, task_threads
 from rpq.spark.parquet_content import ParquetContent, contents_writer
 from rpq.spark.shipping import Shipped
 from rpq.stream.durations import NANOSECONDS
+from rpq.stream.fields import DELETE
 from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 
 if TYPE_CHECKING:

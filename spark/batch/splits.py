@@ -23,7 +23,7 @@ from pyarrow import parquet as pq
 
 from rpq.errors import InputError
 from rpq.readers import TextFormat, formats
-from rpq.readers.column_names import DELETE, TUPLE_COLUMNS, ColumnNames
+from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
 from rpq.readers.edges import EDGES
 from rpq.readers.format_registry import format_by_name
 from rpq.readers.parquet import is_parquet
@@ -32,7 +32,7 @@ from rpq.readers.text.detection import line_layout, with_times
 from rpq.readers.text.parsing import LineError, LineParser, Rows
 from rpq.readers.text.textfile import DetectedFormat, detect_block
 from rpq.spark.errors import PipelineError
-from rpq.stream.fields import DEFAULT_UNIT
+from rpq.stream.fields import DEFAULT_UNIT, DELETE
 from rpq.stream.plain_columns import with_plain_columns
 from rpq.stream.values import booleans_of_text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import operator
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -266,6 +267,38 @@ def test_numbers_are_compared_as_python_does(value, other, sign):
     compare = {"<": operator.lt, "=": operator.eq, ">=": operator.ge}[sign]
     assert kept.tolist() == [expected is not None and compare(expected, other)]
     assert undecided == (expected is None)
+
+
+SIGNS = {"=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+NUMBERS = {
+    "decimal": pa.array([Decimal("0.9"), Decimal("1.00"), Decimal("-3.14159"), None, Decimal(100)], pa.decimal128(20, 5)),
+    "wide": pa.array([Decimal("0.9") * 10**40, None, Decimal(0), Decimal(1), Decimal(2**53 + 1)], pa.decimal256(70, 9)),
+    "integer": pa.array([1, -4, None, 2**63 - 1, 100]),
+    "float": pa.array([0.9, 1.0, float("nan"), float("inf"), None]),
+}
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pair
+        for pair in itertools.permutations([*NUMBERS, "0.9", "1", "1e-300", "9007199254740992.0"], 2)
+        if {*pair} & {*NUMBERS}
+    ],
+)
+def test_decimals_integers_and_floats_are_compared_by_their_exact_values(one, other, sign):
+    kinds = {name: ColumnKind(key=name, kind="number") for name in NUMBERS}
+    keep, _ = Predicate(parse_where(f"{one} {sign} {other}"), kinds).keep(NUMBERS, 5)
+    columns = {name: column.to_pylist() for name, column in NUMBERS.items()}
+    values = [columns.get(name) or [float(name) if {*".e"} & {*name} else int(name)] * 5 for name in (one, other)]
+
+    def holds(left, right):
+        if left is None or right is None:
+            return False
+        return sign == "!=" if left != left or right != right else SIGNS[sign](left, right)
+
+    assert keep.tolist() == [holds(*row) for row in zip(*values, strict=True)]
 
 
 def test_deep_parentheses_are_an_error_of_their_own():

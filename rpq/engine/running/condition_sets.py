@@ -18,19 +18,13 @@ from rpq.automata.symbols import ConditionLabel
 from rpq.errors import InputError
 from rpq.language.conditions import Condition, condition_of
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
-from rpq.language.where import Comparison, Literal, Name, WhereError
+from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
 from rpq.stream.properties import PropertyTypes
 
 FEW = 8
 """Fewer comparisons of a property with constants are evaluated one by one."""
 
-_COMPARE: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-    "==": np.equal,
-}
+_SEARCHED = frozenset(COMPARE) - {"!="}
 """The comparisons that order decides; of other values than numbers, and of !=, conditions are evaluated as they are."""
 
 _LARGEST_TABLE = 1 << 16
@@ -51,7 +45,7 @@ def _comparison(condition: Condition) -> tuple[str, _Comparison] | None:
     if not (isinstance(tree, Comparison) and isinstance(tree.left, Name) and isinstance(tree.right, Literal)):
         return None
     value = tree.right.value
-    if isinstance(value, (bool, str)) or tree.sign not in _COMPARE:
+    if isinstance(value, (bool, str)) or tree.sign not in _SEARCHED:
         return None
     return tree.left.name, _Comparison(tree.sign, value)
 
@@ -78,8 +72,8 @@ class _SortedConstants:
     def fits(kind: pa.DataType, comparisons: Sequence[_Comparison]) -> bool:
         """Return whether values of a type can be compared with all constants without rounding."""
         if pa.types.is_integer(kind):
-            return all(isinstance(one.constant, int) for one in comparisons)
-        is_exact = all(abs(one.constant) <= 2**53 or isinstance(one.constant, float) for one in comparisons)
+            return all(isinstance(one.constant, int) and -(2**63) <= one.constant < 2**63 for one in comparisons)
+        is_exact = all(abs(one.constant) <= EXACT or isinstance(one.constant, float) for one in comparisons)
         return bool(pa.types.is_floating(kind)) and is_exact
 
     def find(self, values: pa.Array) -> np.ndarray:
@@ -309,7 +303,7 @@ class ConditionSets:
         if found is not None and self._can_search(found[0], [found[1]]):
             values = columns[found[0]]
             if not values.null_count:
-                verdicts: np.ndarray = _COMPARE[found[1].sign](values.to_numpy(), found[1].constant)
+                verdicts: np.ndarray = COMPARE[found[1].sign](values.to_numpy(), found[1].constant)
                 return verdicts
         return self._predicates[text].keep(columns, count)[0]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.readers.column_names import EVENT, STREAM
+from rpq.readers.column_names import EVENT
 from rpq.readers.input_format import Format
 from rpq.readers.inputs import (
     BATCH_ROWS,
@@ -44,6 +44,7 @@ from rpq.readers.rdf.times import (
     unit_of,
 )
 from rpq.readers.source import STANDARD_INPUT, ByteSource
+from rpq.stream.fields import STREAM
 
 DELETE = "urn:rpq:delete"
 """Triples in the graph of this name are deleted; so are triples in a graph whose name continues it with a colon."""

@@ -12,13 +12,13 @@ from typing import Literal
 from rpq.errors import did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.column_names import EVENT, STREAM, ColumnNames
+from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.source import Block
 from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
 from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
-from rpq.stream.fields import DEFAULT_UNIT, FieldError, quote_value, time_kind
+from rpq.stream.fields import DEFAULT_UNIT, STREAM, FieldError, quote_value, time_kind
 
 
 def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:

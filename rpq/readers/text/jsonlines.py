@@ -25,12 +25,13 @@ from pyarrow import json as arrow_json
 
 from rpq.compiled.arrays.flat_objects import Key, read_flat_objects
 from rpq.errors import did_you_mean
-from rpq.language.predicate import EXACT, texts_of
-from rpq.readers.column_names import DELETE, EVENT, OP_AND_DELETE, STREAM, ColumnNames
+from rpq.language.predicate import texts_of
+from rpq.language.where import EXACT
+from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
 from rpq.readers.source import Block
 from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
-from rpq.stream.fields import FieldError, check_time, quote_value, time_kind, times_of
+from rpq.stream.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind, times_of
 from rpq.stream.values import boolean_of_text, booleans_of_text
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
