@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 kinds.register(path_query.KIND)
 kinds.register_module("pattern", "rpq.operators.patterns.pattern_query", question="rpq.language.query.PatternQuery")
+kinds.register_module("edge values", "rpq.operators.relational.edge_values", question="rpq.language.query.EdgeValuesQuery")
 kinds.register_module("sparql", "rpq.operators.relational.running_query", question="rpq.language.sparql.query.SparqlQuery")
 
 _NO_COPY = "an engine cannot be copied or pickled: save it to a file, and restore another engine from that"
@@ -662,8 +663,10 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         self._usable()
         running = self._evaluation.running.named(query)
-        rows, columns = running.answers(), running.question.columns
-        values = columns_of_names(rows, self._evaluation.vertices, columns=columns, texts=running.term_texts)
+        rows, columns = running.answers(), running.columns
+        values = columns_of_names(
+            rows, self._evaluation.vertices, columns=columns, texts=running.term_texts, times=self._times.column
+        )
         return Answers(columns, values, count=sum(len(some.values) for some in rows))
 
     @one_thread_at_a_time

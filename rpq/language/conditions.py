@@ -76,25 +76,26 @@ def condition_of(text: str) -> Condition:
     'a <= 3 and a >= 2 and b = 1'
     """
     where = parse_where(text)
-    for node in _nodes(where.tree):
+    for node in nodes_of(where.tree):
         if isinstance(node, Name) and node.name in TAKEN:
             raise where.error(
                 f"{node.name!r} is no property of an edge; conditions in brackets are on properties and timestamp",
                 node.column,
             )
-    _check_types(where)
+    check_types(where)
     normal = _text(where.tree, 0)
     return Condition(normal, parse_where(normal))
 
 
-def _check_types(where: Where) -> None:
+def check_types(where: Where) -> None:
     """Raise `WhereError` for what is wrong whatever types the properties have."""
     from rpq.language.predicate import ColumnKind, Predicate  # imports Arrow
 
-    Predicate(where, {name: ColumnKind(key=name, kind="untyped") for name in where.names})
+    Predicate(where, {name: ColumnKind(key=name, kind="unknown") for name in where.names})
 
 
-def _nodes(node: Node) -> Iterator[Node]:
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield a node of a condition and all nodes below it."""
     yield node
     match node:
         case Logical():
@@ -112,7 +113,7 @@ def _nodes(node: Node) -> Iterator[Node]:
         case _:
             inner = ()
     for part in inner:
-        yield from _nodes(part)
+        yield from nodes_of(part)
 
 
 # --- normal forms --------------------------------------------------------------------------------------------

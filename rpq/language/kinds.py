@@ -189,6 +189,7 @@ def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
         "semantics": query.semantics,
         "simple_budget": query.simple_budget,
         "report": query.report,
+        **({} if query.filter is None else {"filter": query.filter}),
     }
 
 
@@ -201,6 +202,8 @@ def read_pattern_query(content: JsonValue) -> PatternQuery:
     options["distinct"] = content["distinct"].flag()
     if "simple_budget" in content:
         options["simple_budget"] = content["simple_budget"].whole(1)
+    if "filter" in content:
+        options["filter"] = content["filter"].unicode()
     if "report" in content:
         options["report"] = content["report"].unicode()
     try:

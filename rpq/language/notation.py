@@ -31,13 +31,13 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 """The options of queries that are one of some words."""
 
-PATTERN_OPTIONS = ("select", "distinct", "matching", "report")
+PATTERN_OPTIONS = ("select", "distinct", "matching", "report", "filter")
 """Options that only patterns have."""
 
 PATH_OPTIONS = ("sources", "targets")
 """Options that only path queries have."""
 
-TEXT_OPTIONS = ("select", "distinct", "matching")
+TEXT_OPTIONS = ("select", "distinct", "matching", "filter")
 """Options that SPARQL expresses in the text."""
 
 _SPARQL = re.compile(

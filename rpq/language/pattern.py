@@ -3,12 +3,13 @@
 A pattern consists of atoms separated by dots, as in `?x a2q/c2a* ?y . ?y c2q ?z`:
 
     pattern   atom ('.' atom)* '.'?        a dot is followed by a blank, or by the end
-    atom      term path term               a path as in `rpq.automata.parser`; blanks around it
+    atom      term ('?' name ':')? path term   a path as in `rpq.automata.parser`; blanks around it
     term      '?' name                     a variable
             | '_:' name                    a blank node: a variable that cannot be selected
             | name | '<…>' | '"…"'         a constant, the vertex with that name
 
-In an expression, a `?` before a letter begins a variable; a `?` before a blank or an operator is a quantifier.
+In an expression, a `?` before a letter begins a variable; a `?` before a blank or an operator is a quantifier. A variable
+before an expression of one step, `?e:transfer`, is an edge variable (`rpq.language.edge_variables`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
@@ -28,9 +29,12 @@ from rpq.automata.parser import parse_name
 from rpq.automata.symbols import LabelSymbol, bare_name_end, lexical_form, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression_prefix
+from rpq.language.edge_variables import Filter, Value, is_one_step, read_filter, value_of
 from rpq.stream.edge_ends import Ends
+from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
 
 MOST_ATOMS = 32
+_EDGE_VARIABLE = re.compile(r"\?(\w+):\s*")
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,14 @@ class Atom:
     subject: Term
     expression: Expression
     object: Term
+    variable: str | None = None
+    """The edge variable, which binds the edge."""
 
     @cached_property
     def edge(self) -> tuple[Term, LabelSymbol, Term] | None:
-        """The ends and the label of an edge atom, in the direction of the edge; None for a path atom."""
+        """The ends and the label of an edge atom, in the direction of the edge; None for others, and with a variable."""
+        if self.variable is not None:
+            return None
         if isinstance(self.expression, Label):
             return self.subject, self.expression.name, self.object
         if isinstance(self.expression, Inverse) and isinstance(self.expression.inner, Label):
@@ -88,7 +96,8 @@ class Atom:
         return None
 
     def __str__(self) -> str:
-        return f"{self.subject} {self.expression} {self.object}"
+        named = "" if self.variable is None else f"?{self.variable}:"
+        return f"{self.subject} {named}{self.expression} {self.object}"
 
 
 def never_simple(atoms: Iterable[Atom]) -> tuple[str, ...]:
@@ -116,15 +125,25 @@ def parse_pattern(text: str) -> tuple[Atom, ...]:
         if len(atoms) == MOST_ATOMS:
             _fail(text, place, "too many atoms", f"at most {MOST_ATOMS}")
         subject, place = _term(text, place, "the subject of an atom")
-        expression, place = parse_expression_prefix(text, _skip(text, place))
+        variable, start = _edge_variable(text, _skip(text, place))
+        expression, place = parse_expression_prefix(text, start)
+        if variable is not None and not is_one_step(expression):
+            expected = "a label, ^, | or !(…), with conditions: an edge variable binds one edge"
+            _fail(text, start, f"{expression} is no single step", expected)
         object_, place = _term(text, _skip(text, place), "'/', '|', a quantifier (* + ? {n,m}), or the object of the atom")
-        atoms.append(Atom(subject, expression, object_))
+        atoms.append(Atom(subject, expression, object_, variable))
         place = _skip(text, place)
         if place < len(text):
             if text[place] != "." or not (text[place + 1 : place + 2].isspace() or place + 1 == len(text)):
                 _fail(text, place, f"unexpected '{text[place]}'", "'.' and a blank before the next atom, or the end")
             place = _skip(text, place + 1)
     return tuple(atoms)
+
+
+def _edge_variable(text: str, place: int) -> tuple[str | None, int]:
+    """Return the edge variable before an expression, if there is one, and where the expression begins."""
+    found = _EDGE_VARIABLE.match(text, place)
+    return (None, place) if found is None else (found[1], found.end())
 
 
 def _term(text: str, place: int, expected: str) -> tuple[Term, int]:
@@ -248,29 +267,84 @@ class Pattern:
     """
 
     atoms: tuple[Atom, ...]
-    columns: tuple[str, ...]
+    values: tuple[Value, ...]
+    """The values that are the columns."""
+    filter: Filter | None = None
 
     @classmethod
-    def read(cls, text: str, select: Sequence[str] | None) -> Pattern:
+    def read(cls, text: str, select: Sequence[str] | None, filter: str | None = None) -> Pattern:
         """Parse a pattern. Raises `QueryError`, for the text with a pointer to the column.
 
         O(length), or O(1) while a pattern with the same text exists.
         """
         is_plain = select is None or (isinstance(select, (tuple, list)) and all(isinstance(name, str) for name in select))
-        key = (text, None if select is None else tuple(select)) if is_plain else None
+        is_plain = is_plain and (filter is None or isinstance(filter, str))
+        key = (text, None if select is None else tuple(select), filter) if is_plain else None
         if key is not None and (known := _known.get(key)) is not None:
             return known
         atoms = read_atoms(text)
         variables = tuple(dict.fromkeys(term.name for term in _terms(atoms) if isinstance(term, Variable)))
+        edges = _edge_variables(text, atoms, variables)
         if not variables:
             raise QueryError(f"the pattern {text} has no variable, so its rows have no columns; ASK says whether it holds")
-        pattern = cls(atoms=atoms, columns=variables if select is None else _selected(select, variables, atoms))
-        for name in pattern.columns:
-            if name in _RESERVED:
-                raise QueryError(f"all rows have a column called {name}: rename the variable ?{name}, or select others")
+        if select is None:
+            values = tuple(Value("vertex", name) for name in variables)
+        else:
+            values = _selected(select, variables, edges, atoms)
+        for value in values:
+            if value.column in _RESERVED:
+                raise QueryError(
+                    f"all rows have a column called {value.column}: rename the variable ?{value.column}, or select others"
+                )
+        condition = None if filter is None else read_filter(filter, variables, edges)
+        pattern = cls(atoms=atoms, values=values, filter=condition)
         if key is not None:
             _known[key] = pattern
         return pattern
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(value.column for value in self.values)
+
+    @property
+    def edge_variables(self) -> tuple[str, ...]:
+        """The edge variables, in the order of the atoms."""
+        return tuple(atom.variable for atom in self.atoms if atom.variable is not None)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether solutions are more than the bindings of a join: there are edge variables, or a filter."""
+        return self.filter is not None or bool(self.edge_variables)
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The properties of edges that its columns and its filter read."""
+        read = (*self.values, *(self.filter.values if self.filter is not None else ()))
+        return frozenset(value.name for value in read if value.kind == "property")
+
+    def joined(self, *, paths: str) -> Pattern:
+        """Return the pattern whose solutions are filtered and of which values are taken: edges are vertices there.
+
+        All variables and blank nodes are its columns. An edge variable is a blank node whose name no text has.
+
+        >>> print(*Pattern.read("?x ?e:a ?y", None).joined(paths="walk").atoms, sep="  ")
+        ?x <subject of a> _:.e  _:.e <object of a> ?y
+        """
+        if not self.has_values:
+            return self
+        subject, object_ = EDGE_ENDS[:2] if paths == "walk" else EDGE_ENDS[2:]
+        atoms: list[Atom] = []
+        for atom in self.atoms:
+            if atom.variable is None:
+                atoms.append(atom)
+                continue
+            edge, text = Variable(edge_column(atom.variable)), str(atom.expression)
+            atoms.append(Atom(atom.subject, Label(EdgeEnd(text, subject)), edge))
+            atoms.append(Atom(edge, Label(EdgeEnd(text, object_)), atom.object))
+        names = dict.fromkeys(_column_of(term) for term in _terms(atoms) if not isinstance(term, Constant))
+        atoms = [replace(atom, subject=_as_variable(atom.subject), object=_as_variable(atom.object)) for atom in atoms]
+        return Pattern(atoms=tuple(atoms), values=tuple(Value("vertex", name) for name in names))
 
     @cached_property
     def edge_labels(self) -> frozenset[LabelSymbol]:
@@ -303,7 +377,35 @@ class Pattern:
         return tuple(term for term in _terms(self.atoms) if isinstance(term, Constant))
 
 
-_known: WeakValueDictionary[tuple[str, tuple[str, ...] | None], Pattern] = WeakValueDictionary()
+_known: WeakValueDictionary[tuple[str, tuple[str, ...] | None, str | None], Pattern] = WeakValueDictionary()
+
+
+def edge_column(variable: str) -> str:
+    """Return the name of an edge variable among the columns of a join."""
+    return f".{variable}"
+
+
+def _column_of(term: Term) -> str:
+    return str(term) if isinstance(term, Blank) else term.name
+
+
+def _as_variable(term: Term) -> Term:
+    return Variable(str(term)) if isinstance(term, Blank) else term
+
+
+def _edge_variables(text: str, atoms: Sequence[Atom], variables: Sequence[str]) -> tuple[str, ...]:
+    """Return the edge variables of a pattern. Raises `QueryError` for one that stands twice, or as a vertex."""
+    found: list[str] = []
+    for atom in atoms:
+        if atom.variable is None:
+            continue
+        name = atom.variable
+        if name in found:
+            raise QueryError(f"{text}: ?{name} binds an edge in two atoms; name them apart and write filter='?{name} = ?…'")
+        if name in variables:
+            raise QueryError(f"{text}: ?{name} is an edge in {atom}, and a vertex too: rename one of them")
+        found.append(name)
+    return tuple(found)
 
 
 def looks_like_a_pattern(text: str) -> bool:
@@ -315,6 +417,20 @@ def looks_like_a_pattern(text: str) -> bool:
     return _SIGN.search(text) is not None
 
 
+def has_edge_variables(text: Any) -> bool:
+    """Return whether a text is a pattern with edge variables.
+
+    >>> [has_edge_variables(text) for text in ("?x ?e:a ?y", "?x:e a ?y", "?x a+ ?y")]
+    [True, False, False]
+    """
+    if not isinstance(text, str) or _EDGE_VARIABLE.search(text) is None:
+        return False
+    try:
+        return any(atom.variable is not None for atom in parse_pattern(text))
+    except automata.ExpressionError:
+        return False
+
+
 def read_atoms(text: str) -> tuple[Atom, ...]:
     """Return the atoms of a pattern. Raises `ExpressionError`, with a pointer to the column."""
     try:
@@ -323,7 +439,7 @@ def read_atoms(text: str) -> tuple[Atom, ...]:
         raise ExpressionError(problem.message, problem.column, problem.expected, problem.expression) from None
 
 
-def _selected(select: Any, variables: tuple[str, ...], atoms: Sequence[Atom]) -> tuple[str, ...]:
+def _selected(select: Any, variables: Sequence[str], edges: Sequence[str], atoms: Sequence[Atom]) -> tuple[Value, ...]:
     if isinstance(select, (str, bytes)):
         raise QueryError(f"select is a collection of variables, as in ({select!r},), not one text")
     try:
@@ -333,21 +449,24 @@ def _selected(select: Any, variables: tuple[str, ...], atoms: Sequence[Atom]) ->
     if not names:
         raise QueryError("select names no variable: a row has at least one column")
     blanks = {term.name for term in _terms(atoms) if isinstance(term, Blank)}
+    values: list[Value] = []
     for name in names:
-        if name in variables:
-            continue
         if not isinstance(name, str):
             raise QueryError(f"select: a variable is named by text, not by {name!r}")
-        if name.removeprefix("?") in variables:
-            raise QueryError(f"select: variables are named without ?: {name.removeprefix('?')!r}, not {name!r}")
         if name.removeprefix("_:") in blanks:
             raise QueryError(f"select: {name!r} is a blank node, which cannot be selected; write a variable in its place")
-        near = difflib.get_close_matches(name, variables, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"its variables are {', '.join(map(repr, variables))}"
-        raise QueryError(f"select: the pattern has no variable {name!r}; {hint}")
-    if len(set(names)) < len(names):
+        bare = name.removeprefix("?")
+        value = value_of(bare, variables, edges)
+        if isinstance(value, str):
+            if "." in bare and bare.partition(".")[0] in (*edges, *variables):
+                raise QueryError(f"select: {value}")
+            near = difflib.get_close_matches(bare, [*variables, *edges], 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"its variables are {', '.join(map(repr, (*variables, *edges)))}"
+            raise QueryError(f"select: the pattern has no variable {bare!r}; {hint}")
+        values.append(value)
+    if len({value.column for value in values}) < len(values):
         raise QueryError(f"select names a variable twice: {', '.join(map(repr, names))}")
-    return names
+    return tuple(values)
 
 
 def _terms(atoms: Sequence[Atom]) -> list[Term]:

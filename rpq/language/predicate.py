@@ -9,6 +9,8 @@
 * A result that cannot be determined is null: a comparison with null, text that is not a number, a division by zero.  As in
   SQL, `and`, `or` and `not` propagate null unless the other operand decides.  Rows for which the condition is null are
   removed, and counted.
+* A difference of two times is a duration. Durations are written in quotes with a unit, `'10m'`, beside times whose unit is
+  known: a time plus or minus a duration is a time, and durations can be compared, added, multiplied and divided.
 * The result for a row depends on that row alone, never on other values of its column.  The division of the input into
   batches therefore does not matter.
 * A delete is kept whatever its condition: it usually lacks the columns in the condition, and without the delete its edge
@@ -23,7 +25,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,6 +50,7 @@ from rpq.language.where import (
     Not,
     Where,
 )
+from rpq.stream.durations import DurationError, nanoseconds_of, parse_duration
 from rpq.stream.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind
 from rpq.stream.plain_columns import plain_type
 
@@ -173,15 +176,25 @@ _TEXT_FUNCTIONS = {
     "contains": pc.match_substring,
     "matches": pc.match_substring_regex,
 }
-_KINDS = {"number": "a number", "time": "a time", "text": "text", "boolean": "true or false", "untyped": "text"}
+_KINDS = {
+    "number": "a number",
+    "time": "a time",
+    "duration": "a duration",
+    "text": "text",
+    "boolean": "true or false",
+    "untyped": "text",
+    "unknown": "a value of unknown type",
+}
+_NUMBERS = ("number", "time", "duration")
+"""The kinds whose values are numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnKind:
     """A column in a condition: its `key` in a batch, and the kind of its values.
 
-    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "untyped", or "op" and "delete", which are derived
-    from a column of deletes that may be missing.  `of_tuple` marks the columns that every tuple has.
+    `kind` is "number", "time" (integers in `unit`), "text", "boolean", "untyped", "unknown" (nulls, whose type is not known
+    yet), or "op" and "delete", which are derived from a column of deletes that may be missing.  `of_tuple` marks the columns that every tuple has.
     """
 
     key: str
@@ -280,6 +293,8 @@ class Predicate:
         if known.kind not in (*_KINDS, "op", DELETE):
             raise self._where.error(f"column {name!r} has the type {known.kind}, which conditions do not support", column)
         key = known.key
+        if known.kind == "unknown":
+            return _Expression("unknown", lambda columns: columns[key])
         if known.kind == "untyped":
             return _Expression("untyped", lambda columns: UntypedColumn(columns[key]))
         if known.kind == "op":
@@ -295,14 +310,21 @@ class Predicate:
         bound = self._bind(node)
         if bound.kind == "untyped":
             return _Expression("boolean", lambda columns: bound.run(columns).booleans())
+        if bound.kind == "unknown":
+            return _nulls_like(bound)
         if bound.kind != "boolean":
             raise self._where.error(f"is {_KINDS[bound.kind]}; expected a condition such as amount > 10", node.column)
         return bound
 
     def _compare(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         left, right = self._as_time(left, right, column), self._as_time(right, left, column)
+        for one in (left, right):
+            if one.kind == "unknown":
+                return _nulls_like(one)
         compare = _COMPARE[sign]
-        kinds = {"number" if one.kind == "time" else one.kind for one in (left, right)}
+        if {left.kind, right.kind} == {"time", "duration"}:
+            raise self._where.error(f"{_KINDS[left.kind]} is compared with {_KINDS[right.kind]}", column)
+        kinds = {"number" if one.kind in _NUMBERS else one.kind for one in (left, right)}
         if kinds == {"untyped"}:
 
             def run(columns: Columns) -> Value:
@@ -314,8 +336,9 @@ class Predicate:
         if len(typed) > 1:
             hint = "; number(…) and text(…) convert one to the other" if typed == {"number", "text"} else ""
             raise self._where.error(f"{_KINDS[left.kind]} is compared with {_KINDS[right.kind]}{hint}", column)
-        if left.kind == right.kind == "time" and left.unit != right.unit:
-            raise self._where.error(f"a time in {left.unit} is compared with a time in {right.unit}", column)
+        if left.kind == right.kind and left.unit != right.unit:
+            what = _KINDS[left.kind]
+            raise self._where.error(f"{what} in {left.unit} is compared with {what} in {right.unit}", column)
         kind = typed.pop()
         if kind == "number":
             return _Expression("boolean", lambda columns: _compare_numbers(sign, left.run(columns), right.run(columns)))
@@ -323,7 +346,9 @@ class Predicate:
         return _Expression("boolean", lambda columns: compare(cast(left.run(columns)), cast(right.run(columns))))
 
     def _as_time(self, one: _Expression, other: _Expression, column: int) -> _Expression:
-        """Convert a text literal that is compared with a time to a time; return any other operand unchanged."""
+        """Convert a text literal that is compared with a time or a duration to one; return any other operand unchanged."""
+        if other.kind == "duration":
+            return self._as_duration(one, other, column)
         if other.kind != "time" or not isinstance(one.literal, str):
             return one
         kind = time_kind(one.literal)
@@ -335,21 +360,50 @@ class Predicate:
         except FieldError as error:
             raise self._where.error(error.message, column) from error
 
+    def _as_duration(self, one: _Expression, other: _Expression, column: int) -> _Expression:
+        """Convert a text literal beside a time or a duration to a duration; return any other operand unchanged."""
+        if not isinstance(one.literal, str) or other.kind not in ("time", "duration", "unknown"):
+            return one
+        try:
+            if other.kind == "unknown":
+                nanoseconds_of(one.literal)
+                return replace(one, kind="duration")
+            if other.unit is None:
+                raise DurationError(f"{quote_value(one.literal)} is a duration, but the times of this input are plain numbers")
+            return replace(_literal(parse_duration(one.literal, unit=other.unit)), kind="duration", unit=other.unit)
+        except DurationError as error:
+            raise self._where.error(str(error), column) from error
+
     def _calculate(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
+        left, right = self._as_duration(left, right, column), self._as_duration(right, left, column)
         for one in (left, right):
-            if one.kind not in ("number", "time", "untyped"):
+            if one.kind not in (*_NUMBERS, "untyped", "unknown"):
                 raise self._where.error(f"{_KINDS[one.kind]} is not a number, so arithmetic does not apply", column)
+        for one in (left, right):
+            if one.kind == "unknown":
+                return one
+        if left.unit != right.unit and None not in (left.unit, right.unit):
+            units = f"{_KINDS[left.kind]} in {left.unit} and {_KINDS[right.kind]} in {right.unit}"
+            raise self._where.error(f"arithmetic with {units}", column)
+        kind = _ARITHMETIC_KINDS.get((left.kind, sign, right.kind), "number")
+        unit = (left.unit or right.unit) if kind != "number" else None
+        if kind == "duration" and unit is None:  # times that are plain numbers
+            kind = "number"
         return _Expression(
-            "number", lambda columns: _calculate(sign, _number(left.run(columns)), _number(right.run(columns)))
+            kind, unit=unit, run=lambda columns: _calculate(sign, _number(left.run(columns)), _number(right.run(columns)))
         )
 
     def _call(self, function: str, arguments: list[_Expression], column: int) -> _Expression:
+        arguments = [replace(one, kind="untyped", run=_untyped(one)) if one.kind == "unknown" else one for one in arguments]
         first = arguments[0]
         if function in ("number", "abs"):
-            if function == "abs" and first.kind not in ("number", "untyped"):
+            if function == "abs" and first.kind not in ("number", "duration", "untyped"):
                 raise self._where.error(f"abs of {_KINDS[first.kind]}; expected a number", column)
             if function == "abs":
-                return _Expression("number", lambda columns: pc.abs(_number(first.run(columns))))
+                kind = "duration" if first.kind == "duration" else "number"
+                return _Expression(kind, lambda columns: pc.abs(_number(first.run(columns))), unit=first.unit)
+            if first.kind == "duration":
+                return replace(first, kind="number", unit=None)
             if first.kind in ("number", "time"):
                 return first
             return _Expression("number", lambda columns: _convert(first.run(columns), _number))
@@ -370,6 +424,30 @@ class Predicate:
             raise self._where.error(f"{options[0]!r} is not a regular expression: {error}", column) from error
         kind = {"lower": "text", "upper": "text", "length": "number"}.get(function, "boolean")
         return _Expression(kind, lambda columns: call(_texts(first.run(columns)), *options))
+
+
+_ARITHMETIC_KINDS = {
+    ("time", "-", "time"): "duration",
+    ("time", "+", "duration"): "time",
+    ("time", "-", "duration"): "time",
+    ("duration", "+", "time"): "time",
+    ("duration", "+", "duration"): "duration",
+    ("duration", "-", "duration"): "duration",
+    ("duration", "%", "duration"): "duration",
+    ("duration", "*", "number"): "duration",
+    ("number", "*", "duration"): "duration",
+    ("duration", "/", "number"): "duration",
+}
+"""The kinds of results of arithmetic that are no plain numbers."""
+
+
+def _nulls_like(one: _Expression) -> _Expression:
+    """Return a condition that is null in each row, of which an operand of unknown type has an entry."""
+    return _Expression("boolean", lambda columns: pa.nulls(len(one.run(columns)), pa.bool_()))
+
+
+def _untyped(one: _Expression) -> Callable[[Columns], Value]:
+    return lambda columns: UntypedColumn(pa.nulls(len(one.run(columns)), pa.string()))
 
 
 def kind_of_type(type_: pa.DataType) -> tuple[str, str | None]:

@@ -289,6 +289,12 @@ class RunningQuery(ABC):
         """The part that receives labels, vertices and chunks: the query itself, or one that it shares with other queries."""
         return self
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its rows: those of the question, perhaps with types that only the stream tells."""
+        columns: tuple[str, ...] = self.question.columns
+        return columns
+
     # --- input -----------------------------------------------------------------------------------------------
 
     @property

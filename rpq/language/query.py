@@ -17,7 +17,7 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import condition_of, conditions_in, parse_expression
 from rpq.language.notation import Language, language_of, unsuitable_option
-from rpq.language.pattern import Centre, Pattern, centre_of, never_simple, read_atoms
+from rpq.language.pattern import Centre, Pattern, centre_of, has_edge_variables, never_simple
 from rpq.language.readings import LabelSet
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
@@ -89,6 +89,7 @@ class Query(_Options):
             distinct: bool = False,
             matching: Literal["homomorphism", "isomorphism"] = "homomorphism",
             report: Literal["change", "slide", "time"] = "change",
+            filter: str | None = None,
         ) -> None: ...
 
     def __new__(cls, expression: Any = None, **options: Any) -> Query:
@@ -96,7 +97,7 @@ class Query(_Options):
             return super().__new__(cls)
         language = language_of(expression)
         if language == "pattern":
-            return super().__new__(PatternQuery)
+            return PatternQuery.__new__(PatternQuery, expression, **options)
         if language == "sparql":
             return super().__new__(_classes["sparql"]())
         if misfit := unsuitable_option(language, expression, options):
@@ -252,7 +253,9 @@ class PatternQuery(Query):
     """A persistent graph pattern. Create it with `Query`.
 
     - `expression`: the text of the pattern, such as `?x a2q ?y . ?y c2q ?z`
-    - `select`: the variables (without `?`) that are columns of its rows; by default all, in order of appearance
+    - `select`: the variables that are columns of its rows; by default all of vertices, in order of appearance. Of an edge
+      variable `?e` there are the number of the edge, `?e`, `?e.timestamp`, and its properties, as `?e.amount`
+    - `filter`: a condition on properties of edges and on vertices, such as `?f.timestamp > ?e.timestamp and ?x <> ?y`
     - `distinct`: a solution with several bindings is one answer; otherwise it occurs once for each binding
     - `matching`: with "isomorphism" different variables and constants match different vertices
     - `report`: rows are emitted at every "change" (the default), or as net changes when the stream time has passed a
@@ -272,10 +275,16 @@ class PatternQuery(Query):
     distinct: bool = field(default=False, kw_only=True)
     matching: Literal["homomorphism", "isomorphism"] = field(default="homomorphism", kw_only=True)
     report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
+    filter: str | None = field(default=None, kw_only=True)
+
+    def __new__(cls, expression: Any = None, **options: Any) -> Query:
+        if cls is PatternQuery and (options.get("filter") is not None or has_edge_variables(expression)):
+            return object.__new__(EdgeValuesQuery)
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         self._check_expression()
-        pattern = Pattern.read(self.expression, self.select)
+        pattern = Pattern.read(self.expression, self.select, self.filter)
         self._check_options()
         if self.matching not in ("homomorphism", "isomorphism"):
             raise QueryError(f"matching is 'homomorphism' or 'isomorphism', not {self.matching!r}")
@@ -300,8 +309,25 @@ class PatternQuery(Query):
                 raise QueryError(f"{ends} are options of path queries: in a pattern, write a name instead of a variable")
         object.__setattr__(self, "select", None if self.select is None else pattern.columns)
         object.__setattr__(self, "_pattern", pattern)
-        object.__setattr__(self, "_paths", tuple(map(compiled, pattern.path_expressions)))
+        join = pattern.joined(paths=self.paths)
+        object.__setattr__(self, "_join", join)
+        object.__setattr__(self, "_paths", tuple(map(compiled, join.path_expressions)))
+        if pattern.has_values:
+            self._check_values(pattern)
         self._set_default_name()
+
+    def _check_values(self, pattern: Pattern) -> None:
+        """Refuse what does not go with edge variables and filters."""
+        if self.window.kind == "count" and pattern.edge_variables:
+            raise QueryError(
+                f"edge variables do not go with {self.window!r}: use a window of time, rpq.Window(size=…, slide=…), or "
+                "rpq.UnboundedWindow()"
+            )
+        if self.matching == "isomorphism" and any(one.name.startswith('"') for one in pattern.constants):
+            raise QueryError(
+                'matching="isomorphism" with an edge variable or a filter takes no literal constants, each of which means two '
+                "vertices: write the name of the vertex in <…>"
+            )
 
     @property
     def _usual_semantics(self) -> Literal["implicit", "explicit"]:
@@ -328,6 +354,17 @@ class PatternQuery(Query):
         return pattern
 
     @property
+    def join(self) -> Pattern:
+        """The pattern whose solutions, filtered, have the values of its columns (`Pattern.joined`)."""
+        join: Pattern = self._join  # type: ignore[attr-defined]
+        return join
+
+    @property
+    def joined(self) -> PatternQuery:
+        """The pattern that is joined: itself, but for edge variables and filters."""
+        return self
+
+    @property
     def dfa(self) -> automata.DFA:
         """The automaton of a path expression. Raises `QueryError`, because a pattern has none."""
         raise QueryError(f"{self.expression} is a graph pattern, which has no automaton as a whole")
@@ -339,7 +376,15 @@ class PatternQuery(Query):
         >>> Query("?x a ?y . _:z b ?x", window=Window(size=1, slide=1)).columns
         ('x', 'y')
         """
-        return self.pattern.columns
+        pattern = self.pattern
+        if not pattern.has_values:
+            return pattern.columns
+        if all(value.kind == "vertex" for value in pattern.values):
+            return pattern.columns
+        from rpq.rows.typed_columns import ColumnKind, ValueColumns  # imports Arrow
+
+        kinds: dict[str, ColumnKind] = {"vertex": "vertex", "number": "count", "timestamp": "time", "property": "value"}
+        return ValueColumns(pattern.columns, tuple(kinds[value.kind] for value in pattern.values))
 
     @property
     def centre(self) -> Centre | None:
@@ -370,7 +415,7 @@ class PatternQuery(Query):
         >>> sorted(Query("?x a ?y . ?y ^b ?z", window=Window(size=1, slide=1)).named_labels)
         ['a', 'b']
         """
-        return self.pattern.edge_labels.union(*(path.labels for path in self._automata))
+        return self.join.edge_labels.union(*(path.labels for path in self._automata))
 
     def reads(self, label: LabelSymbol) -> bool:
         """Return whether an atom can match edges with a label.
@@ -378,7 +423,7 @@ class PatternQuery(Query):
         >>> [Query("?x a ?y . ?y b+ ?z", window=Window(size=1, slide=1)).reads(label) for label in "abc"]
         [True, True, False]
         """
-        return label in self.pattern.edge_labels or any(path.is_relevant(label) for path in self._automata)
+        return label in self.join.edge_labels or any(path.is_relevant(label) for path in self._automata)
 
     def accepts(self, label: LabelSymbol) -> frozenset[Ends]:
         """Return which edges of a label some atom accepts, by their ends; none where no atom reads the label.
@@ -390,7 +435,7 @@ class PatternQuery(Query):
         """
         if (self.window.kind == "count" and self.reads(label)) or any(path.is_relevant(label) for path in self._automata):
             return frozenset({ALL})
-        return self.pattern.edges_accepted.get(label, frozenset())
+        return self.join.edges_accepted.get(label, frozenset())
 
     @property
     def _automata(self) -> tuple[automata.DFA, ...]:
@@ -406,9 +451,31 @@ class PatternQuery(Query):
         False
         """
         if not self._automata:
-            return LabelSet(self.pattern.edge_labels, others=False)
+            return LabelSet(self.join.edge_labels, others=False)
         conditions = frozenset().union(*(path.conditions_of_others for path in self._automata))
         return LabelSet.of(self.named_labels, self.reads, conditions)
+
+
+class EdgeValuesQuery(PatternQuery):
+    """A pattern with edge variables or a filter. Create it with `Query`.
+
+    >>> query = Query("?x ?e:transfer ?y", window=Window(size=30, slide=1), select=["?x", "?e.amount"], filter="?e.amount > 5")
+    >>> query.columns, query.joined.columns
+    (('x', 'e.amount'), ('x', '.e', 'y'))
+    """
+
+    @property
+    def properties(self) -> frozenset[str]:
+        """The properties of edges that columns and filter read, beside those in conditions."""
+        return self.pattern.properties
+
+    @property
+    def joined(self) -> PatternQuery:
+        """The pattern of which this has the solutions, filtered and with values in place of edges."""
+        joined = object.__new__(PatternQuery)
+        options = {"select": None, "filter": None, "distinct": False, "semantics": "explicit", "report": "change"}
+        joined.__dict__.update(self.__dict__ | options | {"matching": "homomorphism", "_pattern": self.join})
+        return joined
 
 
 def query_in(language: Language | None, text: str, **options: Any) -> Query:
@@ -431,7 +498,11 @@ def query_in(language: Language | None, text: str, **options: Any) -> Query:
 
 
 def columns_of_text(
-    language: Language, text: str, *, select: Sequence[str] | None, paths: Literal["walk", "simple"]
+    language: Language,
+    text: str,
+    *,
+    select: Sequence[str] | None,
+    paths: Literal["walk", "simple"],
 ) -> tuple[str, ...]:
     """Return the columns of the answers to a text in a notation, which do not depend on the window. Raises `QueryError`.
 
@@ -445,20 +516,24 @@ def columns_of_text(
     return query_in(language, text, window=Window(size=1, slide=1), paths=paths).columns
 
 
-def properties_in(language: Language, text: str) -> frozenset[str]:
-    """Return the names of the properties that a text in a notation reads. Raises `QueryError`.
+def properties_in(
+    language: Language, text: str, *, select: Sequence[str] | None = None, filter: str | None = None
+) -> frozenset[str]:
+    """Return the names of the properties that a text in a notation, its columns and its filter read. Raises `QueryError`.
 
     >>> sorted(properties_in("pattern", "?x a[n > 1 and timestamp < 5]+ ?y"))
     ['n']
     """
     if language == "sparql":
         return frozenset()
+    read: frozenset[str] = frozenset()
     if language == "path":
         compiled(text)  # raises the error that the query would
         trees = [parse_expression(text)]
     else:
-        trees = [atom.expression for atom in read_atoms(text)]
-    return frozenset().union(*(condition_of(one).properties for tree in trees for one in conditions_in(tree)))
+        pattern = Pattern.read(text, select, filter)
+        trees, read = [atom.expression for atom in pattern.atoms], pattern.properties
+    return read.union(*(condition_of(one).properties for tree in trees for one in conditions_in(tree)))
 
 
 def register_class(language: Language, load: Callable[[], type[Query]]) -> None:

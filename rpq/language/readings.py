@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any, NamedTuple, Self
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.errors import QueryError
 from rpq.stream.edge_ends import ALL, Ends
-from rpq.stream.stream_labels import LabelName, label_in, text_of
+from rpq.stream.stream_labels import EdgeEnd, LabelName, label_in, text_of
 from rpq.stream.window import AnyWindow
 
 
@@ -38,6 +39,17 @@ class LabelSet(NamedTuple):
         chosen = frozenset(condition for condition in conditions if reads(ConditionLabel(other, condition)))
         found = cls(frozenset(), reads(other), chosen)
         return found._replace(named=frozenset(label for label in known if reads(label) != found.has(label)))
+
+    def union(self, other: LabelSet) -> LabelSet:
+        """Return the labels that are in this set or in another; both without conditions.
+
+        >>> LabelSet(frozenset("ab"), True).union(LabelSet(frozenset("bc"), False))
+        LabelSet(named=frozenset({'a'}), others=True, conditions=frozenset())
+        """
+        others = self.others or other.others
+        known = self.named | other.named
+        named = frozenset(label for label in known if (self.has(label) or other.has(label)) != others)
+        return LabelSet(named, others)
 
     @property
     def has_others(self) -> bool:
@@ -70,6 +82,12 @@ class LabelSet(NamedTuple):
         >>> LabelSet(frozenset({"b", ConditionLabel("a", "n > 1")}), False).plain == LabelSet(frozenset("ab"), False)
         True
         """
+        ends = {label for label in self.named if isinstance(label, EdgeEnd)}
+        if ends:
+            from rpq.language.edge_variables import step_of  # which stands above this module
+
+            steps = {step_of(end.label or "").labels for end in ends}
+            return reduce(LabelSet.union, steps, self._replace(named=self.named - ends).plain)
         texts = map(text_of, self.named)
         is_in = (lambda label: self.has(label) or bool(self.conditions_on(label))) if self.has_others else lambda label: True
         return LabelSet(frozenset(label for label in texts if is_in(label) != self.has_others), self.has_others)

@@ -8,10 +8,12 @@
     sum           product (('+' | '-') product)*
     product       unary (('*' | '/' | '%') unary)*
     unary         '-'* primary
-    primary       number | text | 'true' | 'false' | name | function '(' condition (',' condition)* ')' | '(' condition ')'
+    primary       number | text | 'true' | 'false' | name | variable | function '(' condition (',' condition)* ')' | '(' condition ')'
 
 Text is in single or double quotes, which are doubled inside; a name that is not a plain word is in backticks.  Keywords are
 case-insensitive.  `rpq.language.predicate` defines the meaning of values.
+
+A filter of a pattern has variables in place of names, of vertices and of properties of edges: `?x`, `?e.amount`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from rpq.errors import RpqError, did_you_mean
 _TOKEN = re.compile(
     r"""\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))
     |(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
+    |(?P<variable>\?\w+(?:\.(?:\w+|`(?:[^`]|``)+`))?)
     |(?P<quoted>`(?:[^`]|``)+`)
     |(?P<word>[^\W\d][\w.]*)
     |(?P<sign>==|!=|<>|<=|>=|[-+*/%=<>(),]))""",
@@ -193,14 +196,18 @@ class Where:
         return WhereError(message, column, self.text)
 
 
-def parse_where(text: str) -> Where:
+def parse_where(text: str, *, variables: bool = False) -> Where:
     """Parse a condition; raise `WhereError` with the place of an error.  O(length).
+
+    With `variables` its names are those of variables, `?x`, and of properties of variables, `?e.amount`.
 
     >>> sorted(parse_where("amount > 10 and not starts_with(`first name`, 'A')").names)
     ['amount', 'first name']
+    >>> sorted(parse_where("?e.amount > 10 and ?x <> ?y", variables=True).names)
+    ['e.amount', 'x', 'y']
     """
     try:
-        return _Parser(text).parse()
+        return _Parser(text, variables=variables).parse()
     except RecursionError:
         raise WhereError("the parentheses are nested too deeply", 1, text) from None
 
@@ -213,8 +220,9 @@ class _Token:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, variables: bool = False) -> None:
         self._text = text
+        self._has_variables = variables
         self._names: set[str] = set()
         self._tokens = self._cut()
         self._place = 0
@@ -350,7 +358,14 @@ class _Parser:
             return Literal(token.text[1:-1].replace(quote * 2, quote), column=token.column)
         if token.kind == "word" and self._take("("):
             return self._call(token)
-        name = token.text if token.kind == "word" else token.text[1:-1].replace("``", "`")
+        if (token.kind == "variable") != self._has_variables:
+            hint = "variables, as in ?x or ?e.amount" if self._has_variables else "names without ?"
+            raise WhereError(f"unexpected {token.text!r}; values are named by {hint}", token.column, self._text)
+        if token.kind == "variable":
+            variable, dot, attribute = token.text[1:].partition(".")
+            name = variable + dot + (attribute[1:-1].replace("``", "`") if attribute.startswith("`") else attribute)
+        else:
+            name = token.text if token.kind == "word" else token.text[1:-1].replace("``", "`")
         self._names.add(name)
         return Name(name, column=token.column)
 

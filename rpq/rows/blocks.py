@@ -15,7 +15,7 @@ import pyarrow as pa
 from rpq.compiled.kernel_cache import njit
 from rpq.rows.column_kernels import Names, Region
 from rpq.rows.delta import Delta, IdRows
-from rpq.rows.typed_columns import Texts, TypedColumns, kinds_of, terms_to_values
+from rpq.rows.typed_columns import Texts, TypedColumns, kinds_of, terms_to_values, value_type
 from rpq.stream.numpy_arrays import arrow_array, integer_array, text_array
 from rpq.stream.vertices import VertexDictionary
 
@@ -215,15 +215,27 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, tex
 
 
 def columns_of_names(
-    rows: list[IdRows], vertices: VertexDictionary, *, columns: Schema, texts: Texts | None
+    rows: list[IdRows],
+    vertices: VertexDictionary,
+    *,
+    columns: Schema,
+    texts: Texts | None,
+    times: Callable[[np.ndarray], pa.Array] | None = None,
 ) -> list[pa.Array]:
-    """Return the columns of names for one or more arrays of rows with the same columns; `texts` as in `blocks_of`."""
+    """Return the columns of names for one or more arrays of rows with the same columns; `texts` as in `blocks_of`.
+
+    `times` converts timestamps of edges.
+    """
     order = rows[0].order
     if texts is not None:
         values, terms = _stable_terms(np.concatenate([some.reorder(order).values for some in rows]), texts)
         vertex = pa.int64() if vertices.kind == "int64" else pa.string()
         kinds = kinds_of(columns)
-        return [terms_to_values(terms, kinds[place], vertex).take(pa.array(values[:, at])) for place, at in enumerate(order)]
+        found = []
+        for place, at in enumerate(order):
+            known = terms_to_values(terms, kinds[place], vertex, value=value_type(columns, place), times=times)
+            found.append(known.take(pa.array(values[:, at])))
+        return found
     values, names = _stable_names(np.concatenate([some.reorder(order).values for some in rows]), vertices)
     ready = Names(names)
     region = Region.of_rows(len(values), len(order) * ready.bytes_a_row, columns=len(order))

@@ -15,7 +15,7 @@ from rpq.errors import QueryError
 from rpq.rows.answers import html_table
 from rpq.rows.blocks import WHOLE, Block, FewRows, Schema
 from rpq.rows.column_kernels import PIECE, Names, Region, repeated, signs, spread
-from rpq.rows.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values, values_of_terms
+from rpq.rows.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values, value_type, values_of_terms
 from rpq.stream.numpy_arrays import text_array
 from rpq.stream.stream_time import StreamTime, python_values
 
@@ -326,8 +326,10 @@ class Changes:
 
     def _schema_of(self, columns: Schema, *, terms: bool = False) -> pa.Schema:
         text, time = pa.string(), self._times.column(np.zeros(0, np.int64)).type
-        kinds = zip(columns, kinds_of(columns), strict=True)
-        fields = [("query", text), *(field_of(name, kind, self._vertex_type, terms=terms) for name, kind in kinds)]
+        fields: list[Any] = [("query", text)]
+        for place, (name, kind) in enumerate(zip(columns, kinds_of(columns), strict=True)):
+            value = time if kind == "time" else value_type(columns, place)
+            fields.append(field_of(name, kind, self._vertex_type, terms=terms, value=value))
         fields += [("timestamp", time), ("op", text)]
         return pa.schema(fields)
 
@@ -375,11 +377,17 @@ class Changes:
         """Return the names for each column of a block; computed values become texts, or stay terms."""
         if not isinstance(block.columns, TypedColumns):
             return [Names(block.names)] * len(block.columns)
-        ready = {
-            kind: Names(block.names if terms and kind == "text" else terms_to_values(block.names, kind, self._vertex_type))
-            for kind in dict.fromkeys(block.columns.kinds)
-        }
-        return [ready[kind] for kind in block.columns.kinds]
+        ready: dict[Any, Names] = {}
+        found = []
+        for place, kind in enumerate(block.columns.kinds):
+            value = value_type(block.columns, place)
+            if (kind, value) not in ready:
+                values = block.names
+                if not terms or kind != "text":
+                    values = terms_to_values(values, kind, self._vertex_type, value=value, times=self._times.column)
+                ready[kind, value] = Names(values)
+            found.append(ready[kind, value])
+        return found
 
     def _rows_of(self, blocks: list[Block]) -> list[Any]:
         """Return the rows of one chunk."""

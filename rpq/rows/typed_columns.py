@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, Self
+from decimal import Context, Decimal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import lexical_form
 
-ColumnKind = Literal["vertex", "count", "text"]
-"""Vertices have the type of the input, counts are integers, text is the lexical form of a computed value."""
+ColumnKind = Literal["vertex", "count", "text", "value", "time"]
+"""Vertices have the type of the input, counts are integers, text is the lexical form of a computed value.
+
+The values of edges have the types of their properties, or that of timestamps (`ValueColumns`)."""
 
 Texts = Callable[[np.ndarray], list[str | None]]
 """A function that returns the terms of ids, None for unbound ones."""
 
 _OF_TERMS = {b"holds": b"terms"}
+_WIDE = Context(prec=80)
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
@@ -52,6 +57,30 @@ class TypedColumns(tuple[str, ...]):
         return TypedColumns, (tuple(self), self.kinds)
 
 
+class ValueColumns(TypedColumns):
+    """The columns of a pattern, with the values of edges among them.
+
+    `types` has the types of columns of kind "value", once they are known.
+    """
+
+    types: dict[str, pa.DataType]
+
+    def __new__(cls, names: Sequence[str], kinds: Sequence[ColumnKind]) -> Self:
+        made = super().__new__(cls, names, kinds)
+        made.types = {}
+        return made
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[str, ...], tuple[ColumnKind, ...]]]:
+        return ValueColumns, (tuple(self), self.kinds)
+
+
+def value_type(columns: Sequence[str], place: int) -> pa.DataType | None:
+    """Return the type of a column of kind "value", text while none of its values was seen; None for others."""
+    if not isinstance(columns, ValueColumns) or columns.kinds[place] != "value":
+        return None
+    return columns.types.get(columns[place], pa.string())
+
+
 def kinds_of(columns: Sequence[str]) -> tuple[ColumnKind, ...]:
     """Return the kinds of columns; untyped ones are vertices."""
     if isinstance(columns, TypedColumns):
@@ -60,8 +89,13 @@ def kinds_of(columns: Sequence[str]) -> tuple[ColumnKind, ...]:
     return (vertex,) * len(columns)
 
 
-def field_of(name: str, kind: ColumnKind, vertex: pa.DataType, *, terms: bool) -> pa.Field:
-    """Return the Arrow field of a column, for vertices of this type, and with computed values as terms or texts."""
+def field_of(name: str, kind: ColumnKind, vertex: pa.DataType, *, terms: bool, value: pa.DataType | None = None) -> pa.Field:
+    """Return the Arrow field of a column, for vertices of this type, and with computed values as terms or texts.
+
+    `value` is the type of a property or of a timestamp.
+    """
+    if value is not None:
+        return pa.field(name, value)
     if kind == "text":
         return pa.field(name, pa.string(), metadata=_OF_TERMS if terms else None)
     return pa.field(name, vertex if kind == "vertex" else pa.int64())
@@ -81,8 +115,82 @@ def without_terms(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def terms_to_values(terms: pa.Array, kind: ColumnKind, vertex: pa.DataType) -> pa.Array:
-    """Convert terms to the values of a column, null for unbound ones.  O(total length)."""
+def value_texts(values: pa.Array) -> list[str | None]:
+    """Return values as texts, equal ones as equal texts, which `texts_to_values` reads.
+
+    >>> value_texts(pa.array([-0.0, 0.5, float("nan"), None])), value_texts(pa.array([True, False]))
+    (['0.0', '0.5', 'nan', None], ['true', 'false'])
+    """
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        values = values.cast(pa.int64())
+    found = values.to_pylist()
+    if pa.types.is_string(kind):
+        return found
+    if pa.types.is_boolean(kind):
+        return [None if one is None else "true" if one else "false" for one in found]
+    if pa.types.is_floating(kind):
+        return [None if one is None else repr(one + 0.0) for one in found]
+    if pa.types.is_decimal(kind):
+        return [None if one is None else format(_WIDE.normalize(_WIDE.add(one, 0)), "f") for one in found]
+    return [None if one is None else str(one) for one in found]
+
+
+def texts_to_values(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
+    """Return the values of a type with these texts; null where a text is none of its values.  O(total length).
+
+    >>> texts_to_values(["5", "alice", None], pa.int64()).to_pylist()
+    [5, None, None]
+    """
+    if pa.types.is_string(kind):
+        return pa.array(texts, pa.string())
+    if pa.types.is_boolean(kind):
+        return pa.array([{"true": True, "false": False}.get(text or "") for text in texts], pa.bool_())
+    if pa.types.is_floating(kind):
+        return pa.array([_parsed(float, text) for text in texts], pa.float64(), from_pandas=False)
+    if pa.types.is_decimal(kind):
+        numbers = [_parsed(Decimal, text) for text in texts]
+        fits = [one if one is not None and one.is_finite() and _fits(one, kind) else None for one in numbers]
+        return pa.array(fits, kind)
+    integers = [int(text) if text is not None and _INTEGER.fullmatch(text) else None for text in texts]
+    array = pa.array([one if one is not None and -(2**63) <= one < 2**63 else None for one in integers], pa.int64())
+    return array.cast(kind)
+
+
+def _parsed(read: Callable[[str], Any], text: str | None) -> Any:
+    try:
+        return None if text is None else read(text)
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def _fits(number: Decimal, kind: pa.DataType) -> bool:
+    try:
+        pa.scalar(number, kind)
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def terms_to_values(
+    terms: pa.Array,
+    kind: ColumnKind,
+    vertex: pa.DataType,
+    *,
+    value: pa.DataType | None = None,
+    times: Callable[[np.ndarray], pa.Array] | None = None,
+) -> pa.Array:
+    """Convert terms to the values of a column, null for unbound ones.  O(total length).
+
+    `value` is the type of a property, `times` converts timestamps, which are integers without it.
+    """
+    if kind == "value":
+        return texts_to_values(terms.to_pylist(), pa.string() if value is None else value)
+    if kind == "time":
+        integers = texts_to_values(terms.to_pylist(), pa.int64())
+        if times is None:
+            return integers
+        return times(integers.fill_null(0).to_numpy(zero_copy_only=False))  # of other terms than times any time
     integer_vertices = pa.types.is_int64(vertex)
     if kind == "vertex" and not integer_vertices:
         return terms

@@ -6,10 +6,14 @@ so everything that holds of a label (windows, expiry, names, what was lost) hold
 
 So it is with conditions on properties, `transfer[amount > 1000]`: a tuple with label l that satisfies a condition c is an
 edge with the label "l where c" too, a `ConditionLabel`.
+
+An edge that an edge variable may bind is a vertex of its own between two edges: one from its source, one to its target. Their
+labels are an `EdgeEnd` each.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
@@ -21,6 +25,24 @@ class StreamLabel(NamedTuple):
     label: str
     stream: str
 
+
+@dataclass(frozen=True, order=False)
+class EdgeEnd(ConditionLabel):
+    """The label of the edges between vertices and those edges that an expression of one step reads, which are vertices too.
+
+    `label` is the text of the expression, and `condition` one of `EDGE_ENDS`: the edges from the subjects of steps, or those
+    to their objects; those of loops are left out for simple paths.
+
+    >>> print(EdgeEnd("transfer", "subject"))
+    subject of transfer
+    """
+
+    def __str__(self) -> str:
+        return f"{self.condition} of {self.label}"
+
+
+EDGE_ENDS = ("subject", "object", "subject, no loops,", "object, no loops,")
+"""The ends of edges; no condition on properties reads like one of them."""
 
 LabelName = str | StreamLabel | ConditionLabel
 """The name of a label id: a label in the merged stream, with or without a condition, or in a stream that has a name."""

@@ -33,6 +33,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
 from rpq.compiled.views import bound, view
 from rpq.errors import InputError
+from rpq.stream.edge_vertices import EdgeVertices
 from rpq.stream.numpy_arrays import arrow_array, numpy_array
 
 # Fields of `Names.fields`.
@@ -50,6 +51,9 @@ _FNV_PRIME = np.uint64(1099511628211)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _WORD = 8
 """Bytes."""
+FREE = -1
+NAMELESS = -2
+"""In place of the length of a name: of an id that is free, and of one that is an edge (`rpq.stream.edge_vertices`)."""
 _TOGETHER = 16
 """Names whose hashes are found together."""
 _FEW_NAMES = 16
@@ -64,7 +68,7 @@ class Names(NamedTuple):
     hash: np.ndarray  # uint64 an id: that of the table
     number: np.ndarray  # int64 an id; it does not grow in a dictionary of text
     start: np.ndarray  # int64 an id; it grows only in a dictionary of text
-    length: np.ndarray  # int32 an id; -1 for an id that is free
+    length: np.ndarray  # int32 an id; FREE for an id that is free, NAMELESS for one that has no name
     arena: np.ndarray  # uint8
     table: np.ndarray  # int32: from hashes to ids, see `rpq/compiled/arrays/hashing.py`
     free: np.ndarray  # int32, stack; it grows when names are released
@@ -94,6 +98,8 @@ class VertexDictionary:
 
     def __init__(self, *, capacity: int = 1024) -> None:
         self.kind: str | None = None
+        self.edges = EdgeVertices()
+        """What is known of the ids without a name."""
         self._intern_one: Any = None
         # The names of ids in use that were read or given lately, by id; `_is_remembered` says which are there.
         self._objects, self._is_remembered = np.empty(0, object), np.zeros(0, bool)
@@ -186,6 +192,19 @@ class VertexDictionary:
             self._is_remembered[vertex] = True
             self._remembered += 1
         return vertex, bool(is_new)
+
+    def reserve(self, count: int) -> np.ndarray:
+        """Return ids (int32) without a name, for edges that are vertices."""
+        ids = np.empty(count, np.int32)
+        done = 0
+        while (done := _reserve(self._view, ids, done)) < count:
+            self._grow()
+        return ids
+
+    def are_nameless(self, ids: np.ndarray) -> np.ndarray:
+        """Return which ids have no name."""
+        found: np.ndarray = self.names.length[ids] == NAMELESS
+        return found
 
     def find(self, column: pa.Array, wanted: np.ndarray) -> np.ndarray:
         """Return the ids (int32) of the names of a column, -1 for names without one and for rows that are not `wanted`.
@@ -290,6 +309,9 @@ class VertexDictionary:
         if len(unused) == 0:
             return
         self._forget_names(unused)
+        nameless = unused[self.are_nameless(unused)]
+        if len(nameless):
+            self.edges.forget(nameless)
         names = self.names
         if (more := int(names.fields[_FREE]) + len(unused) - len(names.free)) > 0:
             self.names = names._replace(free=np.concatenate([names.free, np.zeros(more, np.int32)]))
@@ -326,7 +348,10 @@ class VertexDictionary:
         free = names.free[: fields[_FREE]].tolist()
         used = sorted(set(range(self.count)) - set(free))
         assert len(set(free)) == len(free), "an id is free twice"
-        assert all(names.length[i] < 0 for i in free), "a free id has a name"
+        assert all(names.length[i] == FREE for i in free), "a free id has a name"
+        is_nameless = self.are_nameless(np.arange(self.count))
+        self.edges._check(is_nameless)
+        used = [i for i in used if not is_nameless[i]]
         assert all(names.length[i] >= 0 for i in used), "an id in use has no name"
         assert ids_in(names.table) == used, "the table and the ids in use differ"
         remembered = np.flatnonzero(self._is_remembered)
@@ -466,6 +491,19 @@ def _new_id(names):
     return np.int64(-1)
 
 
+@njit(cache=True, nogil=True)
+def _reserve(names, ids, done):
+    """Write ids without a name from a place on; return how many are written."""
+    while done < len(ids):
+        found = _new_id(names)
+        if found < 0:
+            break
+        names.length[found] = NAMELESS
+        ids[done] = found
+        done += 1
+    return done
+
+
 @njit(cache=True, nogil=True, forceinline=True)
 def _enter_number(names, number):
     """Return the id of a number << 1, + 1 if it is new; -1, and nothing done, where there is no room for it."""
@@ -579,8 +617,8 @@ def _fill_table(names):
 def _release(names, unused):
     fields = names.fields
     for i in unused:
-        fields[_GARBAGE] += names.length[i]
-        names.length[i] = -1
+        fields[_GARBAGE] += max(names.length[i], 0)
+        names.length[i] = FREE
         names.free[fields[_FREE]] = i
         fields[_FREE] += 1
     _fill_table(names)

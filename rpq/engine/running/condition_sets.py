@@ -8,6 +8,7 @@ do: a tuple falls at a constant or between two of them, and all tuples that fall
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ import pyarrow as pa
 from rpq.automata.symbols import ConditionLabel
 from rpq.errors import InputError
 from rpq.language.conditions import Condition, condition_of
+from rpq.language.edge_variables import Filter
+from rpq.language.filter_columns import filter_kinds
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
 from rpq.stream.properties import PropertyTypes
@@ -120,6 +123,7 @@ class ConditionSets:
         self._conditions_on: Callable[[str], Iterable[str]] = lambda label: ()
         self._of_label: dict[str, _LabelConditions] = {}
         self._predicates: dict[str, Predicate] = {}
+        self._filters: list[Filter] = []
         self.time_unit: str | None = None
         self.is_timed = False  # whether tuples have come, so that the unit of timestamps is known
         self._sets: list[tuple[int, ...]] = [()]
@@ -127,30 +131,45 @@ class ConditionSets:
 
     # --- conditions ------------------------------------------------------------------------------------------
 
-    def set_conditions(self, texts: Iterable[str], conditions_on: Callable[[str], Iterable[str]]) -> None:
+    def set_conditions(
+        self,
+        texts: Iterable[str],
+        conditions_on: Callable[[str], Iterable[str]],
+        *,
+        filters: Mapping[str, Filter],
+        values: Iterable[str],
+    ) -> None:
         """Set all conditions, and the function that returns those on a label.
+
+        `filters` by their texts have to fit the types of the properties as well; `values` are properties that are read
+        whether conditions need them or not.
 
         Raises `WhereError` for one that does not fit the types of the properties.
         """
         wanted = frozenset(texts)
         predicates = {text: self._predicates.get(text) or self._bound(text, self.types) for text in wanted}
+        _check_filters(filters.values(), self.kind_of, self.types)
+        self._filters = [*filters.values()]
         self._texts, self._predicates = wanted, predicates
-        self.properties = frozenset().union(*(condition_of(text).properties for text in wanted))
+        self.properties = frozenset(values).union(*(condition_of(text).properties for text in wanted))
         self._conditions_on = conditions_on
         self._of_label.clear()
 
     def _bound(self, text: str, types: PropertyTypes) -> Predicate:
         """Return a condition over properties of these types; values of an unknown type are all null."""
         where = condition_of(text).where
-        kinds = {}
-        for name in where.names:
-            kind, unit = "untyped", None
-            if name == "timestamp":
-                kind, unit = ("time", self.time_unit) if self.is_timed else (kind, None)
-            elif name in types.known and name not in types.loose:
-                kind, unit = kind_of_type(types.known[name])
-            kinds[name] = ColumnKind(key=name, kind=kind, unit=unit)
-        return Predicate(where, kinds)
+        return Predicate(where, {name: self.kind_of(name, types, key=name) for name in where.names})
+
+    def kind_of(self, name: str, types: PropertyTypes, *, key: str) -> ColumnKind:
+        """Return the kind of a property, or of the timestamp, whose column has a key."""
+        if name == "timestamp":
+            return ColumnKind(key=key, kind="time" if self.is_timed else "unknown", unit=self.time_unit)
+        if name in types.loose:
+            return ColumnKind(key=key, kind="untyped")
+        if name not in types.known:
+            return ColumnKind(key=key, kind="unknown")
+        kind, unit = kind_of_type(types.known[name])
+        return ColumnKind(key=key, kind=kind, unit=unit)
 
     def read(
         self, data: object, *, count: int, time_unit: str | None, problems: list[InputError]
@@ -166,7 +185,9 @@ class ConditionSets:
             before = self.time_unit, self.is_timed
             self.time_unit, self.is_timed = time_unit, True
             try:
-                self._predicates = {text: self._bound(text, types) for text in self._texts}
+                predicates = {text: self._bound(text, types) for text in self._texts}
+                _check_filters(self._filters, self.kind_of, types)
+                self._predicates = predicates
             except WhereError as error:
                 self.time_unit, self.is_timed = before
                 raise InputError(misfit(error, types)) from error
@@ -228,7 +249,7 @@ class ConditionSets:
         """
         count = len(label)
         found = np.zeros(count, np.int32)
-        complete = self._complete(columns, timestamp)
+        complete = self.complete(columns, timestamp)
         verdicts: dict[str, np.ndarray] = {}
         present = np.flatnonzero(np.bincount(label, minlength=1)).tolist()
         for number in present:
@@ -248,7 +269,7 @@ class ConditionSets:
             found[rows] = np.array(sets, np.int32)[code]
         return found
 
-    def _complete(self, columns: Mapping[str, pa.Array], timestamp: np.ndarray) -> dict[str, pa.Array]:
+    def complete(self, columns: Mapping[str, pa.Array], timestamp: np.ndarray) -> dict[str, pa.Array]:
         """Return the columns of all properties, and of timestamps; those that are missing are null."""
         types = self.types.known
         nothing = {name: pa.nulls(len(timestamp), types.get(name, pa.string())) for name in self.properties - columns.keys()}
@@ -291,13 +312,13 @@ class ConditionSets:
             for place, position in enumerate(some):
                 text = conditions.texts[position]
                 if text not in verdicts:
-                    verdicts[text] = self._verdicts(text, columns, count)
+                    verdicts[text] = self.verdicts(text, columns, count)
                 bits |= verdicts[text].astype(np.int64) << place
             yield 1 << len(some), bits
         for constants, _ in conditions.searched:
             yield constants.places, constants.find(columns[constants.name])
 
-    def _verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
+    def verdicts(self, text: str, columns: Mapping[str, pa.Array], count: int) -> np.ndarray:
         """Return which tuples satisfy a condition; one that compares numbers without nulls takes no detour over Arrow."""
         found = _comparison(condition_of(text))
         if found is not None and self._can_search(found[0], [found[1]]):
@@ -332,8 +353,18 @@ def compressed(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[values]
 
 
+def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:
+    """Raise `WhereError` for a filter that does not fit the types of properties."""
+    for one in filters:
+        kinds = filter_kinds(one, lambda value: kind_of(value.name or "timestamp", types, key=value.column))
+        Predicate(one.where, kinds)
+
+
 def misfit(error: WhereError, types: PropertyTypes) -> str:
-    """Return what is wrong with properties of these types in a condition."""
+    """Return what is wrong with properties of these types in a condition or a filter."""
+    if "?" in error.text and (found := re.findall(r"\?\w+\.(\w+)", error.text)):
+        known = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in found)
+        return f"the filter {error.text} does not fit the properties: {error.message}; {known or 'of timestamps'}"
     named = condition_of(error.text).properties
     known = ", ".join(f"column {name!r} is of type {kind}" for name, kind in types.names.items() if name in named)
     return f"the condition [{error.text}] does not fit the properties: {error.message}; {known or 'of timestamps'}"

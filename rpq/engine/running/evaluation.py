@@ -45,6 +45,7 @@ from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName, merged_name, text_of
+from rpq.stream.vertices import FREE
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -146,11 +147,13 @@ class Evaluation:
         self.multigraph = self.collector.multigraph = Multigraph(
             self.identity,
             labels=self.labels,
+            vertices=self.vertices,
             admit=self._admit_labels,
             is_read=self.graph.is_read,
             capacity=self._capacity,
         )
-        self.multigraph.add({running.question.name: reading_of(running.question, self) for running in self.running})
+        questions = [running.question for running in self.running]
+        self.multigraph.add(questions, {question.name: reading_of(question, self) for question in questions})
 
     # --- tuples ----------------------------------------------------------------------------------------------
 
@@ -234,8 +237,9 @@ class Evaluation:
         """Apply `count` tuples of a push from `first` on; without `collect` rows are counted, not kept."""
         self.guard.row = self.row_guard.row = first
         taken = self._take_in(tuples, first, count)
-        self._upcoming = self._name_next(tuples, first + count)
+        # Edges that are vertices get ids before another thread gives some to names.
         derived = None if self.multigraph is None else self._derive(self.multigraph, taken, tuples, first)
+        self._upcoming = self._name_next(tuples, first + count)
         self.guard.places = self.row_guard.places = None if derived is None else derived.row
         chunk = taken.chunk if derived is None else derived.chunk
         view_of_chunk = view(chunk)
@@ -292,8 +296,9 @@ class Evaluation:
         self.midway = True  # from here on the versions of edges are those after the chunk
         derived = multigraph.derive(chunk, properties, self.graph.time)
         self.graph.lose(np.where(self.graph.is_read(chunk.label) != 0, np.int32(-1), chunk.label), chunk)
-        if (more := len(derived.chunk.label) - len(chunk.label)) > 0:
-            self._make_room(len(chunk.label) + more, _NO_VERTICES)
+        more = len(derived.chunk.label) - len(chunk.label)
+        if more > 0 or self.vertices.count > self._vertex_room:
+            self._make_room(len(chunk.label) + max(more, 0), _NO_VERTICES)
         return derived
 
     def _resolve(
@@ -542,7 +547,7 @@ class Evaluation:
                 refuse_late_conditions(questions, self)
                 self.begin_multigraph()
             if self.multigraph is not None:
-                self.multigraph.add({question.name: reading_of(question, self) for question in questions})
+                self.multigraph.add(questions, {question.name: reading_of(question, self) for question in questions})
             for question in questions:
                 added.append(self._start(question, is_late, (ids, names)))  # noqa: PERF401  some may have begun
         except BaseException:
@@ -819,7 +824,7 @@ class Collector:
             bearing = self.multigraph.bearing(bearing)
         if len(retained):
             unused = np.setdiff1d(unused, retained)
-        intake.vertices.release(unused[intake.vertices.names.length[unused] >= 0])
+        intake.vertices.release(unused[intake.vertices.names.length[unused] != FREE])
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
         graph.forget_labels(intake.labels.forget(bearing, lost))
         if self.multigraph is not None:

@@ -9,6 +9,9 @@ and of its own label where a query reads that without a condition. Behind it a d
 - With `parallel` each insert is an edge of its own. A derived label has an edge between two vertices as long as some of the
   parallel edges that satisfy its condition lasts: inserts alone, whose largest timestamp counts. A delete removes them all.
 
+An edge that edge variables may bind is a vertex of its own too (`rpq.stream.edge_vertices`), for each version one: an insert
+brings the edges from its source to this vertex and on to its target, a delete or a replacement takes them away.
+
 Counts of tuples go by the tuples as they came: by label, whatever the conditions, one each. A window of time holds an edge
 if its version has a timestamp inside, so the versions tell what became of a tuple in each window.
 """
@@ -24,16 +27,21 @@ import pyarrow as pa
 from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.condition_sets import ConditionSets, compressed, misfit
 from rpq.errors import InputError, QueryError, RegistrationError
+from rpq.language.edge_variables import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
+from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import LabelSet, Reading, has_conditions, readings_of
 from rpq.language.where import WhereError
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.plain_columns import NUMBER
 from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
 from rpq.stream.stream_time import StreamTime
+from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, Window
 
 Identity = Literal["triple", "parallel"]
@@ -74,6 +82,77 @@ class _Template(NamedTuple):
     deletes: list[int]
 
 
+class _Walk(NamedTuple):
+    """How an expression of an edge variable walks edges with a label in one direction."""
+
+    from_subject: int
+    """The id of the label of edges from subjects of steps."""
+    to_object: int
+    inverse: bool
+    is_second: bool
+    """Whether edges are walked the other way too, so that the vertex is the twin."""
+    is_loopless: bool
+    condition: str
+
+
+class _EndEdges(NamedTuple):
+    """Edges between vertices and edges that are vertices, each with the number of its tuple."""
+
+    row: np.ndarray
+    source: np.ndarray
+    label: np.ndarray
+    target: np.ndarray
+    delete: np.ndarray
+
+
+def _end_edges(
+    walk: _Walk, rows: np.ndarray, source: np.ndarray, target: np.ndarray, edge: np.ndarray, *, is_deleted: bool
+) -> list[_EndEdges]:
+    """Return for edges from `source` to `target` the edges to and from their vertices, which may be missing."""
+    is_there = edge != NO_VERTEX
+    if not is_there.all():
+        rows, source, target, edge = (column[is_there] for column in (rows, source, target, edge))
+    begin, end = (target, source) if walk.inverse else (source, target)
+    delete = np.full(len(rows), is_deleted, np.uint8)
+    first, second = (np.full(len(rows), label, np.int32) for label in (walk.from_subject, walk.to_object))
+    return [_EndEdges(rows, begin, first, edge, delete), _EndEdges(rows, edge, second, end, delete)]
+
+
+def _first_of(walked: Sequence[tuple[_Walk, np.ndarray]], second: _Walk, accepted: np.ndarray) -> np.ndarray:
+    """Return which edges an expression walks forward already: a loop is bound once."""
+    found = np.zeros_like(accepted)
+    for walk, mine in walked:
+        if walk.from_subject == second.from_subject and not walk.inverse:
+            found |= mine
+    return found
+
+
+def _merged(derived: DerivedChunk, chunk: Chunk, pieces: Sequence[_EndEdges]) -> DerivedChunk:
+    """Return derived edges with further ones of the same tuples, which are one event with them."""
+    if not any(len(piece.row) for piece in pieces):
+        return derived
+    before = np.arange(len(derived.chunk.label)) if derived.row is None else derived.row
+    more = _EndEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
+    row = np.concatenate([before, more.row])
+    order = np.argsort(row, kind="stable")
+    row = row[order]
+
+    def joined(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.concatenate([one, other.astype(one.dtype)])[order]
+        return found
+
+    merged = Chunk(
+        source=joined(derived.chunk.source, more.source),
+        target=joined(derived.chunk.target, more.target),
+        label=joined(derived.chunk.label, more.label),
+        timestamp=joined(derived.chunk.timestamp, chunk.timestamp[more.row]),
+        delete=joined(derived.chunk.delete, more.delete),
+        edge=np.empty(len(row), np.int32),
+    )
+    is_first = np.append(True, row[1:] != row[:-1])
+    return DerivedChunk(merged, row, np.flatnonzero(is_first)[np.cumsum(is_first) - 1], derived.outcome)
+
+
 class Multigraph:
     """The derived edges of a stream, and counts of its tuples.
 
@@ -85,6 +164,7 @@ class Multigraph:
         identity: Identity,
         *,
         labels: LabelDictionary,
+        vertices: VertexDictionary,
         admit: Callable[[np.ndarray], None],
         is_read: Callable[[np.ndarray], np.ndarray],
         capacity: int,
@@ -94,6 +174,16 @@ class Multigraph:
         self.versions = EdgeVersions(keeps_all=identity == "parallel", capacity=capacity)
         self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
         """What became of all tuples, as the engine as a whole sees them."""
+        self.inserts = 0
+        """The number of well-formed inserts so far, whatever became of them."""
+        self._steps: dict[str, EdgeStep] = {}
+        """The expressions of edge variables."""
+        self._ends: frozenset[EdgeEnd] = frozenset()
+        self._walks_on: dict[int, list[_Walk]] = {}
+        self._reads_values: dict[str, frozenset[str]] = {}
+        """The properties that columns and filters of queries read."""
+        self._filters: dict[str, Any] = {}
+        self._vertices = vertices
         self._labels = labels
         self._admit = admit
         self._is_read = is_read
@@ -115,23 +205,38 @@ class Multigraph:
     @property
     def conditions(self) -> frozenset[str]:
         """The conditions of all queries."""
-        return frozenset(condition for reading in self._readings.values() for condition in _conditions_of(reading))
+        of_labels = (condition for reading in self._readings.values() for condition in _conditions_of(reading))
+        return frozenset(of_labels).union(*(step.conditions for step in self._steps.values()))
+
+    @property
+    def values_read(self) -> frozenset[str]:
+        """The properties that columns and filters of queries read."""
+        return frozenset().union(*self._reads_values.values())
 
     def unevaluated(self, labels: LabelSet) -> list[ConditionLabel]:
         """Return the labels with conditions in a set that are not made from tuples now."""
         if labels.conditions:
             return [] if labels in self._with_others else [ConditionLabel(None, one) for one in labels.conditions]
         named = [label for label in labels.named if isinstance(label, ConditionLabel)]
-        return [label for label in named if label.condition not in self._conditions_on(label.label or "")]
+        return [
+            label
+            for label in named
+            if label not in self._ends and label.condition not in self._conditions_on(label.label or "")
+        ]
 
-    def add(self, readings: Mapping[str, Reading]) -> None:
+    def add(self, questions: Iterable[Question], readings: Mapping[str, Reading]) -> None:
         """Add queries, each with what it reads. Raises `QueryError` for a condition that does not fit the properties."""
-        before = self._readings
-        self._readings = {**before, **readings}
+        before = self._readings, self._reads_values, self._filters
+        self._readings = {**self._readings, **readings}
+        for question in questions:
+            if isinstance(question, EdgeValuesQuery):
+                self._reads_values = {**self._reads_values, question.name: question.properties}
+                if question.pattern.filter is not None:
+                    self._filters = {**self._filters, question.name: question.pattern.filter}
         try:
             self._set_conditions()
         except WhereError as error:
-            self._readings = before
+            self._readings, self._reads_values, self._filters = before
             self._set_conditions()
             raise QueryError(misfit(error, self.sets.types)) from error
         for name, reading in readings.items():
@@ -147,10 +252,17 @@ class Multigraph:
                 del self._readers[key].counts_before[name]
                 if not self._readers[key].counts_before:
                     del self._readers[key]
+            self._reads_values.pop(name, None)
+            self._filters.pop(name, None)
         self._set_conditions()
+        self._vertices.edges.keep_properties(self.values_read)
         self._forget_masks()
 
     def _set_conditions(self) -> None:
+        named = (label for reading in self._readings.values() for label in reading.labels.named)
+        self._ends = frozenset(label for label in named if isinstance(label, EdgeEnd))
+        self._steps = {text: step_of(text) for text in sorted({end.label or "" for end in self._ends})}
+        self._walks_on = {}
         self._named: dict[str, set[str]] = {}
         self._with_others: set[LabelSet] = set()
         for reading in self._readings.values():
@@ -158,9 +270,10 @@ class Multigraph:
                 self._with_others.add(reading.labels)
                 continue
             for label in reading.labels.named:
-                if isinstance(label, ConditionLabel):
+                if isinstance(label, ConditionLabel) and not isinstance(label, EdgeEnd):
                     self._named.setdefault(label.label or "", set()).add(label.condition)
-        self.sets.set_conditions(self.conditions, self._conditions_on)
+        filters = {one.text: one for one in self._filters.values()}
+        self.sets.set_conditions(self.conditions, self._conditions_on, filters=filters, values=self.values_read)
 
     def _conditions_on(self, label: str) -> frozenset[str]:
         """Return the conditions with which queries read a label."""
@@ -189,7 +302,13 @@ class Multigraph:
         """Return the columns of properties that conditions need and data has. Raises `InputError`."""
         has_unit = times.unit is not None or times.type not in (None, NUMBER)
         unit = times.inner_unit if has_unit else None
-        return self.sets.read(data, count=count, time_unit=unit, problems=problems)
+        columns = self.sets.read(data, count=count, time_unit=unit, problems=problems)
+        self.note_types()
+        return columns
+
+    def note_types(self) -> None:
+        """Let edges that are vertices know the types of properties and of timestamps."""
+        self._vertices.edges.types, self._vertices.edges.unit = self.sets.types, self.sets.time_unit
 
     # --- labels ----------------------------------------------------------------------------------------------
 
@@ -218,10 +337,13 @@ class Multigraph:
         versions = np.bincount(self.versions.all_columns()[1], minlength=len(edges))
         found: np.ndarray = np.add(edges, versions.astype(edges.dtype))
         found[self.sets.ids()] += 1
+        ids = self._labels.ids
+        found[[ids[end] for end in self._ends if end in ids]] += 1
         return found
 
     def forget_labels(self) -> None:
         """Note that label ids may have other names now."""
+        self._walks_on = {}
         self._forget_masks()
 
     # --- the stream ------------------------------------------------------------------------------------------
@@ -239,7 +361,12 @@ class Multigraph:
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, chunk.timestamp)
         before = self.versions.apply(chunk, satisfied, everything)
         outcome = self._judge(chunk, before, bounds)
-        return self._derived(chunk, now, satisfied, before, chunk.timestamp <= everything, outcome)
+        is_late = chunk.timestamp <= everything
+        derived = self._derived(chunk, now, satisfied, before, is_late, outcome)
+        if self._steps:
+            derived = self._with_edge_vertices(derived, chunk, properties, before, is_late)
+        self.inserts += int(np.count_nonzero(chunk.delete == 0))
+        return derived
 
     def _judge(self, chunk: Chunk, before: VersionsBefore, bounds: Mapping[AnyWindow, np.ndarray]) -> np.ndarray:
         """Count what became of tuples for each reader, and return it for the engine as a whole."""
@@ -319,6 +446,115 @@ class Multigraph:
         edges = Chunk(*(column[row] for column in chunk))._replace(label=label, delete=deletes[inside])
         return DerivedChunk(edges, row if rows is None else rows[row], first, outcome)
 
+    # --- edges as vertices -----------------------------------------------------------------------------------
+
+    def _walks(self, label: int) -> list[_Walk]:
+        """Return how expressions of edge variables walk edges with a label."""
+        found = self._walks_on.get(label)
+        if found is None:
+            name = self._labels.names[label]
+            found = []
+            for text, step in self._steps.items() if isinstance(name, str) else ():
+                mine = [(EdgeEnd(text, one), EdgeEnd(text, other)) for one, other in zip(*[iter(EDGE_ENDS)] * 2, strict=True)]
+                for ends in mine:
+                    if ends[0] not in self._ends:
+                        continue
+                    ids = self._ids_of(ends)
+                    conditions = step.conditions_on(name)
+                    is_both = None not in conditions
+                    found += [
+                        _Walk(ids[0], ids[1], bool(inverse), bool(inverse) and is_both, ends != mine[0], condition)
+                        for inverse, condition in enumerate(conditions)
+                        if condition is not None
+                    ]
+            self._walks_on[label] = found
+        return found
+
+    def _with_edge_vertices(
+        self,
+        derived: DerivedChunk,
+        chunk: Chunk,
+        properties: Mapping[str, pa.Array],
+        before: VersionsBefore,
+        is_late: np.ndarray,
+    ) -> DerivedChunk:
+        """Return derived edges with those between vertices and edges that are vertices."""
+        is_delete = chunk.delete != 0
+        is_known = chunk.source >= 0
+        is_effective = (before.is_effective != 0) & is_known
+        is_insert = (is_effective | is_late) & ~is_delete & is_known
+        takes_away = is_effective if self.identity == "triple" else is_effective & is_delete
+        columns = self.sets.complete(properties, chunk.timestamp)
+        pieces: list[_EndEdges] = []
+        entering = np.zeros(len(is_delete), bool)
+        doubled = np.zeros(len(is_delete), bool)
+        walked: list[tuple[_Walk, np.ndarray]] = []
+        verdicts: dict[str, np.ndarray] = {}
+        labels = [label for label in np.unique(chunk.label).tolist() if self._walks(label)]
+        for label in labels:
+            mine = chunk.label == label
+            for walk in self._walks(label):
+                accepted = mine & is_insert
+                if walk.condition != ALWAYS:
+                    if walk.condition not in verdicts:
+                        verdicts[walk.condition] = self.sets.verdicts(walk.condition, columns, len(mine))
+                    accepted &= verdicts[walk.condition]
+                if walk.is_loopless:
+                    accepted &= chunk.source != chunk.target
+                elif walk.is_second:
+                    accepted &= (chunk.source != chunk.target) | ~_first_of(walked, walk, accepted)
+                entering |= accepted
+                if walk.is_second:
+                    doubled |= accepted
+                walked.append((walk, accepted))
+        new = np.flatnonzero(entering)
+        vertex, twin = np.full(len(entering), NO_VERTEX, np.int32), np.full(len(entering), NO_VERTEX, np.int32)
+        twice = np.flatnonzero(doubled)
+        ids = self._vertices.reserve(len(new) + len(twice))
+        vertex[new], twin[twice] = ids[: len(new)], ids[len(new) :]
+        numbers = self.inserts + np.cumsum(~is_delete)
+        values = {name: columns[name] for name in self.values_read}
+        for rows, mine, others in ((new, vertex, twin), (twice, twin, vertex)):
+            described = EdgeVertexColumns(
+                chunk.source[rows], chunk.label[rows], chunk.target[rows], chunk.timestamp[rows], numbers[rows], others[rows]
+            )
+            taken = {name: column.take(pa.array(rows)) for name, column in values.items()}
+            self._vertices.edges.add(mine[rows], described, taken)
+        old_rows, old = self._replace_current(chunk, vertex, takes_away, is_effective & ~is_delete)
+        if len(old):
+            gone = self._vertices.edges.columns(old)
+            for label in np.unique(gone.label).tolist():
+                for walk in self._walks(label):
+                    some = gone.label == label
+                    bound = gone.twin[some] if walk.is_second else old[some]
+                    ends = gone.source[some], gone.target[some]
+                    pieces += _end_edges(walk, old_rows[some], *ends, bound, is_deleted=True)
+        for walk, accepted in walked:
+            rows = np.flatnonzero(accepted)
+            bound = (twin if walk.is_second else vertex)[rows]
+            pieces += _end_edges(walk, rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
+        return _merged(derived, chunk, pieces)
+
+    def _replace_current(
+        self, chunk: Chunk, vertex: np.ndarray, takes_away: np.ndarray, is_held: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Make vertices of inserted edges current; return those that are so no longer, each with the tuple that ends it."""
+        edges = self._vertices.edges
+        rows: list[int] = []
+        old: list[int] = []
+        is_new = is_held & (vertex != NO_VERTEX)
+        relevant = np.flatnonzero(takes_away | is_new)
+        of_rows = (chunk.source, chunk.label, chunk.target, vertex, takes_away, is_new)
+        for row, u, label, v, mine, takes, comes in zip(
+            relevant.tolist(), *(column[relevant].tolist() for column in of_rows), strict=True
+        ):
+            if takes and (gone := edges.take_current((u, label, v))):
+                old += gone
+                rows += [row] * len(gone)
+            if comes:
+                edges.make_current((u, label, v), mine)
+        return np.array(rows, np.int64), np.array(old, np.int32)
+
     def _whole_sets(self, chunk: Chunk) -> np.ndarray:
         """Return for the tuples of a chunk the number of the set of all derived labels of their label."""
         whole = np.zeros(len(self._labels.names), np.int32)
@@ -351,7 +587,7 @@ class Multigraph:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return self.versions.nbytes
+        return self.versions.nbytes + self._vertices.edges.nbytes
 
     def lower_bound(self, time: int | None) -> int:
         """Return the timestamp up to which edges have left every window at a stream time."""
@@ -383,7 +619,7 @@ class Multigraph:
             ends = (graph.edges.source[live], graph.edges.label[live], graph.edges.target[live])
             for u, number, v in zip(*(column.tolist() for column in ends), strict=True):
                 name = names[number]
-                if isinstance(name, ConditionLabel) and name.label in ids:
+                if isinstance(name, ConditionLabel) and not isinstance(name, EdgeEnd) and name.label in ids:
                     derived.setdefault((u, ids[name.label], v), []).append(number)
             keys = zip(source.tolist(), label.tolist(), target.tolist(), strict=True)
             satisfied[:] = [self.sets.number_of(derived.get(key, ())) for key in keys]
@@ -413,6 +649,12 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
     reading, *more = readings_of(question)
     what = "a query with conditions on edges" if evaluation.identity == "triple" else 'an engine with edges="parallel"'
     reason = None
+    selected = question.pattern.values if isinstance(question, EdgeValuesQuery) else ()
+    if evaluation.identity == "triple" and (edge := next((one for one in selected if one.kind == "number"), None)) is not None:
+        raise QueryError(
+            f"query {question.name!r} selects the edge ?{edge.variable}, which has no number where inserts replace edges: "
+            f'select its properties, as ?{edge.variable}.amount, or use rpq.Engine(…, edges="parallel")'
+        )
     if more or reading.stream is not None:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
     elif reading.window.kind == "count":
@@ -451,7 +693,16 @@ def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty
     if evaluation.graph.time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
         return
     for reading in readings_of(question):
-        for label in sorted(multigraph.unevaluated(reading.labels), key=str):
+        unkept = multigraph.unevaluated(reading.labels)
+        if isinstance(question, EdgeValuesQuery) and not unkept and (lost := question.properties - multigraph.values_read):
+            names = ", ".join(sorted(lost))
+            hint = ' It can be registered with start="empty".' if evaluation.identity == "parallel" else ""
+            raise RegistrationError(
+                f"query {question.name!r}: the values of {names} were not kept, as no query that runs reads them; register it "
+                f"before the first tuple.{hint}",
+                available_from=None,
+            )
+        for label in sorted(unkept, key=str):
             hint = ' It can be registered with start="empty".' if evaluation.identity == "parallel" else ""
             raise RegistrationError(
                 f"query {question.name!r}: which edges satisfy {label} was not kept, as no query that runs reads them; "
@@ -482,7 +733,8 @@ def _key_of(reading: Reading) -> _ReaderKey:
 
 
 def _conditions_of(reading: Reading) -> frozenset[str]:
-    named = {label.condition for label in reading.labels.named if isinstance(label, ConditionLabel)}
+    conditions = (label for label in reading.labels.named if isinstance(label, ConditionLabel))
+    named = {label.condition for label in conditions if not isinstance(label, EdgeEnd)}
     return frozenset(named | reading.labels.conditions)
 
 

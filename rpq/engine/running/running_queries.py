@@ -387,7 +387,7 @@ class RunningQueries:
         """Add started queries to those that run. O(labels) for each; for a new window, O(labels · windows)."""
         windows = len(self._windows)
         schemas, numbers, first = self.schemas, self.numbers, len(self._columns)
-        columns = {running.question.name: running.question.columns for running in added}
+        columns = {running.question.name: running.columns for running in added}
         self._columns |= columns
         numbers |= {running.question.name: first + place for place, running in enumerate(added)}
         for part in chain.from_iterable(map(self.parts_of, added)):

@@ -15,7 +15,7 @@ from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.labels import NEVER_LOST
 from rpq.stream.outcomes import OUTCOMES
-from rpq.stream.stream_labels import LabelName, StreamLabel, text_of
+from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd, LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import INT64_MAX, Window
 
@@ -71,7 +71,8 @@ class Labels:
         if "label_conditions" in content:  # nor has a state without conditions
             for place, condition in (pair.tuple_of(2) for pair in content["label_conditions"]):
                 number = place.whole(0, len(names) - 1)
-                names[number] = ConditionLabel(text_of(names[number]), condition.unicode())
+                text = condition.unicode()
+                names[number] = (EdgeEnd if text in EDGE_ENDS else ConditionLabel)(text_of(names[number]), text)
         if len(set(names)) < len(names):
             raise Damage("a label occurs twice")
         lost = [timestamp.whole() for timestamp in content["lost"].tuple_of(len(names))]

@@ -54,14 +54,17 @@ class RunningPattern(HostedQuery):
     _relations: ReadRelations
     needs_room = False
     witnesses_are_of_now = True
+    reports_joins = True
+    """Whether the solutions of the join are the rows."""
 
     def __init__(self, question: PatternQuery, resources: Resources, *, divided_by: str | None = None) -> None:
         super().__init__(question, resources)
+        self._joined = question.joined
         self.divided_by = divided_by
-        self.is_divided = bool(question.pattern.constants) or resources.share[1] > 1
+        self.is_divided = bool(self._joined.pattern.constants) or resources.share[1] > 1
         # A join of edges alone needs no index, and holds no more than the edges.
-        has_paths = bool(question.pattern.path_expressions)
-        self._chains = chains_to_evaluate(question) if has_paths else single_atom_chains(question.pattern.atoms)
+        has_paths = bool(self._joined.pattern.path_expressions)
+        self._chains = chains_to_evaluate(self._joined) if has_paths else single_atom_chains(self._joined.pattern.atoms)
         atoms = direct_atoms([chain.atom for chain in self._chains])
         self._has_paths = any(isinstance(atom.reads, PathRead) for atom in atoms)
         self._meanings = meanings_of(atoms, isomorphism=self._is_isomorphism)
@@ -73,17 +76,17 @@ class RunningPattern(HostedQuery):
         self._repeats = False  # whether two bindings may give the same row
         self._is_direct = self._rows_are_those_of_its_part()
         self._solutions = Solutions(
-            select=[variable(name) for name in question.columns],
+            select=[variable(name) for name in self._joined.columns],
             meanings=len(self._meanings),
-            most_parts=len(question.pattern.atoms),
-            distinct=question.distinct,
+            most_parts=len(self._joined.pattern.atoms),
+            distinct=self._joined.distinct,
             isomorphism=self._is_isomorphism,
         )
         self._ids: dict[int, dict[str, int | None]] = {}  # meaning to the ids of its constants, as its plans have them
         self._parts: dict[int, list[MeaningPart]] = {}  # meaning to its parts
         self._joined_meanings: set[int] = set()  # meanings whose parts deliver rows to it
-        self._most_rows = resources.rows.limit if question.report == "change" else None
-        self._relations = ReadRelations(question, atoms, self._host, origin=self._origin, divided_by=divided_by)
+        self._most_rows = resources.rows.limit if question.report == "change" and self.reports_joins else None
+        self._relations = ReadRelations(self._joined, atoms, self._host, origin=self._origin, divided_by=divided_by)
         self._start()
 
     @property
@@ -96,24 +99,24 @@ class RunningPattern(HostedQuery):
 
     @property
     def _is_isomorphism(self) -> bool:
-        return self.question.matching == "isomorphism"
+        return self._joined.matching == "isomorphism"
 
     def _rows_are_those_of_its_part(self) -> bool:
         if len(self._meanings) != 1:
             return False
-        if self.question.distinct and not self._meanings[0].is_covered_by(self.question.columns):
+        if self._joined.distinct and not self._meanings[0].is_covered_by(self._joined.columns):
             return False
         numbers: dict[LabelSymbol | PathRead, int] = {}
         atoms = self._meanings[0].atoms(lambda edge: numbers.setdefault(edge[1], len(numbers)), self._names.index)
         if not is_one_part(atoms):
             return False
         named = {term for atom in atoms for term in (atom.source, atom.target) if isinstance(term, str)}
-        self._repeats = len(named) > len(self.question.columns)
+        self._repeats = len(named) > len(self._joined.columns)
         return True
 
     def _plan(self, meaning: Meaning, id_of: Callable[[str], int]) -> Plan:
         atoms = meaning.atoms(self._relations.relation_of, id_of)
-        select = [variable(name) for name in self.question.columns]
+        select = [variable(name) for name in self._joined.columns]
         plan = plan_pattern(atoms, select=select, isomorphism=self._is_isomorphism)
         if self._is_isomorphism and len(plan.parts) > 1:
             # Variables of different parts are compared where their product is formed, so all must be columns.
@@ -185,10 +188,10 @@ class RunningPattern(HostedQuery):
         """Add the parts of a meaning to the host; under isomorphism its constants must have ids."""
         ids = self._id_of(number) if self._is_isomorphism else self._names.index
         atoms = self._meanings[number].atoms(self._relations.relation_of, ids)
-        select = [variable(name) for name in self.question.columns]
+        select = [variable(name) for name in self._joined.columns]
         # Rows that expire silently must be known where they are counted, or may come back in the same event.
-        explicit = self.question.semantics == "explicit" or not self._is_direct or self._is_netted
-        is_reported = self._is_direct and not self._is_netted and self.question.report == "change"
+        explicit = self._joined.semantics == "explicit" or not self._is_direct or self._is_netted
+        is_reported = self.reports_joins and self._is_direct and not self._is_netted and self._joined.report == "change"
         numbers = [self._host.constants.number_of(name) for name in self._names]
         parts = self._parts[number] = []
         for part, columns, ranks in shaped_parts(atoms, select, isomorphism=self._is_isomorphism):
@@ -286,6 +289,14 @@ class RunningPattern(HostedQuery):
         return self._relations.has_content
 
     def load(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool = False) -> list[Delta]:
+        most = self._fill(time, chunk, *slides, quiet=quiet)
+        if quiet or chunk is None:
+            return []
+        answers = WeightedRows.inserted(self._own_rows(self._ids_of_answers(most=most)))
+        return [self._count_rows(answers.delta(np.array([1]), np.array([time])))]
+
+    def _fill(self, time: int, chunk: Chunk | None, *slides: np.ndarray, quiet: bool) -> int | None:
+        """Fill relations and solutions; return the number of rows above which they will be refused."""
         self._host.advance(time)
         self._host.forget_sizes()
         if chunk is not None:
@@ -295,10 +306,7 @@ class RunningPattern(HostedQuery):
         self._solutions.clear()
         for number in self._joined_meanings:
             self._count_solutions(number, most=most)
-        if quiet or chunk is None:
-            return []
-        answers = WeightedRows.inserted(self._own_rows(self._ids_of_answers(most=most)))
-        return [self._count_rows(answers.delta(np.array([1]), np.array([time])))]
+        return most
 
     # --- results ---------------------------------------------------------------------------------------------
 
@@ -319,7 +327,7 @@ class RunningPattern(HostedQuery):
         is_partial = self._is_netted or self._host.first is not None or not self._host.division.is_whole
         most = None if is_partial else self._most_rows
         events, changes = weighted(parts.values(), first=self._host.first)
-        is_boundary = None if self.question.semantics == "explicit" else events[:, 0] % 2 == 0
+        is_boundary = None if self._joined.semantics == "explicit" else events[:, 0] % 2 == 0
         solutions = self._solutions.change(dict(zip(parts, changes, strict=True)), silent=is_boundary, most=most)
         if not len(solutions):
             return _NO_CHANGE
@@ -330,7 +338,7 @@ class RunningPattern(HostedQuery):
     def _net_delta(self, changes: WeightedRows, events: np.ndarray) -> Delta:
         """Return the net rows of events, without those that an eviction takes silently."""
         changes = changes.net()
-        if self.question.semantics == "implicit":
+        if self._joined.semantics == "implicit":
             changes = changes.where((changes.weights > 0) | ~self._host.is_silent(events[:, 0])[changes.events])
         return self._count_rows(self._own_rows_of_delta(changes.delta(events[:, 0], events[:, 1])))
 
@@ -351,9 +359,9 @@ class RunningPattern(HostedQuery):
         if not self._is_direct:
             return self._solutions.answers(most=most)
         if not self._joined_meanings:
-            return np.zeros((0, len(self.question.columns)), np.int32)
+            return np.zeros((0, len(self._joined.columns)), np.int32)
         ((number, _, _),) = self._parts[0]
-        return self._host.rows_of_part(number, len(self.question.columns), most=most)
+        return self._host.rows_of_part(number, len(self._joined.columns), most=most)
 
     def slides(self, edges: np.ndarray) -> list[np.ndarray]:
         assert self._graph is not None
@@ -369,7 +377,7 @@ class RunningPattern(HostedQuery):
         ]
         of_reads = self._relations.contents_by_read
         contents = {name_of_read(reads): content for reads, content in of_reads.items()}
-        is_each_alone = len(self._chains) == len(self.question.pattern.atoms)
+        is_each_alone = len(self._chains) == len(self._joined.pattern.atoms)
         of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
         return explain_running(self.question, self._host, meanings, contents, of_atoms)
 
@@ -378,7 +386,7 @@ class RunningPattern(HostedQuery):
     ) -> Witness | None:
         if not self._is_own(answer):
             return None
-        known = {variable(name): value for name, value in zip(self.question.columns, answer, strict=True)}
+        known = {variable(name): value for name, value in zip(self._joined.columns, answer, strict=True)}
         relations = self._relations
         paths = relations.relations_by_path
         return witness_of(

@@ -1,0 +1,282 @@
+"""Edge variables of patterns: the edges that they may bind, the values that are selected of them, and filters.
+
+In `?x ?e:transfer[amount > 1000] ?y` the variable `?e` binds each edge of one step. Such an atom is two: the edge is a vertex
+between an edge from `?x` and one to `?y`, whose labels are the ends of the expression (`rpq.stream.stream_labels.EdgeEnd`).
+So joins, parts and windows are those of patterns without edge variables (`join_of`); what remains is to evaluate the filter
+over bindings and to put values in place of edges (`Bound`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from rpq.automata.expressions import Alternation, Expression, Inverse, Label, NegatedSet
+from rpq.automata.symbols import ConditionLabel
+from rpq.errors import QueryError, did_you_mean
+from rpq.language.conditions import TAKEN, check_types, condition_of, nodes_of, parse_expression
+from rpq.language.readings import LabelSet
+from rpq.language.where import Between, Call, Comparison, In, IsNull, Logical, Name, Node, Not, Where, WhereError, parse_where
+from rpq.language.where import Arithmetic as _Arithmetic
+
+ALWAYS = ""
+"""In place of a condition: any edge satisfies it."""
+
+_NEVER: tuple[None, None] = (None, None)
+
+
+class _Side(NamedTuple):
+    """The edges that one alternative of a step walks in one direction; `labels` are excluded where it is `negated`."""
+
+    labels: frozenset[str]
+    negated: bool
+    inverse: bool
+    condition: str
+
+
+@dataclass(frozen=True)
+class EdgeStep:
+    """An expression of one step: a label, `^`, `|` or a negated set, with conditions.
+
+    >>> step = step_of("a[n > 1]|^!b")
+    >>> step.conditions_on("a"), step.conditions_on("b")
+    (('n > 1', ''), (None, None))
+    """
+
+    text: str
+    sides: tuple[_Side, ...]
+
+    def conditions_on(self, label: str) -> tuple[str | None, str | None]:
+        """Return the conditions under which an edge with a label is walked forward, and against its direction.
+
+        They are `ALWAYS` for any edge and None for no edge.
+        """
+        found = []
+        for inverse in (False, True):
+            mine = {side.condition for side in self.sides if side.inverse == inverse and (label in side.labels) != side.negated}
+            if not mine:
+                found.append(None)
+            elif ALWAYS in mine:
+                found.append(ALWAYS)
+            else:
+                found.append(next(iter(mine)) if len(mine) == 1 else condition_of(_any(sorted(mine))).text)
+        return found[0], found[1]
+
+    @functools.cached_property
+    def labels(self) -> LabelSet:
+        """The labels of the edges that it may walk, whatever their properties."""
+        sets = [LabelSet(side.labels, side.negated) for side in self.sides]
+        return functools.reduce(LabelSet.union, sets)
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """All conditions on labels that it may have."""
+        named = frozenset().union(*(side.labels for side in self.sides))
+        other = max(named, default="") + "?"  # a label that it does not name
+        found = {condition for label in {*named, other} for condition in self.conditions_on(label)}
+        return frozenset(condition for condition in found if condition)
+
+
+def _any(conditions: Sequence[str]) -> str:
+    return " or ".join(f"({condition})" for condition in conditions)
+
+
+@functools.lru_cache(maxsize=4096)
+def step_of(text: str) -> EdgeStep:
+    """Return the step that a text is. Raises `ExpressionError`, and `ValueError` where its paths may be longer."""
+    tree = parse_expression(text)
+    return EdgeStep(text, tuple(_sides(tree, inverse=False)))
+
+
+def is_one_step(tree: Expression) -> bool:
+    """Return whether all paths of an expression are single edges, as it is written.
+
+    >>> [is_one_step(parse_expression(text)) for text in ("a[n > 1]", "^(a|!b)", "a/b", "a?")]
+    [True, True, False, False]
+    """
+    try:
+        _sides(tree, inverse=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _sides(tree: Expression, *, inverse: bool) -> list[_Side]:
+    match tree:
+        case Label(ConditionLabel(label, condition)):
+            return [_Side(frozenset({label or ""}), False, inverse, condition)]
+        case Label(name):
+            return [_Side(frozenset({str(name)}), False, inverse, ALWAYS)]
+        case Inverse(inner):
+            return _sides(inner, inverse=not inverse)
+        case Alternation(parts):
+            return [side for part in parts for side in _sides(part, inverse=inverse)]
+        case NegatedSet(members, condition):
+            return [
+                _Side(
+                    frozenset(str(member.label) for member in members if member.inverse == direction),
+                    True,
+                    inverse != direction,
+                    condition or ALWAYS,
+                )
+                for direction in tree.directions
+            ]
+    raise ValueError("the paths of the expression may have other lengths than one")
+
+
+# --- values of bindings --------------------------------------------------------------------------------------
+
+ValueKind = Literal["vertex", "number", "timestamp", "property"]
+
+
+class Value(NamedTuple):
+    """A value of a binding: a vertex, the number or id of an edge, its timestamp, or one of its properties."""
+
+    kind: ValueKind
+    variable: str
+    name: str = ""
+    """The name of the property."""
+
+    @property
+    def column(self) -> str:
+        """The name of its column, and its name in a filter."""
+        return self.variable if self.kind in ("vertex", "number") else f"{self.variable}.{self.name or 'timestamp'}"
+
+
+def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value | str:
+    """Return the value that an entry of `select` or a name in a filter is, or what is wrong with it.
+
+    >>> value_of("e.amount", ["x"], ["e"]).kind, value_of("e", ["x"], ["e"]).kind, value_of("x", ["x"], ["e"]).kind
+    ('property', 'number', 'vertex')
+    """
+    variable, dot, attribute = entry.partition(".")
+    is_of_edge = bool(dot) and variable in edges
+    if entry in vertices:
+        if is_of_edge:
+            return f"?{entry} is a variable, and may be {attribute!r} of the edge ?{variable} as well: rename the variable"
+        return Value("vertex", entry)
+    if entry in edges:
+        return Value("number", entry)
+    if is_of_edge and attribute == "timestamp":
+        return Value("timestamp", variable)
+    if is_of_edge and attribute:
+        if attribute in TAKEN:
+            return f"?{entry}: {attribute!r} is no property of an edge; there are ?{variable}.timestamp and its properties"
+        return Value("property", variable, attribute)
+    if dot and variable in vertices:
+        return f"?{entry}: ?{variable} is a vertex, which has no properties; edge variables stand before a colon, as in ?e:label"
+    known = [*vertices, *edges]
+    shown = ", ".join(f"?{name}" for name in known) or "none"
+    return f"the pattern has no variable ?{variable}{did_you_mean(variable, known)}; its variables are {shown}"
+
+
+# --- filters -------------------------------------------------------------------------------------------------
+
+
+class SameTerm(NamedTuple):
+    """Whether two variables of a filter stand for the same vertex or the same edge."""
+
+    left: Value
+    right: Value
+
+    @property
+    def column(self) -> str:
+        """Its name among the columns over which a filter is evaluated."""
+        return f"?{self.left.variable} = ?{self.right.variable}"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A condition on the values of bindings.
+
+    `where` reads the columns of `values`, and one for each of `same`, in place of comparisons of vertices or edges.
+    """
+
+    text: str
+    where: Where
+    values: tuple[Value, ...]
+    same: tuple[SameTerm, ...]
+
+
+def read_filter(text: str, vertices: Sequence[str], edges: Sequence[str]) -> Filter:
+    """Return the filter that a text is. Raises `QueryError`, with a pointer to the column.
+
+    >>> one = read_filter("?e.amount > 5 and ?x <> ?y", ["x", "y"], ["e"])
+    >>> [value.column for value in one.values], [same.column for same in one.same]
+    (['e.amount'], ['?x = ?y'])
+    """
+    if not isinstance(text, str):
+        raise QueryError(f"the filter of a pattern is text, not {text!r}")
+    try:
+        where = parse_where(text, variables=True)
+        known = {}
+        for node in nodes_of(where.tree):
+            if isinstance(node, Name) and node.name not in known:
+                value = value_of(node.name, vertices, edges)
+                if isinstance(value, str):
+                    raise where.error(value, node.column)
+                known[node.name] = value
+        reader = _FilterReader(where, known)
+        tree = reader.rewritten(where.tree)
+        names = frozenset(node.name for node in nodes_of(tree) if isinstance(node, Name))
+        where = Where(text, tree, names)
+        check_types(where)
+    except WhereError as error:
+        pointed = str(error).removeprefix("--where: ")
+        raise QueryError(f"filter: {pointed}") from None
+    values = tuple(value for name, value in known.items() if name in names)
+    return Filter(text, where, values, tuple(reader.same.values()))
+
+
+class _FilterReader:
+    """The comparisons of terms in a filter, which become columns of their own."""
+
+    def __init__(self, where: Where, known: Mapping[str, Value]) -> None:
+        self._where = where
+        self._known = known
+        self.same: dict[str, SameTerm] = {}
+
+    def _term(self, node: Node) -> Value | None:
+        value = self._known[node.name] if isinstance(node, Name) else None
+        return value if value is not None and value.kind in ("vertex", "number") else None
+
+    def rewritten(self, node: Node) -> Node:
+        """Return a node with columns in place of comparisons of terms. Raises `WhereError` for an edge elsewhere."""
+        match node:
+            case Comparison(sign, left, right) if sign in ("==", "!="):
+                one, other = self._term(left), self._term(right)
+                if one is not None and other is not None:
+                    if one.kind != other.kind:
+                        raise self._where.error("an edge is compared with a vertex", node.column)
+                    same = SameTerm(one, other)
+                    self.same[same.column] = same
+                    found: Node = Name(same.column, column=node.column)
+                    return found if sign == "==" else Not(found, column=node.column)
+        match node:
+            case Name():
+                if self._known[node.name].kind == "number":
+                    raise self._where.error(
+                        f"?{node.name} is an edge, which is compared with other edges by = and <>; its values are "
+                        f"?{node.name}.timestamp and its properties, as ?{node.name}.amount",
+                        node.column,
+                    )
+                return node
+            case Logical():
+                return replace(node, parts=tuple(map(self.rewritten, node.parts)))
+            case Not() | IsNull():
+                return replace(node, inner=self.rewritten(node.inner))
+            case In(inner, values, column=column) if any(self._term(value) for value in (inner, *values)):
+                found = [self.rewritten(Comparison("==", inner, value, column=column)) for value in values]
+                return found[0] if len(found) == 1 else Logical("or", tuple(found), column=column)
+            case In():
+                return replace(node, inner=self.rewritten(node.inner), values=tuple(map(self.rewritten, node.values)))
+            case Between():
+                inner, low, high = map(self.rewritten, (node.inner, node.low, node.high))
+                return replace(node, inner=inner, low=low, high=high)
+            case Comparison() | _Arithmetic():
+                return replace(node, left=self.rewritten(node.left), right=self.rewritten(node.right))
+            case Call():
+                return replace(node, arguments=tuple(map(self.rewritten, node.arguments)))
+        return node

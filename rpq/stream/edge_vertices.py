@@ -1,0 +1,155 @@
+"""Edges that are vertices: those that an edge variable may bind, with the values that filters and columns read of them.
+
+Such a vertex has an id of the dictionary and no name. It stands for one version of an edge, so what is known of it never
+changes: an insert that replaces an edge brings another vertex. An edge that an expression may walk both ways has two, one for
+each direction (`twin`); both have the number of the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.stream.properties import PropertyTypes
+
+NO_VERTEX = -1
+
+
+class EdgeVertexColumns(NamedTuple):
+    """What is known of edges that are vertices, but for their values."""
+
+    source: np.ndarray  # int32
+    label: np.ndarray  # int32
+    target: np.ndarray  # int32
+    timestamp: np.ndarray  # int64
+    number: np.ndarray  # int64: the position of the insert among all inserts
+    twin: np.ndarray  # int32: the vertex for the other direction, NO_VERTEX if there is none
+
+
+class EdgeVertices:
+    """The edges that are vertices, by the ids of these.
+
+    - `add`, `forget`, `take_current`
+    - Values: `columns`, `timestamps`, `numbers`, `values`
+    """
+
+    def __init__(self) -> None:
+        self.types = PropertyTypes()
+        """The types of the properties of the stream."""
+        self.unit: str | None = None
+        """The unit of timestamps, None for plain numbers."""
+        self._room = 0
+        self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
+        self._values: dict[str, np.ndarray] = {}
+        self._current: dict[tuple[int, int, int], list[int]] = {}
+        """The vertices of the edges between two vertices with one label, in the order in which they came."""
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate number of bytes held."""
+        arrays = sum(array.nbytes for array in (*self._columns, *self._values.values()))
+        return arrays + 300 * len(self._current)
+
+    def _make_room(self, count: int) -> None:
+        if count <= self._room:
+            return
+        more = max(count - self._room, self._room // 2)
+        self._room += more
+        grown = (np.concatenate([array, np.full(more, NO_VERTEX, array.dtype)]) for array in self._columns)
+        self._columns = EdgeVertexColumns(*grown)
+        for name, values in self._values.items():
+            self._values[name] = np.concatenate([values, np.full(more, None, object)])
+
+    # --- edges -----------------------------------------------------------------------------------------------
+
+    def add(self, ids: np.ndarray, columns: EdgeVertexColumns, values: Mapping[str, pa.Array]) -> None:
+        """Add edges, with the properties that they have; each becomes current by `make_current`."""
+        if not len(ids):
+            return
+        self._make_room(int(ids.max()) + 1)
+        for mine, given in zip(self._columns, columns, strict=True):
+            mine[ids] = given
+        for name in values.keys() - self._values.keys():
+            self._values[name] = np.full(self._room, None, object)
+        for name, mine in self._values.items():
+            mine[ids] = _objects(values[name]) if name in values else None
+
+    def make_current(self, key: tuple[int, int, int], vertex: int) -> None:
+        """Note that the edge of a vertex holds between two vertices with a label: (source, label, target)."""
+        self._current.setdefault(key, []).append(vertex)
+
+    def take_current(self, key: tuple[int, int, int]) -> Sequence[int]:
+        """Return the vertices of the current edges between two vertices with a label, which are so no longer."""
+        return self._current.pop(key, ())
+
+    def forget(self, ids: np.ndarray) -> None:
+        """Forget edges, whose ids become free."""
+        ids = ids[ids < self._room]
+        columns = self._columns
+        keys = zip(columns.source[ids].tolist(), columns.label[ids].tolist(), columns.target[ids].tolist(), strict=True)
+        for vertex, key in zip(ids.tolist(), keys, strict=True):
+            current = self._current.get(key)
+            if current is None or vertex not in current:
+                continue
+            current.remove(vertex)
+            if not current:
+                del self._current[key]
+        columns.source[ids] = NO_VERTEX
+        for mine in self._values.values():
+            mine[ids] = None
+
+    def keep_properties(self, names: Iterable[str]) -> None:
+        """Drop the values of all other properties than these."""
+        self._values = {name: values for name, values in self._values.items() if name in {*names}}
+
+    # --- values ----------------------------------------------------------------------------------------------
+
+    def columns(self, ids: np.ndarray) -> EdgeVertexColumns:
+        """Return what is known of edges, but for their values."""
+        return EdgeVertexColumns(*(array[ids] for array in self._columns))
+
+    def timestamps(self, ids: np.ndarray) -> np.ndarray:
+        """Return the timestamps of edges (int64)."""
+        found: np.ndarray = self._columns.timestamp[ids]
+        return found
+
+    def numbers(self, ids: np.ndarray) -> np.ndarray:
+        """Return the numbers of edges (int64), which are equal for the two directions of one edge."""
+        found: np.ndarray = self._columns.number[ids]
+        return found
+
+    def values(self, name: str, ids: np.ndarray) -> pa.Array:
+        """Return a property of edges, null for those that have none, in the type of the property. O(ids)."""
+        known = self._values.get(name)
+        kind = self.types.known.get(name, pa.string())
+        if known is None:
+            return pa.nulls(len(ids), kind)
+        is_time = pa.types.is_timestamp(kind)
+        array = pa.array(known[ids].tolist(), pa.int64() if is_time else kind, from_pandas=False)
+        return array.cast(kind) if is_time else array
+
+    @property
+    def properties(self) -> list[str]:
+        """The names of the properties of which values are held."""
+        return sorted(self._values)
+
+    def _check(self, is_nameless: np.ndarray) -> None:
+        """Assert that current edges are vertices without a name, and known by their ends."""
+        for key, vertices in self._current.items():
+            assert len({*vertices}) == len(vertices), "an edge is current twice"
+            for vertex in vertices:
+                columns = self._columns
+                assert is_nameless[vertex], "a current edge is no vertex"
+                assert key == (columns.source[vertex], columns.label[vertex], columns.target[vertex]), "an edge has other ends"
+
+
+def _objects(values: pa.Array) -> np.ndarray:
+    """Return values as Python objects, times as integers."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    found = np.empty(len(values), object)
+    found[:] = values.to_pylist()
+    return found
