@@ -44,7 +44,7 @@ class EdgeVertices:
         self._room = 0
         self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
         self._values: dict[str, np.ndarray] = {}
-        self._current: dict[tuple[int, int, int], list[int]] = {}
+        self._current: dict[tuple[int, ...], list[int]] = {}
         """The vertices of the edges between two vertices with one label, in the order in which they came."""
 
     @property
@@ -77,13 +77,29 @@ class EdgeVertices:
         for name, mine in self._values.items():
             mine[ids] = _objects(values[name]) if name in values else None
 
-    def make_current(self, key: tuple[int, int, int], vertex: int) -> None:
+    def make_current(self, key: tuple[int, ...], vertex: int) -> None:
         """Note that the edge of a vertex holds between two vertices with a label: (source, label, target)."""
         self._current.setdefault(key, []).append(vertex)
 
-    def take_current(self, key: tuple[int, int, int]) -> Sequence[int]:
+    def take_current(self, key: tuple[int, ...]) -> Sequence[int]:
         """Return the vertices of the current edges between two vertices with a label, which are so no longer."""
         return self._current.pop(key, ())
+
+    def are_current(self, ids: np.ndarray) -> np.ndarray:
+        """Return which vertices are those of current edges. O(edges)."""
+        current = np.zeros(self._room, bool)
+        current[[vertex for vertices in self._current.values() for vertex in vertices]] = True
+        found: np.ndarray = current[ids]
+        return found
+
+    def used_by_twins(self, unused: np.ndarray) -> np.ndarray:
+        """Return those of the vertices without edges whose twins have some. O(vertices)."""
+        unused = unused[unused < self._room]
+        is_unused = np.zeros(self._room, bool)
+        is_unused[unused] = True
+        twin = self._columns.twin[unused]
+        found: np.ndarray = unused[(self._columns.source[unused] != NO_VERTEX) & (twin != NO_VERTEX) & ~is_unused[twin]]
+        return found
 
     def forget(self, ids: np.ndarray) -> None:
         """Forget edges, whose ids become free."""

@@ -820,7 +820,8 @@ class Collector:
         retained, bearing = self._running.retained_vertices(), graph.edges.bearing
         if self.multigraph is not None:
             self.multigraph.collect(graph.time)
-            retained = np.concatenate([retained, self.multigraph.vertices()])
+            twins = intake.vertices.edges.used_by_twins(unused)
+            retained = np.concatenate([retained, self.multigraph.vertices(), twins])
             bearing = self.multigraph.bearing(bearing)
         if len(retained):
             unused = np.setdiff1d(unused, retained)

@@ -127,12 +127,9 @@ def _first_of(walked: Sequence[tuple[_Walk, np.ndarray]], second: _Walk, accepte
     return found
 
 
-def _merged(derived: DerivedChunk, chunk: Chunk, pieces: Sequence[_EndEdges]) -> DerivedChunk:
+def _merged(derived: DerivedChunk, chunk: Chunk, more: _EndEdges) -> DerivedChunk:
     """Return derived edges with further ones of the same tuples, which are one event with them."""
-    if not any(len(piece.row) for piece in pieces):
-        return derived
     before = np.arange(len(derived.chunk.label)) if derived.row is None else derived.row
-    more = _EndEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
     row = np.concatenate([before, more.row])
     order = np.argsort(row, kind="stable")
     row = row[order]
@@ -362,11 +359,10 @@ class Multigraph:
         before = self.versions.apply(chunk, satisfied, everything)
         outcome = self._judge(chunk, before, bounds)
         is_late = chunk.timestamp <= everything
-        derived = self._derived(chunk, now, satisfied, before, is_late, outcome)
-        if self._steps:
-            derived = self._with_edge_vertices(derived, chunk, properties, before, is_late)
+        more = self._end_edges(chunk, properties, before, is_late) if self._steps else None
+        derived = self._derived(chunk, now, satisfied, before, is_late, outcome, () if more is None else more.row)
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
-        return derived
+        return derived if more is None else _merged(derived, chunk, more)
 
     def _judge(self, chunk: Chunk, before: VersionsBefore, bounds: Mapping[AnyWindow, np.ndarray]) -> np.ndarray:
         """Count what became of tuples for each reader, and return it for the engine as a whole."""
@@ -406,8 +402,12 @@ class Multigraph:
         before: VersionsBefore,
         is_late: np.ndarray,
         outcome: np.ndarray,
+        has_more: Sequence[int] | np.ndarray,
     ) -> DerivedChunk:
-        """Return the edges of tuples; late ones come too, so that the graph knows what is lost."""
+        """Return the edges of tuples; late ones come too, so that the graph knows what is lost.
+
+        The tuples that have other edges, at the places `has_more`, are among those that have some.
+        """
         is_plain = self._is_read(chunk.label) != 0
         is_delete = chunk.delete != 0
         is_effective = before.is_effective != 0
@@ -419,7 +419,10 @@ class Multigraph:
             if is_delete.any():
                 is_gone = is_effective & is_delete & (before.timestamp != ABSENT_VERSION)
                 old = np.where(is_gone, self._whole_sets(chunk), old)
-        rows = _rows_to_apply((old | new != 0) | is_plain, chunk.timestamp, now)
+        is_edge = (old | new != 0) | is_plain
+        if len(has_more):
+            is_edge[has_more] = True
+        rows = _rows_to_apply(is_edge, chunk.timestamp, now)
         if rows is not None:
             chunk = Chunk(*(column[rows] for column in chunk))
             old, new, is_plain, is_delete = (column[rows] for column in (old, new, is_plain, is_delete))
@@ -470,15 +473,10 @@ class Multigraph:
             self._walks_on[label] = found
         return found
 
-    def _with_edge_vertices(
-        self,
-        derived: DerivedChunk,
-        chunk: Chunk,
-        properties: Mapping[str, pa.Array],
-        before: VersionsBefore,
-        is_late: np.ndarray,
-    ) -> DerivedChunk:
-        """Return derived edges with those between vertices and edges that are vertices."""
+    def _end_edges(
+        self, chunk: Chunk, properties: Mapping[str, pa.Array], before: VersionsBefore, is_late: np.ndarray
+    ) -> _EndEdges | None:
+        """Return the edges between vertices and edges that are vertices, None for none."""
         is_delete = chunk.delete != 0
         is_known = chunk.source >= 0
         is_effective = (before.is_effective != 0) & is_known
@@ -533,7 +531,8 @@ class Multigraph:
             rows = np.flatnonzero(accepted)
             bound = (twin if walk.is_second else vertex)[rows]
             pieces += _end_edges(walk, rows, chunk.source[rows], chunk.target[rows], bound, is_deleted=False)
-        return _merged(derived, chunk, pieces)
+        pieces = [piece for piece in pieces if len(piece.row)]
+        return _EndEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
 
     def _replace_current(
         self, chunk: Chunk, vertex: np.ndarray, takes_away: np.ndarray, is_held: np.ndarray

@@ -27,7 +27,7 @@ from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption
 from rpq.engine.state.state_content import Content, Labels, MultigraphState, QueryState
-from rpq.engine.state.state_layout import STATE, Edges, read_file, write_file
+from rpq.engine.state.state_layout import STATE, Edges, EdgeVertexArrays, read_file, write_file
 from rpq.errors import QueryError
 from rpq.files.destinations import replacing
 from rpq.files.json_values import Damage, JsonValue
@@ -35,8 +35,10 @@ from rpq.files.sealed import damaged
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import readings_of
 from rpq.language.where import WhereError
+from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.properties import PropertyTypes
+from rpq.stream.stream_labels import EdgeEnd
 from rpq.stream.stream_time import EARLIEST, StreamTime
 from rpq.stream.window import INT64_MAX, AnyWindow, CountWindow, Window
 
@@ -73,11 +75,18 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     for selection in (window_edges, static):
         is_named[edges.source[selection]] = is_named[edges.target[selection]] = True
     is_named[version_source] = is_named[version_target] = True
+    are_edges = np.zeros(vertices.count, bool)
+    edge_ids = np.flatnonzero(vertices.are_nameless(np.arange(vertices.count)))  # a collection has left those in use
+    are_edges[edge_ids] = True
+    is_named &= ~are_edges
     number = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
+    named = np.flatnonzero(is_named)
+    number[edge_ids] = np.arange(len(named), len(named) + len(edge_ids))
     labels = _label_numbers(evaluation)
-    names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(np.flatnonzero(is_named))])
+    names = None if vertices.kind is None else pa.chunked_array([vertices.names_of(named)])
     return Edges(
         names=names,
+        vertices=_edge_vertices_of(evaluation, edge_ids, number, labels),
         source=number[edges.source[window_edges]],
         target=number[edges.target[window_edges]],
         label=labels[edges.label[window_edges]],
@@ -91,6 +100,32 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         version_target=number[version_target],
         version_label=labels[version_label],
         version_timestamp=version_timestamp,
+    )
+
+
+def _edge_vertices_of(
+    evaluation: Evaluation, ids: np.ndarray, number: np.ndarray, labels: np.ndarray
+) -> EdgeVertexArrays:
+    """Return the edges that are vertices, with the numbers that vertices and labels have in the file."""
+    if not len(ids):
+        return EdgeVertexArrays.none()
+    edges = evaluation.vertices.edges
+    known = edges.columns(ids)
+    properties = {name: edges.values(name, ids) for name in edges.properties}
+    sink = pa.BufferOutputStream()
+    if properties:
+        table = pa.table(properties)
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    return EdgeVertexArrays(
+        source=number[known.source],
+        label=labels[known.label],
+        target=number[known.target],
+        twin=np.where(known.twin < 0, np.int32(-1), number[known.twin]).astype(np.int32),
+        timestamp=known.timestamp,
+        number=known.number,
+        current=edges.are_current(ids).astype(np.uint8),
+        values=np.frombuffer(sink.getvalue(), np.uint8),
     )
 
 
@@ -114,6 +149,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
         loose=sorted(sets.types.loose),
         unit=sets.time_unit,
         is_timed=sets.is_timed,
+        inserts=multigraph.inserts,
         counts=[multigraph.counts(running.question.name).tolist() for running in evaluation.running],
     )
 
@@ -217,9 +253,10 @@ class Saved:
             of_queries = [[next(slides) for _ in running.windows] for running in evaluation.running]
             for running, state, mine in zip(evaluation.running, self.content.queries, of_queries, strict=True):
                 self._check_slides(running, state, mine)
-            entered, fresh = self._enter_edges(evaluation, of_queries)
+            entered, identity = self._enter_edges(evaluation, of_queries)
             if self.content.multigraph is not None and evaluation.multigraph is not None:
-                self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, fresh)
+                self._restore_multigraph(self.content.multigraph, evaluation.multigraph, evaluation, identity)
+            fresh = identity[~evaluation.vertices.are_nameless(identity)]
             waiting = self._enter_waiting(evaluation)
             fresh = np.concatenate([fresh, *waiting.values()])
             for host in evaluation.running.hosts:
@@ -248,8 +285,12 @@ class Saved:
         chunks = [] if saved.names is None else saved.names.chunks
         ids = [vertices.intern(names, np.ones(len(names), np.uint8))[0] for names in chunks]
         identity = np.concatenate([np.zeros(0, np.int32), *ids])
+        named = identity
+        if len(saved.vertices.source):
+            identity = np.concatenate([identity, vertices.reserve(len(saved.vertices.source))])
         if vertices.live < len(identity):
             raise Damage("a vertex occurs twice")
+        self._check_edge_vertices(len(named))
         source, target = identity[saved.source], identity[saved.target]
         entered: np.ndarray = graph.enter(source, target, saved.label, saved.timestamp, vertices.count)
         if graph.edge_count < len(saved):
@@ -265,6 +306,19 @@ class Saved:
         if len(graph.live_edges()) < len(saved):
             raise Damage("an edge has left every window that it could be in")
         return entered, identity
+
+    def _check_edge_vertices(self, named: int) -> None:
+        """Raise `Damage` unless the edges that are vertices are ends of edges with the labels of such."""
+        saved = self.edges
+        of_ends = np.array([isinstance(name, EdgeEnd) for name in self.content.labels.names] or [False])
+        for ends in (saved.source, saved.target, saved.static_source, saved.static_target):
+            labels = saved.label if len(ends) == len(saved.label) else saved.static_label
+            if ((ends >= named) & ~of_ends[labels]).any():
+                raise Damage("an edge with a plain label leads to an edge")
+        if ((saved.source >= named) == (saved.target >= named))[of_ends[saved.label]].any():
+            raise Damage("the end of an edge leads between two vertices, or two edges")
+        if (saved.version_source >= named).any() or (saved.version_target >= named).any():
+            raise Damage("a version is of an edge from or to an edge")
 
     def _restore_multigraph(
         self, state: MultigraphState, multigraph: Multigraph, evaluation: Evaluation, identity: np.ndarray
@@ -284,6 +338,23 @@ class Saved:
             saved.version_timestamp,
             evaluation.graph,
         )
+        multigraph.inserts = state.inserts
+        multigraph.note_types()
+        made = saved.vertices
+        if not len(made.source):
+            return
+        if (made.label < 0).any() or (made.label >= len(self.content.labels.names)).any():
+            raise Damage("an edge that is a vertex has no label")
+        ids = identity[len(identity) - len(made.source) :]
+        twin = np.where(made.twin < 0, np.int32(NO_VERTEX), identity[made.twin]).astype(np.int32)
+        ends = identity[made.source], made.label, identity[made.target]
+        columns = EdgeVertexColumns(*ends, made.timestamp, made.number, twin)
+        properties = made.properties()
+        edges = evaluation.vertices.edges
+        edges.add(ids, columns, {name: properties[name].combine_chunks() for name in properties.column_names})
+        for key, vertex, is_current in zip(zip(*(end.tolist() for end in ends)), ids.tolist(), made.current.tolist()):
+            if is_current:
+                edges.make_current(key, vertex)
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""

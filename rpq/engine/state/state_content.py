@@ -172,6 +172,7 @@ class MultigraphState:
     """The identity of edges, the types of properties, and the counts of tuples for each query in the order of `Outcome`.
 
     `unit` is the unit of timestamps in conditions, None for plain numbers; `is_timed` whether tuples have come.
+    `inserts` is the number of well-formed inserts.
     """
 
     identity: Literal["triple", "parallel"]
@@ -180,6 +181,7 @@ class MultigraphState:
     unit: str | None
     is_timed: bool
     counts: list[list[int]]
+    inserts: int = 0
 
     def described(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -190,6 +192,7 @@ class MultigraphState:
             "unit": self.unit,
             "timed": self.is_timed,
             "counts": self.counts,
+            "inserts": self.inserts,
         }
 
     @classmethod
@@ -203,6 +206,7 @@ class MultigraphState:
             unit=None if unit.is_none else unit.one_of(*TIME_UNITS),
             is_timed=content["timed"].flag(),
             counts=[list(map(_count, of_query.tuple_of(len(OUTCOMES)))) for of_query in content["counts"].tuple_of(queries)],
+            inserts=_count(content["inserts"]) if "inserts" in content else 0,
         )
 
 

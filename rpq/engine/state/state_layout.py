@@ -17,7 +17,7 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,41 @@ _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype(
 _COLUMNS = ("source", "target", "label", "timestamp")
 _STATIC = ("static_source", "static_target", "static_label")
 _VERSIONS = ("version_source", "version_target", "version_label")
+_VERTICES = ("vertex_source", "vertex_label", "vertex_target", "vertex_twin")
 _LARGEST_TEXT = 2**31 - 1
+
+
+class EdgeVertexArrays(NamedTuple):
+    """The edges that are vertices (`rpq.stream.edge_vertices`); ends and twins are numbers of vertices, as in edges."""
+
+    source: np.ndarray  # int32
+    label: np.ndarray  # int32
+    target: np.ndarray  # int32
+    twin: np.ndarray  # int32, -1 without one
+    timestamp: np.ndarray  # int64
+    number: np.ndarray  # int64
+    current: np.ndarray  # uint8: whether a delete of the edge takes it away; of two twins the first
+    values: np.ndarray  # uint8: the properties, a record batch in Arrow's format for files
+
+    @classmethod
+    def none(cls) -> EdgeVertexArrays:
+        """Return no edges."""
+        types = (np.int32,) * 4 + (np.int64,) * 2 + (np.uint8,) * 2
+        return cls(*(np.zeros(0, dtype) for dtype in types))
+
+    def properties(self) -> pa.Table:
+        """Return the properties, a row for each edge. Raises `Damage`."""
+        if not len(self.values):
+            return pa.table({})
+        try:
+            with pa.ipc.open_file(pa.py_buffer(self.values)) as reader:
+                table = reader.read_all()
+            table.validate(full=True)
+        except (pa.ArrowException, OSError, ValueError) as problem:
+            raise Damage(f"the values of edges are damaged: {problem}") from problem
+        if table.num_columns and len(table) != len(self.source):
+            raise Damage(f"there are values of {len(table):,} edges, and {len(self.source):,} edges")
+        return table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +77,8 @@ class Edges:
 
     `source` and `target` are indices of `names`, and `slides` has an array for each window of each query, with the slide at
     which each edge expires. The static edges are separate, whether they are in a window or not. `version_…` are the edges
-    whose current version an engine knows that keeps properties, whether a query has a use for them or not.
+    whose current version an engine knows that keeps properties, whether a query has a use for them or not. `vertices` are
+    edges that are vertices, whose numbers follow those of `names`.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -62,6 +97,7 @@ class Edges:
     version_target: np.ndarray
     version_label: np.ndarray
     version_timestamp: np.ndarray
+    vertices: EdgeVertexArrays
 
     def __len__(self) -> int:
         return len(self.source)
@@ -126,6 +162,8 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays |= {name: getattr(edges, name) for name in _STATIC}
     if len(edges.version_source):
         arrays |= {name: getattr(edges, name) for name in (*_VERSIONS, "version_timestamp")}
+    if len(edges.vertices.source):
+        arrays |= {f"vertex_{name}": array for name, array in edges.vertices._asdict().items()}
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
 
@@ -233,8 +271,15 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     static = {name: _typed(arrays, name, np.int32, statics) if has_static else np.zeros(0, np.int32) for name in _STATIC}
     versions = len(_typed(arrays, _VERSIONS[0], np.int32)) if _VERSIONS[0] in arrays else 0
     version = {name: _typed(arrays, name, np.int32, versions) if versions else np.zeros(0, np.int32) for name in _VERSIONS}
+    made = EdgeVertexArrays.none()
+    if _VERTICES[0] in arrays:
+        others = len(_typed(arrays, _VERTICES[0], np.int32))
+        typed = ((name, array.dtype.type) for name, array in made._asdict().items() if name != "values")
+        known = {name: _typed(arrays, f"vertex_{name}", dtype, others) for name, dtype in typed}
+        made = EdgeVertexArrays(**known, values=_typed(arrays, "vertex_values", np.uint8))
     edges = Edges(
         names=names,
+        vertices=made,
         source=_typed(arrays, "source", np.int32),
         target=_typed(arrays, "target", np.int32, count),
         label=_typed(arrays, "label", np.int32, count),
@@ -244,12 +289,18 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         **version,
         version_timestamp=_typed(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
     )
-    vertices = 0 if names is None else len(names)
+    with_names = 0 if names is None else len(names)
+    vertices = with_names + len(made.source)
     named = np.zeros(vertices, bool)
     static_ends, version_ends = (edges.static_source, edges.static_target), (edges.version_source, edges.version_target)
     for end in (edges.source, edges.target, *static_ends, *version_ends):
         if ((end < 0) | (end >= vertices)).any():
             raise Damage(f"an edge has a vertex with a number outside 0 to {vertices - 1}")
+        named[end] = True
+    twins = made.twin[made.twin != -1]
+    for end, first, most in ((made.source, 0, with_names), (made.target, 0, with_names), (twins, with_names, vertices)):
+        if ((end < first) | (end >= most)).any():
+            raise Damage(f"an edge that is a vertex has one with a number outside {first} to {most - 1}")
         named[end] = True
     if not named.all():
         raise Damage(f"vertex {int(np.argmin(named))} has no edge")

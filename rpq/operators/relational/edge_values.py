@@ -111,6 +111,7 @@ class RunningEdgeValues(RunningPattern):
     has_witnesses = False
     nets_events = True
     reports_joins = False
+    needs_room = True
 
     def __init__(self, question: EdgeValuesQuery, resources: Resources) -> None:
         pattern, columns = question.pattern, question.join.columns
