@@ -264,7 +264,12 @@ pattern_options = combine_options(
         "--select",
         type=NameList(),
         metavar="X,Y...",
-        help="For patterns: the columns of the rows.  [default: all variables]",
+        help="For patterns: the columns of the rows, vertices and values of edges: x,e.amount.  [default: all vertices]",
+    ),
+    click.option(
+        "--filter",
+        metavar="CONDITION",
+        help="For patterns: a condition on vertices and on edges with variables: '?f.timestamp > ?e.timestamp'.",
     ),
     click.option("--distinct", is_flag=True, help="For patterns: report each answer once, however many bindings it has."),
     click.option(

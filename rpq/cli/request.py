@@ -46,6 +46,7 @@ class QueryOptions:
     distinct: bool = False
     matching: Matching | None = None
     report: Report | None = None
+    filter: str | None = None
 
     @property
     def language_options(self) -> dict[str, Any]:
@@ -148,11 +149,11 @@ class QueryOptions:
             elif language == "sparql":
                 read(text, paths=self.paths)
             else:
-                Pattern.read(text, self.select)
+                Pattern.read(text, self.select, self.filter)
         except automata.ExpressionError as error:
             raise click.UsageError(f"the {NOUN[language]} is not understood\n{error}") from error
         except QueryError as error:
-            option = "--" * str(error).startswith("select")
+            option = "--" * str(error).startswith(("select", "filter"))
             raise click.UsageError(f"{option}{error}") from error
         if misfit := unsuitable_option(language, text, self.language_options):
             raise click.UsageError(f"{OPTION_OF[misfit.option]} {misfit.reason}")
@@ -296,9 +297,10 @@ class RunRequest:
         from rpq.language.query import properties_in
 
         text = str(self.settings.expression)
-        of_file = [(entry.language, entry.expression) for entry in self.entries]
-        texts = of_file or [(self.settings.language or language_of(text), text)]
-        return tuple(sorted(frozenset().union(*(properties_in(language, text) for language, text in texts))))
+        asked = [(entry.language, entry.expression, entry) for entry in self.entries]
+        texts = asked or [(self.settings.language or language_of(text), text, self.settings)]
+        found = (properties_in(language, text, select=one.select, filter=one.filter) for language, text, one in texts)
+        return tuple(sorted(frozenset().union(*found)))
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""

@@ -14,7 +14,7 @@ output = "experts.parquet"     # for `rpq run`
 
 [[query]]
 query = "?x a2q ?y . ?y c2q ?z"
-select = ["x", "z"]            # for patterns only, like distinct, matching and report
+select = ["x", "z"]            # for patterns only, like distinct, matching, report and filter
 ```
 
 The same query as a JSON line: `{"name": "experts", "query": "a2q/c2a*", "window": "30d", "slide": "1d", …}`.
@@ -55,7 +55,7 @@ from rpq.language.query import PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
-DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "select", "distinct", "output")
+DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "select", "distinct", "filter", "output")
 """The fields that can have defaults."""
 
 FIELDS = ("name", "query", *DEFAULT_FIELDS)
@@ -129,6 +129,7 @@ class QueryEntry:
     distinct: bool | None = None
     matching: Matching | None = None
     report: Report | None = None
+    filter: str | None = None
     output: str | None = None
 
     def place_of(self, field: str) -> Place:
@@ -286,13 +287,15 @@ def _parse_text(
                 raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
             query = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
             return language, query.columns, None, None
-        dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, select))
+        dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, select, values.get("filter")))
     except automata.ExpressionError as error:
         what = "expression" if language == "path" else "pattern"
         raise place.error(f"the {what} is not understood\n{error}", field="query") from error
     except QueryError as error:
         if str(error).startswith("select"):
             raise places.get("select", place).error(str(error).removeprefix("select: "), field="select") from error
+        if str(error).startswith("filter"):
+            raise places.get("filter", place).error(str(error).removeprefix("filter: "), field="filter") from error
         raise place.error(str(error), field="query") from error
     if misfit := unsuitable_option(language, text, values):
         raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
@@ -386,7 +389,7 @@ def _checked(field: str, value: Any, place: Place) -> Any:
         return tuple(value)
     elif field == "select":
         if isinstance(value, str) or not isinstance(value, Iterable):
-            raise place.error(f"expected a list of variables without ?, not {_json_text(value)}", field=field)
+            raise place.error(f"expected a list of variables, not {_json_text(value)}", field=field)
         return tuple(value)
     elif field == "distinct":
         if not isinstance(value, bool):

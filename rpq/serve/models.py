@@ -73,6 +73,7 @@ class QueryRequest(RequestFields, frozen=True):
     select: list[str] | None = None
     distinct: bool | None = None
     matching: Matching | None = None
+    filter: str | None = None
     sources: list[Integer | str] | None = None
     targets: list[Integer | str] | None = None
     simple_budget: Size | None = None

@@ -44,20 +44,22 @@ class EdgeVertices:
         self._room = 0
         self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
         self._values: dict[str, np.ndarray] = {}
-        self._current: dict[tuple[int, ...], list[int]] = {}
-        """The vertices of the edges between two vertices with one label, in the order in which they came."""
+        self._is_current = np.zeros(0, bool)
+        self._current: dict[tuple[int, ...], list[int]] | None = None
+        """The vertices of the current edges between two vertices with one label; None until a tuple takes some away."""
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
         arrays = sum(array.nbytes for array in (*self._columns, *self._values.values()))
-        return arrays + 300 * len(self._current)
+        return arrays + 300 * len(self._current or ())
 
     def _make_room(self, count: int) -> None:
         if count <= self._room:
             return
         more = max(count - self._room, self._room // 2)
         self._room += more
+        self._is_current = np.concatenate([self._is_current, np.zeros(more, bool)])
         grown = (np.concatenate([array, np.full(more, NO_VERTEX, array.dtype)]) for array in self._columns)
         self._columns = EdgeVertexColumns(*grown)
         for name, values in self._values.items():
@@ -66,7 +68,7 @@ class EdgeVertices:
     # --- edges -----------------------------------------------------------------------------------------------
 
     def add(self, ids: np.ndarray, columns: EdgeVertexColumns, values: Mapping[str, pa.Array]) -> None:
-        """Add edges, with the properties that they have; each becomes current by `make_current`."""
+        """Add edges, with the properties that they have; they become current by `make_current`."""
         if not len(ids):
             return
         self._make_room(int(ids.max()) + 1)
@@ -77,19 +79,36 @@ class EdgeVertices:
         for name, mine in self._values.items():
             mine[ids] = _objects(values[name]) if name in values else None
 
-    def make_current(self, key: tuple[int, ...], vertex: int) -> None:
-        """Note that the edge of a vertex holds between two vertices with a label: (source, label, target)."""
-        self._current.setdefault(key, []).append(vertex)
+    def make_current(self, ids: np.ndarray) -> None:
+        """Note that edges are there until they are taken away."""
+        self._is_current[ids] = True
+        if self._current is not None:
+            for key, vertex in zip(self._keys(ids), ids.tolist(), strict=True):
+                self._current.setdefault(key, []).append(vertex)
+
+    def make_one_current(self, key: tuple[int, ...], vertex: int) -> None:
+        """Note that an edge is there between two vertices with a label: (source, label, target)."""
+        self._is_current[vertex] = True
+        if self._current is not None:
+            self._current.setdefault(key, []).append(vertex)
 
     def take_current(self, key: tuple[int, ...]) -> Sequence[int]:
         """Return the vertices of the current edges between two vertices with a label, which are so no longer."""
-        return self._current.pop(key, ())
+        if self._current is None:
+            self._current = {}
+            self.make_current(np.flatnonzero(self._is_current))
+        found: Sequence[int] = self._current.pop(key, ())
+        if found:
+            self._is_current[found] = False
+        return found
+
+    def _keys(self, ids: np.ndarray) -> Iterable[tuple[int, ...]]:
+        ends = (self._columns.source, self._columns.label, self._columns.target)
+        return zip(*(column[ids].tolist() for column in ends), strict=True)
 
     def are_current(self, ids: np.ndarray) -> np.ndarray:
-        """Return which vertices are those of current edges. O(edges)."""
-        current = np.zeros(self._room, bool)
-        current[[vertex for vertices in self._current.values() for vertex in vertices]] = True
-        found: np.ndarray = current[ids]
+        """Return which vertices are those of current edges."""
+        found: np.ndarray = self._is_current[ids]
         return found
 
     def used_by_twins(self, unused: np.ndarray) -> np.ndarray:
@@ -104,16 +123,15 @@ class EdgeVertices:
     def forget(self, ids: np.ndarray) -> None:
         """Forget edges, whose ids become free."""
         ids = ids[ids < self._room]
-        columns = self._columns
-        keys = zip(columns.source[ids].tolist(), columns.label[ids].tolist(), columns.target[ids].tolist(), strict=True)
-        for vertex, key in zip(ids.tolist(), keys, strict=True):
-            current = self._current.get(key)
-            if current is None or vertex not in current:
-                continue
-            current.remove(vertex)
-            if not current:
-                del self._current[key]
-        columns.source[ids] = NO_VERTEX
+        if self._current is not None:
+            mine = ids[self._is_current[ids]]
+            for vertex, key in zip(mine.tolist(), self._keys(mine), strict=True):
+                current = self._current[key]
+                current.remove(vertex)
+                if not current:
+                    del self._current[key]
+        self._is_current[ids] = False
+        self._columns.source[ids] = NO_VERTEX
         for mine in self._values.values():
             mine[ids] = None
 
@@ -154,11 +172,15 @@ class EdgeVertices:
 
     def _check(self, is_nameless: np.ndarray) -> None:
         """Assert that current edges are vertices without a name, and known by their ends."""
+        current = np.flatnonzero(self._is_current)
+        assert is_nameless[current].all(), "a current edge is no vertex"
+        if self._current is None:
+            return
+        assert sorted(vertex for vertices in self._current.values() for vertex in vertices) == current.tolist()
         for key, vertices in self._current.items():
             assert len({*vertices}) == len(vertices), "an edge is current twice"
             for vertex in vertices:
                 columns = self._columns
-                assert is_nameless[vertex], "a current edge is no vertex"
                 assert key == (columns.source[vertex], columns.label[vertex], columns.target[vertex]), "an edge has other ends"
 
 

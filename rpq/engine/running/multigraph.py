@@ -542,6 +542,9 @@ class Multigraph:
         rows: list[int] = []
         old: list[int] = []
         is_new = is_held & (vertex != NO_VERTEX)
+        if not takes_away.any():
+            edges.make_current(vertex[is_new])
+            return np.zeros(0, np.int64), np.zeros(0, np.int32)
         relevant = np.flatnonzero(takes_away | is_new)
         of_rows = (chunk.source, chunk.label, chunk.target, vertex, takes_away, is_new)
         for row, u, label, v, mine, takes, comes in zip(
@@ -551,7 +554,7 @@ class Multigraph:
                 old += gone
                 rows += [row] * len(gone)
             if comes:
-                edges.make_current((u, label, v), mine)
+                edges.make_one_current((u, label, v), mine)
         return np.array(rows, np.int64), np.array(old, np.int32)
 
     def _whole_sets(self, chunk: Chunk) -> np.ndarray:

@@ -352,9 +352,7 @@ class Saved:
         properties = made.properties()
         edges = evaluation.vertices.edges
         edges.add(ids, columns, {name: properties[name].combine_chunks() for name in properties.column_names})
-        for key, vertex, is_current in zip(zip(*(end.tolist() for end in ends)), ids.tolist(), made.current.tolist()):
-            if is_current:
-                edges.make_current(key, vertex)
+        edges.make_current(ids[made.current != 0])
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""

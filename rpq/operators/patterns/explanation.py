@@ -130,6 +130,8 @@ class Explanation:
     relations: tuple[ExplainedRelation, ...]
     meanings: tuple[ExplainedMeaning, ...]
     warnings: tuple[str, ...] = ()
+    filter: str = ""
+    """The condition on bindings; empty without one."""
     threads: str = ""
     """A text on how threads divide the query; empty before it is registered, and with one thread."""
 
@@ -181,6 +183,7 @@ class Explanation:
             "language     a graph pattern: it has variables, and is no path expression",
             f"columns      {', '.join(self.columns)}" + (", each row once" if self.distinct else ""),
             f"matching     {self.matching}",
+            *([f"filter       {self.filter}"] if self.filter else []),
             *([f"threads      {self.threads}"] if self.threads else []),
             *(f"warning      {warning}" for warning in self.warnings),
             "",
@@ -227,12 +230,14 @@ def explain_pattern(
     """Explain a pattern and its text, without a window."""
     isomorphism = matching == "isomorphism"
     meanings = []
-    for meaning in meanings_of(direct_atoms(pattern.atoms), isomorphism=isomorphism):
+    join = pattern.joined(paths="walk")
+    isomorphism = isomorphism and join is pattern  # else what is joined is filtered
+    for meaning in meanings_of(direct_atoms(join.atoms), isomorphism=isomorphism):
         labels = list(dict.fromkeys(name_of_read(reads) for _, reads, _ in meaning.edges))
         names = sorted(meaning.names)
         atoms = meaning.atoms(lambda edge, labels=labels: labels.index(name_of_read(edge[1])), names.index)  # type: ignore[misc]
         shown = _constant_texts(names)
-        plan = plan_pattern(atoms, select=[variable(name) for name in pattern.columns], isomorphism=isomorphism)
+        plan = plan_pattern(atoms, select=[variable(name) for name in join.columns], isomorphism=isomorphism)
         meanings.append(
             explain_meaning(
                 meaning,
@@ -245,7 +250,7 @@ def explain_pattern(
         )
 
     def relation(name: str, atoms: tuple[int, ...]) -> ExplainedRelation:
-        is_on_path = any(compiled(path).is_relevant(name) for path in pattern.path_expressions)
+        is_on_path = any(compiled(path).is_relevant(name) for path in join.path_expressions)
         accepted = {ALL} if is_on_path else pattern.edges_accepted.get(name, {ALL})
         return ExplainedRelation(name=name, atoms=atoms, accepts=ends_texts(accepted))
 
@@ -282,6 +287,7 @@ def build_explanation(
         relations=(*(relation(name, tuple(numbers)) for name, numbers in reading.items()), *more_relations),
         meanings=tuple(meanings),
         warnings=warnings,
+        filter="" if pattern.filter is None else pattern.filter.text,
     )
 
 
@@ -326,8 +332,8 @@ def _constant_texts(names: Sequence[str]) -> Callable[[int], str]:
 
 
 def _term_text(text: str) -> str:
-    """Return a term with blank nodes written as in the pattern; a plan has them as variables."""
-    return text.replace("?_:", "_:")
+    """Return a term with blank nodes and edge variables written as in the pattern; a plan has them as variables."""
+    return text.replace("?_:", "_:").replace("?.", "?")
 
 
 def why_no_supports(part: Part) -> str | None:
@@ -346,7 +352,7 @@ def _names(meaning: Meaning) -> list[str]:
 
 def _explain_atom(atom: Any) -> ExplainedAtom:
     """Explain an atom; the ends of an edge atom are those of its edges."""
-    edge = atom.edge
+    edge = atom.edge if atom.variable is None else (atom.subject, atom.expression, atom.object)
     subject, reads, object_ = edge if edge is not None else (atom.subject, str(atom.expression), atom.object)
     return ExplainedAtom(
         text=str(atom),

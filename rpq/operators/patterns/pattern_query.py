@@ -378,7 +378,13 @@ class RunningPattern(HostedQuery):
         of_reads = self._relations.contents_by_read
         contents = {name_of_read(reads): content for reads, content in of_reads.items()}
         is_each_alone = len(self._chains) == len(self._joined.pattern.atoms)
-        of_atoms = [of_reads[reads] for reads in self._reads] if is_each_alone else []
+        of_atoms = []
+        if is_each_alone:
+            reads = iter(self._reads)
+            for atom in self.question.pattern.atoms:
+                of_atoms.append(of_reads[next(reads)])
+                if atom.variable is not None:
+                    next(reads)  # it is two in the join
         return explain_running(self.question, self._host, meanings, contents, of_atoms)
 
     def witness(

@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 
+from rpq.errors import QueryError
 from rpq.language.edge_variables import Filter, Value
 from rpq.language.filter_columns import filter_kinds
 from rpq.language.kinds import Kind, pattern_query_json, read_pattern_query
@@ -257,7 +258,11 @@ class RunningEdgeValues(RunningPattern):
 
 
 def start_edge_values(question: EdgeValuesQuery, resources: Resources) -> RunningEdgeValues:
-    """Start a pattern with edge variables or a filter, which one thread evaluates."""
+    """Start a pattern with edge variables or a filter, which one thread evaluates. Raises `QueryError` in a share."""
+    if resources.share[1] > 1:
+        raise QueryError(
+            f"query {question.name!r}: a filter does not go with shares: evaluate it in one engine, or write the filter in SPARQL"
+        )
     return RunningEdgeValues(question, resources)
 
 
