@@ -27,6 +27,7 @@ from rpq.kafka.client import ClientSettings, client, read_settings
 from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
 from rpq.kafka.topic_reader import TopicInput
+from rpq.language.edge_variables import labels_of_end
 from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
@@ -36,7 +37,7 @@ from rpq.run.checkpoint import AnotherRunError
 from rpq.run.loop import Source
 from rpq.stream.event_grouping import end_of_event, first_of_events
 from rpq.stream.numpy_arrays import arrow_array, numpy_array
-from rpq.stream.stream_labels import text_of
+from rpq.stream.stream_labels import EdgeEnd, text_of
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -142,6 +143,12 @@ HINTS = 1000
 """The number of labels of the input that are kept in order to suggest a spelling."""
 
 
+def _labels_named(query: Query) -> set[str]:
+    """Return the labels that a query names; those in the expression of an edge variable are among them."""
+    named = query.named_labels
+    return {text for label in named for text in (labels_of_end(label) if isinstance(label, EdgeEnd) else {text_of(label)})}
+
+
 class LabelMonitor:
     """A record of the labels of the queries that no tuple had so far; mostly such labels are misspelt.
 
@@ -150,7 +157,7 @@ class LabelMonitor:
     """
 
     def __init__(self, queries: Iterable[Query]) -> None:
-        self._unseen = {label: None for query in queries for label in sorted(map(text_of, query.named_labels))}
+        self._unseen = {label: None for query in queries for label in sorted(_labels_named(query))}
         self._others: dict[str, None] = {}
         self._is_empty = True
 

@@ -20,6 +20,7 @@ from rpq.language.conditions import TAKEN, check_types, condition_of, nodes_of, 
 from rpq.language.readings import LabelSet
 from rpq.language.where import Between, Call, Comparison, In, IsNull, Logical, Name, Node, Not, Where, WhereError, parse_where
 from rpq.language.where import Arithmetic as _Arithmetic
+from rpq.stream.stream_labels import EdgeEnd
 
 ALWAYS = ""
 """In place of a condition: any edge satisfies it."""
@@ -88,6 +89,15 @@ def step_of(text: str) -> EdgeStep:
     """Return the step that a text is. Raises `ExpressionError`, and `ValueError` where its paths may be longer."""
     tree = parse_expression(text)
     return EdgeStep(text, tuple(_sides(tree, inverse=False)))
+
+
+def labels_of_end(end: EdgeEnd) -> frozenset[str]:
+    """Return the labels that the expression of an edge variable names.
+
+    >>> sorted(labels_of_end(EdgeEnd("a|!(b)[n > 1]", "subject")))
+    ['a', 'b']
+    """
+    return frozenset().union(*(side.labels for side in step_of(end.label or "").sides))
 
 
 def is_one_step(tree: Expression) -> bool:

@@ -50,7 +50,7 @@ from rpq.language.where import (
     Not,
     Where,
 )
-from rpq.stream.durations import DurationError, nanoseconds_of, parse_duration
+from rpq.stream.durations import NANOSECONDS, DurationError, nanoseconds_of, parse_duration
 from rpq.stream.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind
 from rpq.stream.plain_columns import plain_type
 
@@ -322,7 +322,7 @@ class Predicate:
             if one.kind == "unknown":
                 return _nulls_like(one)
         compare = _COMPARE[sign]
-        if {left.kind, right.kind} == {"time", "duration"}:
+        if {left.kind, right.kind} == {"time", "duration"} and (left.unit or right.unit):
             raise self._where.error(f"{_KINDS[left.kind]} is compared with {_KINDS[right.kind]}", column)
         kinds = {"number" if one.kind in _NUMBERS else one.kind for one in (left, right)}
         if kinds == {"untyped"}:
@@ -336,9 +336,7 @@ class Predicate:
         if len(typed) > 1:
             hint = "; number(…) and text(…) convert one to the other" if typed == {"number", "text"} else ""
             raise self._where.error(f"{_KINDS[left.kind]} is compared with {_KINDS[right.kind]}{hint}", column)
-        if left.kind == right.kind and left.unit != right.unit:
-            what = _KINDS[left.kind]
-            raise self._where.error(f"{what} in {left.unit} is compared with {what} in {right.unit}", column)
+        left, right = self._in_one_unit(left, right, column)
         kind = typed.pop()
         if kind == "number":
             return _Expression("boolean", lambda columns: _compare_numbers(sign, left.run(columns), right.run(columns)))
@@ -374,6 +372,16 @@ class Predicate:
         except DurationError as error:
             raise self._where.error(str(error), column) from error
 
+    def _in_one_unit(self, left: _Expression, right: _Expression, column: int) -> tuple[_Expression, _Expression]:
+        """Return times or durations in the finer of their units; a time beyond 64 bits in it is null."""
+        if left.unit == right.unit or "number" in (left.kind, right.kind) or "untyped" in (left.kind, right.kind):
+            return left, right
+        if left.unit is None or right.unit is None:
+            known, other = (left, right) if right.unit is None else (right, left)
+            raise self._where.error(f"{_KINDS[known.kind]} in {known.unit} beside {_KINDS[other.kind]} that is a plain number", column)
+        finer = min(left.unit, right.unit, key=NANOSECONDS.__getitem__)
+        return _in_unit(left, finer), _in_unit(right, finer)
+
     def _calculate(self, sign: str, left: _Expression, right: _Expression, column: int) -> _Expression:
         left, right = self._as_duration(left, right, column), self._as_duration(right, left, column)
         for one in (left, right):
@@ -382,13 +390,9 @@ class Predicate:
         for one in (left, right):
             if one.kind == "unknown":
                 return one
-        if left.unit != right.unit and None not in (left.unit, right.unit):
-            units = f"{_KINDS[left.kind]} in {left.unit} and {_KINDS[right.kind]} in {right.unit}"
-            raise self._where.error(f"arithmetic with {units}", column)
+        left, right = self._in_one_unit(left, right, column)
         kind = _ARITHMETIC_KINDS.get((left.kind, sign, right.kind), "number")
         unit = (left.unit or right.unit) if kind != "number" else None
-        if kind == "duration" and unit is None:  # times that are plain numbers
-            kind = "number"
         return _Expression(
             kind, unit=unit, run=lambda columns: _calculate(sign, _number(left.run(columns)), _number(right.run(columns)))
         )
@@ -439,6 +443,14 @@ _ARITHMETIC_KINDS = {
     ("duration", "/", "number"): "duration",
 }
 """The kinds of results of arithmetic that are no plain numbers."""
+
+
+def _in_unit(one: _Expression, unit: str) -> _Expression:
+    """Return a time or a duration in a finer unit."""
+    if one.unit is None or one.unit == unit:
+        return one
+    factor = pa.scalar(NANOSECONDS[one.unit] // NANOSECONDS[unit])
+    return replace(one, unit=unit, run=lambda columns: _calculate("*", one.run(columns), factor))
 
 
 def _nulls_like(one: _Expression) -> _Expression:

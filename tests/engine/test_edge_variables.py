@@ -154,3 +154,164 @@ def test_random_streams(identity, data):
             time += data.draw(st.sampled_from((0, 1, 5)))
             assert rows_of(engine.advance(time), queries) == Counter(oracle.advance(time))
             check(engine, oracle, queries)
+
+
+# --- single rules -------------------------------------------------------------------------------------------
+
+WINDOW = rpq.Window(size=10, slide=5)
+HOURS = rpq.Window(size="1h", slide="1m")
+CHAIN = "?x ?e:a ?y . ?y ?f:a ?z"
+
+
+def shown(changes: rpq.Changes) -> list[tuple]:
+    return sorted(tuple(row[1:]) for row in changes.rows())
+
+
+def pushed(engine: rpq.Engine, *edges: tuple, **columns: list) -> rpq.Changes:
+    source, target, timestamp = map(list, zip(*edges, strict=True))
+    return engine.push(source=source, target=target, label=["a"] * len(edges), timestamp=timestamp, **columns)
+
+
+def test_isomorphism_does_not_concern_edges():
+    """As a filter that keeps all pairs of vertices and constants apart."""
+    edges = [("u", "v", 1), ("v", "u", 1), ("v", "w", 2), ("v", "v", 2), ("u", "v", 3), ("w", "c", 3), ("v", "c", 3)]
+    text = "?x ?e:a ?y . ?x ?f:a ?y . ?y a ?z . ?z a c"
+    apart = " and ".join(f"?{one} <> ?{other}" for one, other in ("xy", "xz", "yz"))
+    first = rpq.Query(text, window=WINDOW, matching="isomorphism", select=["x", "y", "z", "e", "f"], name="q")
+    second = rpq.Query(text, window=WINDOW, filter=apart + " and not ?x = 'c' and ?y <> 'c' and ?z <> 'c'", select=first.select)
+    one, other = (rpq.Engine(query, edges="parallel") for query in (first, second))
+    assert shown(pushed(one, *edges)) == shown(pushed(other, *edges))
+    assert len(one.answers()) == 4
+
+
+def test_selected_values_keep_their_types():
+    select = ["e.b", "e.i", "e.f", "e.d", "e.s", "e.t"]
+    table = pa.table({
+        "source": ["x"], "target": ["y"], "label": ["a"], "timestamp": pa.array([1], pa.timestamp("s")),
+        "b": [True], "i": pa.array([7], pa.int8()), "f": [-0.0], "d": pa.array(["1.50"]).cast(pa.decimal128(5, 2)),
+        "s": ["0x"], "t": pa.array([5], pa.timestamp("ms", "UTC")),
+    })  # fmt: skip
+    query = rpq.Query("?x ?e:a ?y", window=HOURS, select=[*select, "e.timestamp"], name="q", distinct=True)
+    engine = rpq.Engine(query, edges="parallel")
+    rows = engine.push(table).to_arrow("q")
+    types = [pa.bool_(), pa.int64(), pa.float64(), pa.decimal128(5, 2), pa.string(), pa.timestamp("ms", "UTC")]
+    assert [rows.schema.field(name).type for name in select] == types
+    assert rows["e.timestamp"].type == rows["timestamp"].type
+    (row,) = rows.to_pylist()
+    assert {name: row[name] for name in select[:2]} == {"e.b": True, "e.i": 7}
+    assert math.copysign(1, row["e.f"]) == 1
+    assert (str(row["e.d"]), row["e.s"], row["e.t"].microsecond) == ("1.50", "0x", 5000)
+    again = restored(engine)
+    assert list(again.answers()) == list(engine.answers())
+
+
+@pytest.mark.parametrize("kind", ["int", "text"])
+def test_vertices_in_filters(kind):
+    """Vertices of an integer stream are numbers; texts are numbers where a number is compared, and themselves otherwise."""
+    names = {"int": [7, 10, 9], "text": ["7", "10", "007"]}[kind]
+    engine = rpq.Engine(
+        rpq.Query("?x a ?y", window=WINDOW, filter="?x < ?y and ?x < 8 and ?x <> ?y", name="q"),
+        rpq.Query("?x a ?y", window=WINDOW, filter="?x = ?y or ?x in (?y)", name="same"),
+    )
+    source, target = [names[0], names[0], names[1]], [names[1], names[2], names[0]]
+    changes = engine.push(source=source, target=target, label=["a"] * 3, timestamp=[1] * 3)
+    expected = {"int": {(7, 10), (7, 9)}, "text": {("7", "10")}}[kind]
+    assert {(row.x, row.y) for row in changes.rows() if row.query == "q"} == expected
+    assert not [row for row in changes.rows() if row.query == "same"]
+
+
+def test_durations():
+    query = rpq.Query(CHAIN, window=HOURS, filter="?f.timestamp - ?e.timestamp between '1s' and '10m'", select=["e", "f"])
+    engine = rpq.Engine(query, edges="parallel", time_unit="s")
+    assert [row[1:3] for row in pushed(engine, ("u", "v", 0), ("v", "w", 600), ("v", "w", 601)).rows()] == [(1, 2)]
+    for text in ("a[timestamp - due > '1m']", "a[due + '1m' < timestamp]", "a[(timestamp - due) / 2 > '30s']"):
+        engine = rpq.Engine(rpq.Query(text, window=HOURS))
+        due = pa.array([0, 10], pa.timestamp("s"))
+        times = pa.array([60, 71], pa.timestamp("s"))
+        changes = engine.push(source=["u", "v"], target=["w", "w"], label=["a", "a"], timestamp=times, due=due.cast(pa.timestamp("us")))
+        assert [row.source for row in changes.rows()] == ["v"], text
+    plain = rpq.Engine(query.over(WINDOW), edges="parallel")
+    with pytest.raises(rpq.InputError, match="the times of this input are plain numbers"):
+        pushed(plain, ("u", "v", 0))
+
+
+def test_queries_that_come_in_mid_stream():
+    first = rpq.Query(CHAIN, window=WINDOW, select=["e.n", "f.n"], name="first")
+    engine = rpq.Engine(first, edges="parallel")
+    pushed(engine, ("u", "v", 1), ("v", "w", 2), n=[1, 2], m=[3, 4])
+    second = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e.n", "e"], name="second")
+    assert shown(engine.register(second)) == [(1, 1, 2, "+"), (2, 2, 2, "+")]
+    for text, select, said in (("?x ?e:a ?y", ["e.m"], "the values of m were not kept"), ("?x ?e:b ?y", ["e.n"], "was not kept")):
+        with pytest.raises(rpq.RegistrationError, match=said):
+            engine.register(rpq.Query(text, window=WINDOW, select=select, name="third"))
+    third = rpq.Query("?x ?e:a[m > 4] ?y", window=WINDOW, select=["e.m"], name="third")
+    assert not engine.register(third, start="empty").rows()
+    changes = pushed(engine, ("w", "u", 3), n=[None], m=[5])
+    assert [tuple(row[1:]) for row in changes.rows() if row.query == "third"] == [(5, 3, "+")]
+    engine.unregister("first")
+    engine._check()
+    assert [tuple(row[1:]) for row in pushed(engine, ("w", "u", 4), n=[9], m=[0]).rows()] == [(9, 4, 4, "+")]
+
+
+def test_rows_that_wait_for_a_report_are_saved():
+    query = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["x", "e.n"], report="slide")
+    engine = rpq.Engine(query)
+    pushed(engine, ("u", "v", 1), ("v", "5", 2), n=[5, 6])
+    pushed(engine, ("u", "v", 3), n=[7])
+    again = restored(engine)
+    assert shown(again.advance(6)) == shown(engine.advance(6)) == [("u", 7, 5, "+"), ("v", 6, 5, "+")]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("?x ?e:a/b ?y", {}, "a/b is no single step"),
+        ("?x ?e:a? ?y", {}, "no single step"),
+        ("?x ?e:a ?y . ?y ?e:a ?z", {}, "binds an edge in two atoms"),
+        ("?x ?e:a ?e", {}, "and a vertex too"),
+        ("?x ?e:a ?y . ?e.n a ?x", {"select": ["e.n"]}, "rename the variable"),
+        ("?x ?e:a ?y", {"select": ["e.label"]}, "'label' is no property"),
+        ("?x ?e:a ?y", {"select": ["x.n"]}, "?x is a vertex"),
+        ("?x ?e:a ?y", {"select": ["?e", "e"]}, "twice"),
+        ("?x ?e:a ?y", {"filter": "?e > 5"}, "?e is an edge"),
+        ("?x ?e:a ?y", {"filter": "?e = ?x"}, "an edge is compared with a vertex"),
+        ("?x ?e:a ?y", {"filter": "?g.n > 1"}, "no variable ?g"),
+        ("?x ?e:a ?y", {"filter": "n > 1"}, "values are named by variables"),
+        ("?x ?e:a ?y", {"filter": "?e.n > 'x' + 1"}, "text is not a number"),
+        ("?x ?e:a ?y", {"filter": 5}, "is text, not 5"),
+        ("?x ?e:a ?y", {"window": rpq.CountWindow(size=3)}, "edge variables do not go with"),
+        ('?x ?e:a "u"', {"matching": "isomorphism", "filter": None}, None),
+        ("?x ?e:a '\"u\"'", {"matching": "isomorphism"}, "no literal constants"),
+        ("a/b", {"filter": "?x = 1"}, "is an option of graph patterns"),
+        ("SELECT * { ?x <a> ?y }", {"filter": "?x = 1"}, "is an option of graph patterns"),
+    ],
+)
+def test_what_is_refused(text, options, said):
+    if said is None:
+        assert rpq.Query(text, **{"window": WINDOW, **options}).columns == ("x",)
+        return
+    with pytest.raises(rpq.QueryError, match=re.escape(said)):
+        rpq.Query(text, **{"window": WINDOW, **options})
+
+
+def test_what_an_engine_refuses():
+    with pytest.raises(rpq.QueryError, match="has no number where inserts replace edges"):
+        rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]))
+    with pytest.raises(rpq.QueryError, match="does not go with shares"):
+        rpq.Engine(rpq.Query("?x a ?y", window=WINDOW, filter="?x <> ?y"), share=(0, 2))
+    engine = rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW, filter="?e.n > 'x'", name="q"))
+    with pytest.raises(rpq.InputError, match="a number is compared with text.*column 'n' is of type int"):
+        pushed(engine, ("u", "v", 1), n=[5])
+    assert pushed(engine, ("u", "v", 1), n=["y"]).added == 1
+    with pytest.raises(rpq.QueryError, match="no witness"):
+        engine.witness("u", "v")
+
+
+def test_explanations_name_edges_and_the_filter():
+    query = rpq.Query(CHAIN, window=WINDOW, filter="?e <> ?f", select=["x"], name="q")
+    engine = rpq.Engine(query)
+    pushed(engine, ("u", "v", 1), ("v", "w", 2))
+    text = str(engine.explain("q"))
+    assert "filter       ?e <> ?f" in text
+    assert "1  ?x ?e:a ?y: edges labelled a" in text
+    assert "a: read by atoms 1, 2, 2 edges" in text

@@ -72,14 +72,15 @@ class SparqlQuery(Query):
 
     window: Any = field(default=None, kw_only=True)
     report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
-    select: Any = field(default=None, kw_only=True)  # these three are refused, with advice on what to write in the text
+    select: Any = field(default=None, kw_only=True)  # these are refused, with advice on what to write in the text
     distinct: Any = field(default=None, kw_only=True)
+    filter: Any = field(default=None, kw_only=True)
     matching: Any = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.expression, str):
             raise QueryError(f"the text of a query is a string, not {self.expression!r}")
-        options = ("sources", "targets", "select", "distinct", "matching")
+        options = ("sources", "targets", "select", "distinct", "matching", "filter")
         usual = {"distinct": False, "matching": "homomorphism"}
         used_options = [name for name in options if getattr(self, name) not in (None, usual.get(name))]
         if misfit := unsuitable_option("sparql", self.expression, used_options):

@@ -1,0 +1,66 @@
+"""Find rings of transfers: money that comes back to an account within six hours, through two others, with little lost.
+
+Rings are planted among random transfers, so the truth is known. Accounts that merely send to one another in a ring are many;
+the order in time and the amounts, which edge variables compare, leave the planted ones.
+
+    30,300 transfers between 150 accounts, 100 planted rings
+    rings of accounts: 18,138 rows
+    in order, within six hours, little lost: 101 rows, of which 100 are planted; none is missed
+"""
+
+import random
+
+import pyarrow as pa
+
+import rpq
+
+ACCOUNTS, NOISE, RINGS, DAY = 150, 30_000, 100, 86_400
+
+generator = random.Random(7)
+transfers = [
+    (generator.randrange(10 * DAY), *generator.sample(range(ACCOUNTS), 2), generator.randint(100, 10_000), None)
+    for _ in range(NOISE)
+]
+for ring in range(RINGS):
+    accounts = generator.sample(range(ACCOUNTS), 3)
+    time, amount = generator.randrange(9 * DAY), generator.randint(5_000, 10_000)
+    for source, target in zip(accounts, accounts[1:] + accounts[:1], strict=True):
+        transfers.append((time, source, target, amount, ring))
+        time, amount = time + generator.randint(60, 7_000), amount - generator.randint(0, amount // 20)
+transfers.sort(key=lambda transfer: transfer[0])
+stream = pa.table({
+    "source": [f"account {source}" for _, source, _, _, _ in transfers],
+    "target": [f"account {target}" for _, _, target, _, _ in transfers],
+    "label": ["transfer"] * len(transfers),
+    "timestamp": [time for time, *_ in transfers],
+    "amount": [amount for _, _, _, amount, _ in transfers],
+})
+planted = {
+    tuple(number for number, transfer in enumerate(transfers, 1) if transfer[4] == ring) for ring in range(RINGS)
+}
+print(f"{len(transfers):,} transfers between {ACCOUNTS} accounts, {RINGS} planted rings")
+
+RING = "?a ?e:transfer ?b . ?b ?f:transfer ?c . ?c ?g:transfer ?a"
+window = rpq.Window(size="6h", slide="1h")
+engine = rpq.Engine(
+    rpq.Query(RING, window=window, select=["?a", "?b", "?c"], name="rings"),
+    rpq.Query(
+        RING,
+        filter="?e.timestamp < ?f.timestamp and ?f.timestamp < ?g.timestamp and ?g.timestamp - ?e.timestamp <= '6h' "
+        "and ?f.amount between 0.95 * ?e.amount and ?e.amount and ?g.amount between 0.95 * ?f.amount and ?f.amount",
+        select=["?e", "?f", "?g"],
+        window=window,
+        name="suspicious",
+    ),
+    edges="parallel",  # two transfers of one account to another are two edges
+    time_unit="s",
+)
+changes = engine.push(stream)
+found = changes.to_arrow("suspicious")
+rings = set(zip(*(found[name].to_pylist() for name in "efg"), strict=True))
+print(f"rings of accounts: {len(changes.to_arrow('rings')):,} rows")
+missed = len(planted - rings)
+print(
+    f"in order, within six hours, little lost: {len(rings):,} rows, of which {len(rings & planted)} are planted; "
+    f"{missed or 'none'} is missed"
+)
