@@ -27,7 +27,7 @@ from rpq.kafka.client import ClientSettings, client, read_settings
 from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
 from rpq.kafka.topic_reader import TopicInput
-from rpq.language.edge_variables import labels_of_end
+from rpq.language.edge_steps import labels_of_end
 from rpq.language.query import Query
 from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events

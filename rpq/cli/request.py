@@ -297,8 +297,9 @@ class RunRequest:
         from rpq.language.query import properties_in
 
         text = str(self.settings.expression)
-        asked = [(entry.language, entry.expression, entry) for entry in self.entries]
-        texts = asked or [(self.settings.language or language_of(text), text, self.settings)]
+        texts: list[tuple[Language, str, QueryEntry | RunSettings]]
+        texts = [(entry.language, entry.expression, entry) for entry in self.entries]
+        texts = texts or [(self.settings.language or language_of(text), text, self.settings)]
         found = (properties_in(language, text, select=one.select, filter=one.filter) for language, text, one in texts)
         return tuple(sorted(frozenset().union(*found)))
 

@@ -1,140 +1,35 @@
 """Edge variables of patterns: the edges that they may bind, the values that are selected of them, and filters.
 
-In `?x ?e:transfer[amount > 1000] ?y` the variable `?e` binds each edge of one step. Such an atom is two: the edge is a vertex
-between an edge from `?x` and one to `?y`, whose labels are the ends of the expression (`rpq.stream.stream_labels.EdgeEnd`).
-So joins, parts and windows are those of patterns without edge variables (`join_of`); what remains is to evaluate the filter
-over bindings and to put values in place of edges (`Bound`).
+In `?x ?e:transfer[amount > 1000] ?y` the variable `?e` binds each edge of one step. Such an atom is two: the edge is a
+vertex between an edge from `?x` and one to `?y`, whose labels are the ends of the expression
+(`rpq.stream.stream_labels.EdgeEnd`). So joins, parts and windows are those of patterns without edge variables
+(`rpq.language.pattern.Pattern.joined`); what remains is to evaluate the filter over bindings and to put values in place of
+edges.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from rpq.automata.expressions import Alternation, Expression, Inverse, Label, NegatedSet
-from rpq.automata.symbols import ConditionLabel
 from rpq.errors import QueryError, did_you_mean
-from rpq.language.conditions import TAKEN, check_types, condition_of, nodes_of, parse_expression
-from rpq.language.readings import LabelSet
-from rpq.language.where import Between, Call, Comparison, In, IsNull, Logical, Name, Node, Not, Where, WhereError, parse_where
-from rpq.language.where import Arithmetic as _Arithmetic
-from rpq.stream.stream_labels import EdgeEnd
-
-ALWAYS = ""
-"""In place of a condition: any edge satisfies it."""
-
-_NEVER: tuple[None, None] = (None, None)
-
-
-class _Side(NamedTuple):
-    """The edges that one alternative of a step walks in one direction; `labels` are excluded where it is `negated`."""
-
-    labels: frozenset[str]
-    negated: bool
-    inverse: bool
-    condition: str
-
-
-@dataclass(frozen=True)
-class EdgeStep:
-    """An expression of one step: a label, `^`, `|` or a negated set, with conditions.
-
-    >>> step = step_of("a[n > 1]|^!b")
-    >>> step.conditions_on("a"), step.conditions_on("b")
-    (('n > 1', ''), (None, None))
-    """
-
-    text: str
-    sides: tuple[_Side, ...]
-
-    def conditions_on(self, label: str) -> tuple[str | None, str | None]:
-        """Return the conditions under which an edge with a label is walked forward, and against its direction.
-
-        They are `ALWAYS` for any edge and None for no edge.
-        """
-        found = []
-        for inverse in (False, True):
-            mine = {side.condition for side in self.sides if side.inverse == inverse and (label in side.labels) != side.negated}
-            if not mine:
-                found.append(None)
-            elif ALWAYS in mine:
-                found.append(ALWAYS)
-            else:
-                found.append(next(iter(mine)) if len(mine) == 1 else condition_of(_any(sorted(mine))).text)
-        return found[0], found[1]
-
-    @functools.cached_property
-    def labels(self) -> LabelSet:
-        """The labels of the edges that it may walk, whatever their properties."""
-        sets = [LabelSet(side.labels, side.negated) for side in self.sides]
-        return functools.reduce(LabelSet.union, sets)
-
-    @property
-    def conditions(self) -> frozenset[str]:
-        """All conditions on labels that it may have."""
-        named = frozenset().union(*(side.labels for side in self.sides))
-        other = max(named, default="") + "?"  # a label that it does not name
-        found = {condition for label in {*named, other} for condition in self.conditions_on(label)}
-        return frozenset(condition for condition in found if condition)
-
-
-def _any(conditions: Sequence[str]) -> str:
-    return " or ".join(f"({condition})" for condition in conditions)
-
-
-@functools.lru_cache(maxsize=4096)
-def step_of(text: str) -> EdgeStep:
-    """Return the step that a text is. Raises `ExpressionError`, and `ValueError` where its paths may be longer."""
-    tree = parse_expression(text)
-    return EdgeStep(text, tuple(_sides(tree, inverse=False)))
-
-
-def labels_of_end(end: EdgeEnd) -> frozenset[str]:
-    """Return the labels that the expression of an edge variable names.
-
-    >>> sorted(labels_of_end(EdgeEnd("a|!(b)[n > 1]", "subject")))
-    ['a', 'b']
-    """
-    return frozenset().union(*(side.labels for side in step_of(end.label or "").sides))
-
-
-def is_one_step(tree: Expression) -> bool:
-    """Return whether all paths of an expression are single edges, as it is written.
-
-    >>> [is_one_step(parse_expression(text)) for text in ("a[n > 1]", "^(a|!b)", "a/b", "a?")]
-    [True, True, False, False]
-    """
-    try:
-        _sides(tree, inverse=False)
-    except ValueError:
-        return False
-    return True
-
-
-def _sides(tree: Expression, *, inverse: bool) -> list[_Side]:
-    match tree:
-        case Label(ConditionLabel(label, condition)):
-            return [_Side(frozenset({label or ""}), False, inverse, condition)]
-        case Label(name):
-            return [_Side(frozenset({str(name)}), False, inverse, ALWAYS)]
-        case Inverse(inner):
-            return _sides(inner, inverse=not inverse)
-        case Alternation(parts):
-            return [side for part in parts for side in _sides(part, inverse=inverse)]
-        case NegatedSet(members, condition):
-            return [
-                _Side(
-                    frozenset(str(member.label) for member in members if member.inverse == direction),
-                    True,
-                    inverse != direction,
-                    condition or ALWAYS,
-                )
-                for direction in tree.directions
-            ]
-    raise ValueError("the paths of the expression may have other lengths than one")
-
+from rpq.language.conditions import TAKEN, check_types, nodes_of
+from rpq.language.where import (
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    In,
+    IsNull,
+    Logical,
+    Name,
+    Node,
+    Not,
+    Where,
+    WhereError,
+    parse_where,
+)
 
 # --- values of bindings --------------------------------------------------------------------------------------
 
@@ -176,7 +71,9 @@ def value_of(entry: str, vertices: Sequence[str], edges: Sequence[str]) -> Value
             return f"?{entry}: {attribute!r} is no property of an edge; there are ?{variable}.timestamp and its properties"
         return Value("property", variable, attribute)
     if dot and variable in vertices:
-        return f"?{entry}: ?{variable} is a vertex, which has no properties; edge variables stand before a colon, as in ?e:label"
+        return (
+            f"?{entry}: ?{variable} is a vertex, which has no properties; an edge variable has a colon, as in ?e:label"
+        )
     known = [*vertices, *edges]
     shown = ", ".join(f"?{name}" for name in known) or "none"
     return f"the pattern has no variable ?{variable}{did_you_mean(variable, known)}; its variables are {shown}"
@@ -278,14 +175,14 @@ class _FilterReader:
             case Not() | IsNull():
                 return replace(node, inner=self.rewritten(node.inner))
             case In(inner, values, column=column) if any(self._term(value) for value in (inner, *values)):
-                found = [self.rewritten(Comparison("==", inner, value, column=column)) for value in values]
-                return found[0] if len(found) == 1 else Logical("or", tuple(found), column=column)
+                parts = [self.rewritten(Comparison("==", inner, value, column=column)) for value in values]
+                return parts[0] if len(parts) == 1 else Logical("or", tuple(parts), column=column)
             case In():
                 return replace(node, inner=self.rewritten(node.inner), values=tuple(map(self.rewritten, node.values)))
             case Between():
                 inner, low, high = map(self.rewritten, (node.inner, node.low, node.high))
                 return replace(node, inner=inner, low=low, high=high)
-            case Comparison() | _Arithmetic():
+            case Comparison() | Arithmetic():
                 return replace(node, left=self.rewritten(node.left), right=self.rewritten(node.right))
             case Call():
                 return replace(node, arguments=tuple(map(self.rewritten, node.arguments)))

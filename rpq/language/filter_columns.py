@@ -8,8 +8,13 @@ from rpq.language.edge_variables import Filter, Value
 from rpq.language.predicate import ColumnKind
 
 
-def filter_kinds(filter: Filter, kind_of: Callable[[Value], ColumnKind], *, vertex: str = "untyped") -> dict[str, ColumnKind]:
-    """Return the columns of a filter; `kind_of` returns those of properties and timestamps, `vertex` is the kind of others."""
+def filter_kinds(
+    filter: Filter, kind_of: Callable[[Value], ColumnKind], *, vertex: str = "untyped"
+) -> dict[str, ColumnKind]:
+    """Return the columns of a filter.
+
+    `kind_of` returns those of properties and timestamps, `vertex` is the kind of vertices.
+    """
     kinds = {
         value.column: ColumnKind(key=value.column, kind=vertex) if value.kind == "vertex" else kind_of(value)
         for value in filter.values

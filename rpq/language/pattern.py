@@ -29,7 +29,8 @@ from rpq.automata.parser import parse_name
 from rpq.automata.symbols import LabelSymbol, bare_name_end, lexical_form, starts_name, write_name
 from rpq.errors import ExpressionError, QueryError
 from rpq.language.conditions import parse_expression_prefix
-from rpq.language.edge_variables import Filter, Value, is_one_step, read_filter, value_of
+from rpq.language.edge_steps import is_one_step
+from rpq.language.edge_variables import Filter, Value, read_filter, value_of
 from rpq.stream.edge_ends import Ends
 from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
 
@@ -461,7 +462,8 @@ def _selected(select: Any, variables: Sequence[str], edges: Sequence[str], atoms
             if "." in bare and bare.partition(".")[0] in (*edges, *variables):
                 raise QueryError(f"select: {value}")
             near = difflib.get_close_matches(bare, [*variables, *edges], 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"its variables are {', '.join(map(repr, (*variables, *edges)))}"
+            known = ", ".join(map(repr, (*variables, *edges)))
+            hint = f"did you mean {near[0]!r}?" if near else f"its variables are {known}"
             raise QueryError(f"select: the pattern has no variable {bare!r}; {hint}")
         values.append(value)
     if len({value.column for value in values}) < len(values):

@@ -194,7 +194,8 @@ class ColumnKind:
     """A column in a condition: its `key` in a batch, and the kind of its values.
 
     `kind` is "number", "time" (integers in `unit`), "text", "boolean", "untyped", "unknown" (nulls, whose type is not known
-    yet), or "op" and "delete", which are derived from a column of deletes that may be missing.  `of_tuple` marks the columns that every tuple has.
+    yet), or "op" and "delete", which are derived from a column of deletes that may be missing.  `of_tuple` marks the columns
+    that every tuple has.
     """
 
     key: str
@@ -367,7 +368,8 @@ class Predicate:
                 nanoseconds_of(one.literal)
                 return replace(one, kind="duration")
             if other.unit is None:
-                raise DurationError(f"{quote_value(one.literal)} is a duration, but the times of this input are plain numbers")
+                text = quote_value(one.literal)
+                raise DurationError(f"{text} is a duration, but the times of this input are plain numbers")
             return replace(_literal(parse_duration(one.literal, unit=other.unit)), kind="duration", unit=other.unit)
         except DurationError as error:
             raise self._where.error(str(error), column) from error
@@ -378,7 +380,8 @@ class Predicate:
             return left, right
         if left.unit is None or right.unit is None:
             known, other = (left, right) if right.unit is None else (right, left)
-            raise self._where.error(f"{_KINDS[known.kind]} in {known.unit} beside {_KINDS[other.kind]} that is a plain number", column)
+            beside = f"{_KINDS[other.kind]} that is a plain number"
+            raise self._where.error(f"{_KINDS[known.kind]} in {known.unit} beside {beside}", column)
         finer = min(left.unit, right.unit, key=NANOSECONDS.__getitem__)
         return _in_unit(left, finer), _in_unit(right, finer)
 

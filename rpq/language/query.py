@@ -277,7 +277,7 @@ class PatternQuery(Query):
     report: Literal["change", "slide", "time"] = field(default="change", kw_only=True)
     filter: str | None = field(default=None, kw_only=True)
 
-    def __new__(cls, expression: Any = None, **options: Any) -> Query:
+    def __new__(cls, expression: Any = None, **options: Any) -> PatternQuery:
         if cls is PatternQuery and (options.get("filter") is not None or has_edge_variables(expression)):
             return object.__new__(EdgeValuesQuery)
         return object.__new__(cls)
@@ -325,8 +325,8 @@ class PatternQuery(Query):
             )
         if self.matching == "isomorphism" and any(one.name.startswith('"') for one in pattern.constants):
             raise QueryError(
-                'matching="isomorphism" with an edge variable or a filter takes no literal constants, each of which means two '
-                "vertices: write the name of the vertex in <…>"
+                'matching="isomorphism" with an edge variable or a filter takes no literal constants, which mean two '
+                "vertices each: write the name of the vertex in <…>"
             )
 
     @property
@@ -459,7 +459,8 @@ class PatternQuery(Query):
 class EdgeValuesQuery(PatternQuery):
     """A pattern with edge variables or a filter. Create it with `Query`.
 
-    >>> query = Query("?x ?e:transfer ?y", window=Window(size=30, slide=1), select=["?x", "?e.amount"], filter="?e.amount > 5")
+    >>> window = Window(size=30, slide=1)
+    >>> query = Query("?x ?e:transfer ?y", window=window, select=["?x", "?e.amount"], filter="?e.amount > 5")
     >>> query.columns, query.joined.columns
     (('x', 'e.amount'), ('x', '.e', 'y'))
     """

@@ -55,7 +55,8 @@ from rpq.language.query import PAIR, Query, Vertex, compiled, query_in
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, Window, WindowTextError, kind_of_text, length_of, window_of
 
-DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", "sources", "targets", "select", "distinct", "filter", "output")
+_VALUES = ("sources", "targets", "select", "distinct", "filter")
+DEFAULT_FIELDS = ("window", "slide", *CHOICES, "simple_budget", *_VALUES, "output")
 """The fields that can have defaults."""
 
 FIELDS = ("name", "query", *DEFAULT_FIELDS)
@@ -287,7 +288,8 @@ def _parse_text(
                 raise places.get(misfit.option, place).error(misfit.reason, field=misfit.option)
             query = query_in(language, text, window=Window(size=1, slide=1), paths=values.get("paths", "walk"))
             return language, query.columns, None, None
-        dfa, pattern = (compiled(text), None) if language == "path" else (None, Pattern.read(text, select, values.get("filter")))
+        is_path = language == "path"
+        dfa, pattern = (compiled(text), None) if is_path else (None, Pattern.read(text, select, values.get("filter")))
     except automata.ExpressionError as error:
         what = "expression" if language == "path" else "pattern"
         raise place.error(f"the {what} is not understood\n{error}", field="query") from error

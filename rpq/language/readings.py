@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.errors import QueryError
+from rpq.language.edge_steps import step_of
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.stream_labels import EdgeEnd, LabelName, label_in, text_of
 from rpq.stream.window import AnyWindow
@@ -84,10 +85,9 @@ class LabelSet(NamedTuple):
         """
         ends = {label for label in self.named if isinstance(label, EdgeEnd)}
         if ends:
-            from rpq.language.edge_variables import step_of  # which stands above this module
-
-            steps = {step_of(end.label or "").labels for end in ends}
-            return reduce(LabelSet.union, steps, self._replace(named=self.named - ends).plain)
+            steps = {step_of(end.label or "") for end in ends}
+            walked = (LabelSet.of(step.labels, step.walks) for step in steps)  # type: ignore[arg-type]  # of plain labels
+            return reduce(LabelSet.union, walked, self._replace(named=self.named - ends).plain)
         texts = map(text_of, self.named)
         is_in = (lambda label: self.has(label) or bool(self.conditions_on(label))) if self.has_others else lambda label: True
         return LabelSet(frozenset(label for label in texts if is_in(label) != self.has_others), self.has_others)

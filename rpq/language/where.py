@@ -8,7 +8,8 @@
     sum           product (('+' | '-') product)*
     product       unary (('*' | '/' | '%') unary)*
     unary         '-'* primary
-    primary       number | text | 'true' | 'false' | name | variable | function '(' condition (',' condition)* ')' | '(' condition ')'
+    primary       number | text | 'true' | 'false' | name | variable | function '(' condition (',' condition)* ')'
+                       | '(' condition ')'
 
 Text is in single or double quotes, which are doubled inside; a name that is not a plain word is in backticks.  Keywords are
 case-insensitive.  `rpq.language.predicate` defines the meaning of values.

@@ -15,7 +15,15 @@ from rpq.errors import QueryError
 from rpq.rows.answers import html_table
 from rpq.rows.blocks import WHOLE, Block, FewRows, Schema
 from rpq.rows.column_kernels import PIECE, Names, Region, repeated, signs, spread
-from rpq.rows.typed_columns import TypedColumns, field_of, holds_terms, kinds_of, terms_to_values, value_type, values_of_terms
+from rpq.rows.typed_columns import (
+    TypedColumns,
+    field_of,
+    holds_terms,
+    kinds_of,
+    terms_to_values,
+    value_type,
+    values_of_terms,
+)
 from rpq.stream.numpy_arrays import text_array
 from rpq.stream.stream_time import StreamTime, python_values
 

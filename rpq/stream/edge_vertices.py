@@ -1,8 +1,8 @@
 """Edges that are vertices: those that an edge variable may bind, with the values that filters and columns read of them.
 
 Such a vertex has an id of the dictionary and no name. It stands for one version of an edge, so what is known of it never
-changes: an insert that replaces an edge brings another vertex. An edge that an expression may walk both ways has two, one for
-each direction (`twin`); both have the number of the edge.
+changes: an insert that replaces an edge brings another vertex. An edge that an expression may walk both ways has two, one
+for each direction (`twin`); both have the number of the edge.
 """
 
 from __future__ import annotations
@@ -181,7 +181,8 @@ class EdgeVertices:
             assert len({*vertices}) == len(vertices), "an edge is current twice"
             for vertex in vertices:
                 columns = self._columns
-                assert key == (columns.source[vertex], columns.label[vertex], columns.target[vertex]), "an edge has other ends"
+                ends = columns.source[vertex], columns.label[vertex], columns.target[vertex]
+                assert key == ends, "an edge has other ends"
 
 
 def _objects(values: pa.Array) -> np.ndarray:

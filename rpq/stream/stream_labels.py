@@ -7,8 +7,8 @@ so everything that holds of a label (windows, expiry, names, what was lost) hold
 So it is with conditions on properties, `transfer[amount > 1000]`: a tuple with label l that satisfies a condition c is an
 edge with the label "l where c" too, a `ConditionLabel`.
 
-An edge that an edge variable may bind is a vertex of its own between two edges: one from its source, one to its target. Their
-labels are an `EdgeEnd` each.
+An edge that an edge variable may bind is a vertex of its own between two edges: one from its source, one to its target.
+Their labels are an `EdgeEnd` each.
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def test_the_command_filters_and_selects_values(ending, tmp_path):
     rows = pq.read_table(output)
     assert rows.column_names == ["x", "z", "e", "f.amount", "timestamp", "op"]
     amounts = [float(value) for value in rows["f.amount"].to_pylist()]
-    found = zip(*(rows[name].to_pylist() for name in ("x", "z", "e")), amounts, rows["timestamp"].to_pylist(), rows["op"].to_pylist())
-    assert list(found) == ROWS
+    ends, rest = (zip(*(rows[name].to_pylist() for name in names), strict=True) for names in ("xze", ("timestamp", "op")))
+    assert [(*end, amount, *more) for end, amount, more in zip(ends, amounts, rest, strict=True)] == ROWS
 
 
 def test_a_file_of_queries_and_a_checkpoint(tmp_path):

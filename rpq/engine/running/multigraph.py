@@ -27,14 +27,14 @@ import pyarrow as pa
 from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.condition_sets import ConditionSets, compressed, misfit
 from rpq.errors import InputError, QueryError, RegistrationError
-from rpq.language.edge_variables import ALWAYS, EdgeStep, step_of
+from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import LabelSet, Reading, has_conditions, readings_of
 from rpq.language.where import WhereError
 from rpq.stream.chunk import Chunk
-from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
+from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.plain_columns import NUMBER
@@ -457,16 +457,18 @@ class Multigraph:
         if found is None:
             name = self._labels.names[label]
             found = []
-            for text, step in self._steps.items() if isinstance(name, str) else ():
-                mine = [(EdgeEnd(text, one), EdgeEnd(text, other)) for one, other in zip(*[iter(EDGE_ENDS)] * 2, strict=True)]
-                for ends in mine:
+            for text, step in self._steps.items():
+                if not isinstance(name, str):
+                    break
+                for is_loopless, begin in enumerate((0, 2)):
+                    ends = [EdgeEnd(text, end) for end in EDGE_ENDS[begin : begin + 2]]
                     if ends[0] not in self._ends:
                         continue
                     ids = self._ids_of(ends)
                     conditions = step.conditions_on(name)
                     is_both = None not in conditions
                     found += [
-                        _Walk(ids[0], ids[1], bool(inverse), bool(inverse) and is_both, ends != mine[0], condition)
+                        _Walk(ids[0], ids[1], bool(inverse), bool(inverse) and is_both, bool(is_loopless), condition)
                         for inverse, condition in enumerate(conditions)
                         if condition is not None
                     ]
@@ -652,7 +654,8 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
     what = "a query with conditions on edges" if evaluation.identity == "triple" else 'an engine with edges="parallel"'
     reason = None
     selected = question.pattern.values if isinstance(question, EdgeValuesQuery) else ()
-    if evaluation.identity == "triple" and (edge := next((one for one in selected if one.kind == "number"), None)) is not None:
+    edge = next((one for one in selected if one.kind == "number"), None)
+    if evaluation.identity == "triple" and edge is not None:
         raise QueryError(
             f"query {question.name!r} selects the edge ?{edge.variable}, which has no number where inserts replace edges: "
             f'select its properties, as ?{edge.variable}.amount, or use rpq.Engine(…, edges="parallel")'
@@ -700,8 +703,8 @@ def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty
             names = ", ".join(sorted(lost))
             hint = ' It can be registered with start="empty".' if evaluation.identity == "parallel" else ""
             raise RegistrationError(
-                f"query {question.name!r}: the values of {names} were not kept, as no query that runs reads them; register it "
-                f"before the first tuple.{hint}",
+                f"query {question.name!r}: the values of {names} were not kept, as no query that runs reads them; "
+                f"register it before the first tuple.{hint}",
                 available_from=None,
             )
         for label in sorted(unkept, key=str):

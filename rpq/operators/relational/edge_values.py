@@ -1,9 +1,9 @@
 """A running pattern with edge variables or a filter: the solutions of its join, filtered, with values in place of edges.
 
-In the join edges are vertices, and all variables are columns (`rpq.language.pattern.Pattern.joined`). Its changes are filtered,
-their columns become those that are selected, and what is left is netted or, under DISTINCT, counted. Since what is known of
-such a vertex never changes, all this is linear but for the last step. Values of edges are terms of the query (`TermIds`), so
-that rows with equal values are equal.
+In the join edges are vertices, and all variables are columns (`rpq.language.pattern.Pattern.joined`). Its changes are
+filtered, their columns become those that are selected, and what is left is netted or, under DISTINCT, counted. Since what is
+known of such a vertex never changes, all this is linear but for the last step. Values of edges are terms of the query
+(`TermIds`), so that rows with equal values are equal.
 """
 
 from __future__ import annotations
@@ -55,10 +55,8 @@ class BoundFilter:
         if self._predicate is None or self._types != (dict(edges.types.known), unit):
             self._types = dict(edges.types.known), unit
             self._predicate = self._bound(edges, vertices.kind, unit)
-        found = [
-            self._predicate.keep(self._columns(rows[first : first + _MOST_ROWS], vertices), len(rows[first : first + _MOST_ROWS]))[0]
-            for first in range(0, len(rows), _MOST_ROWS)
-        ]
+        pieces = (rows[first : first + _MOST_ROWS] for first in range(0, len(rows), _MOST_ROWS))
+        found = [self._predicate.keep(self._columns(piece, vertices), len(piece))[0] for piece in pieces]
         return np.concatenate([np.zeros(0, bool), *found])
 
     def _bound(self, edges: EdgeVertices, kind: str | None, unit: str | None) -> Predicate:
@@ -261,7 +259,7 @@ def start_edge_values(question: EdgeValuesQuery, resources: Resources) -> Runnin
     """Start a pattern with edge variables or a filter, which one thread evaluates. Raises `QueryError` in a share."""
     if resources.share[1] > 1:
         raise QueryError(
-            f"query {question.name!r}: a filter does not go with shares: evaluate it in one engine, or write the filter in SPARQL"
+            f"query {question.name!r}: a filter does not go with shares: evaluate it in one engine, or write it in SPARQL"
         )
     return RunningEdgeValues(question, resources)
 
