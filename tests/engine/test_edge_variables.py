@@ -1,6 +1,6 @@
 """Edge variables, filters and selected values of edges: the engine gives the rows and counts of the oracle.
 
-semantics-patterns.md, Edge variables
+semantics.md S14, semantics-patterns.md P14
 """
 
 from __future__ import annotations
