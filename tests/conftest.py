@@ -40,9 +40,17 @@ GROUPS = {"session": "spark", "kafka": "kafka", "wheel": "wheel", "checkout": "w
 """Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
 
 LONGEST = (
-    "spark", "kafka", "wheel", "test_readme", "test_bench_spark", "test_dockerfile", "test_bench_experiments", "test_examples",
-    "test_bench_sparql", "test_spark_operation",
-)  # fmt: skip
+    "spark",
+    "kafka",
+    "wheel",
+    "test_readme",
+    "test_bench_spark",
+    "test_dockerfile",
+    "test_bench_experiments",
+    "test_examples",
+    "test_bench_sparql",
+    "test_spark_operation",
+)
 """The groups that take longest, which begin first under `--no-loadscope-reorder`, so that no core is idle at the end."""
 
 

@@ -79,7 +79,8 @@ def measured(folder: Path, *options: object) -> dict[str, list[dict]]:
 @pytest.mark.ci
 def test_each_part_once(tmp_path, monkeypatch):
     """One query, one measured replay, one micro-batch after those that fill the window, one executor."""
-    for name, value in {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000), "WORKERS": (1,)}.items():
+    sizes = {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000), "WORKERS": (1,)}
+    for name, value in sizes.items():
         monkeypatch.setattr(spark_speed, name, value)
     by_kind = measured(tmp_path, "--edges", 100_000, "--scale", 0.01, "--queries", "a2q/c2a*")
     assert {name: len(some) for name, some in by_kind.items()} == {
