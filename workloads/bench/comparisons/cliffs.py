@@ -22,7 +22,7 @@ from rpq.workloads.bench import measure as measuring
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS, edge_a_moment
 from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
-from rpq.workloads.bench.memory import resident_memory
+from rpq.workloads.bench.memory import command_memory, resident_memory
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
 from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
@@ -410,16 +410,30 @@ for _name in ("JOIN", "AVG"):
 # --- one query alone -------------------------------------------------------------------------------------------------
 
 
+def _pairs(settings: Settings) -> Stream:
+    """Return a stream of pairs of vertices, under two labels in turn."""
+    number = np.arange(2 * window_of(settings, 10_000))
+    source, target = numbered_iris("x", number * 7_919 % len(number)), numbered_iris("y", number * 7_907 % len(number))
+    return edge_a_moment("pairs", len(number) // 2, source, choose_terms(["a2q", "c2a"], number % 2), target)
+
+
 @line("MEMORY-PROCESS", "peak memory of a process that runs one path query", unit="MB", sense="at most", bound=180)
 def _memory_of_a_process(settings: Settings) -> Reading:
     """Return the peak resident megabytes of a process that warms up, pushes Arrow batches and reads no rows."""
-    number = np.arange(2 * window_of(settings, 10_000))
-    source, target = numbered_iris("x", number * 7_919 % len(number)), numbered_iris("y", number * 7_907 % len(number))
-    stream = edge_a_moment("pairs", len(number) // 2, source, choose_terms(["a2q", "c2a"], number % 2), target)
+    stream = _pairs(settings)
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     resident_memory(query, stream)  # compiles what the warm-up leaves out, which would take a compiler and its memory
     return Reading(measured=resident_memory(query, stream).run / 1e6)
+
+
+@line("MEMORY-RUN", "peak memory of `rpq run` with a path query over a text file", unit="MB", sense="at most", bound=200)
+def _memory_of_a_run(settings: Settings) -> Reading:
+    stream = _pairs(settings)
+    query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
+    measuring.warm_up(query, stream)
+    command_memory(query, stream)  # compiles what the warm-up leaves out
+    return Reading(measured=command_memory(query, stream) / 1e6)
 
 
 # --- one tuple at a time ---------------------------------------------------------------------------------------------
