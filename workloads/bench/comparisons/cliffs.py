@@ -14,6 +14,7 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import rpq
 from rpq.operators.paths.path_query import PathQuery
@@ -25,7 +26,7 @@ from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, 
 from rpq.workloads.bench.memory import command_memory, resident_memory
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
-from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
+from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris, typed_literals
 
 """The number of slides of a window."""
 
@@ -107,11 +108,16 @@ def tuples_per_second(text: str, stream: Stream, settings: Settings) -> float:
 _PER_JOINED_ROW = 50e-9
 """Seconds that a joined row may take."""
 
-Values = Literal["integers", "decimals", "floats", "doubles", "mixed"]
+Values = Literal["integers", "decimals", "floats", "doubles", "mixed", "iris", "moments"]
 
 
 def _values(kind: Values, numbers: np.ndarray) -> pa.Array:
-    """Return literals of a type for amounts of cents; mixed ones have every type in turn."""
+    """Return terms for numbers: literals for amounts of cents, where mixed ones have every type in turn; IRIs; moments."""
+    if kind == "iris":
+        return numbered_iris("http://example.org/value/", numbers)
+    if kind == "moments":
+        texts = pc.strftime(pa.array(1_700_000_000_000 + 100 * numbers).cast(pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%S")
+        return typed_literals(texts, "dateTime")
     if kind == "integers":
         return integers(numbers)
     if kind == "decimals":
@@ -180,9 +186,10 @@ line("DISTINCT-JOIN-100", "distinct values over a join at selectivity 100")(
 )
 
 
-def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int) -> Reading:
+def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int, distinct: int = 10_000) -> Reading:
     text = f"SELECT ?group ({head} AS ?result) {{ ?group <urn:rated> ?value }} GROUP BY ?group"
-    return Reading(measured=tuples_per_second(text, rated_groups(kind, groups, window_of(settings, 40_000)), settings))
+    stream = rated_groups(kind, groups, window_of(settings, 40_000), distinct=distinct)
+    return Reading(measured=tuples_per_second(text, stream, settings))
 
 
 line("COUNT-DISTINCT", "distinct values counted by 100 groups", bound=3e5)(
@@ -192,6 +199,12 @@ for _name in ("MIN", "MAX", "SAMPLE"):
     line(f"{_name}-40000", f"{_name} in one group of 40,000 members", bound=3e5)(
         partial(_of_groups, head=f"{_name}(?value)", kind="decimals", groups=1)
     )
+for _kind, _what in (("iris", "IRIs that begin alike"), ("moments", "moments, ten a second")):
+    for _name, _head in (("MIN", "MIN(?value)"), ("MAX", "MAX(?value)"), ("COUNT-DISTINCT", "COUNT(DISTINCT ?value)")):
+        _of = f"{_name.replace('-', ' ')} in one group of 40,000 {_what}, all different"
+        line(f"{_name}-{_kind.upper()}", _of, bound=3e5)(
+            partial(_of_groups, head=_head, kind=_kind, groups=1, distinct=1_000_000)
+        )
 
 
 # --- joins by value --------------------------------------------------------------------------------------------------
