@@ -190,7 +190,7 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, tex
         query = number if delta.numbers is None else delta.numbers.item(0)
         columns = _few_columns(delta, vertices, texts.get(number))
         return FewRows([query], [delta.ends.item(0)], [columns], [delta.times.item(0)], [delta.kinds.item(0)])
-    values: list[list[list[int | str | None]]] = []
+    values: list[Sequence[Sequence[int | str | None]]] = []
     rows = FewRows([], [], values, [], [])
     moments: list[tuple[int, int, int, bool]] = []
     first: dict[int, int] = {}  # the place of each query's first delta: several threads may answer for one query
@@ -215,7 +215,9 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, tex
     return FewRows(*merged)
 
 
-def _few_columns(delta: Delta, vertices: VertexDictionary, texts: Texts | None) -> list[list[int | str | None]]:
+def _few_columns(
+    delta: Delta, vertices: VertexDictionary, texts: Texts | None
+) -> Sequence[Sequence[int | str | None]]:
     """Return the columns of the rows of a delta as lists of names."""
     ids, columns_at = delta.ids
     if texts is None:

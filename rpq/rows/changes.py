@@ -388,7 +388,7 @@ class Changes:
             for batch in self._batches(block, self._schema_of(block.columns), False):
                 # What `_make` of a named tuple does, without a call of Python for each row.
                 cells = zip(*(python_values(column) for column in batch.columns), strict=True)
-                rows += map(tuple.__new__, repeat(made), cells)
+                rows += map(tuple.__new__, repeat(made), cells)  # type: ignore[arg-type]
         if len(blocks) < 2:
             return rows
         places = np.argsort(np.concatenate([block.places() for block in blocks]))

@@ -65,11 +65,11 @@ def _bytes_of(term: str) -> bytes:
 
 
 class Keys(NamedTuple):
-    """The keys of terms: `bytes[start[i] : start[i] + length[i]]`."""
+    """The keys of terms: `data[start[i] : start[i] + length[i]]`."""
 
     start: np.ndarray  # int64
     length: np.ndarray  # int64
-    bytes: np.ndarray  # uint8
+    data: np.ndarray  # uint8
 
     @classmethod
     def of(cls, keys: list[bytes]) -> Keys:
@@ -79,7 +79,7 @@ class Keys(NamedTuple):
 
     def where(self, are_wanted: np.ndarray) -> Keys:
         """Return some of the keys."""
-        return self if are_wanted.all() else Keys(self.start[are_wanted], self.length[are_wanted], self.bytes)
+        return self if are_wanted.all() else Keys(self.start[are_wanted], self.length[are_wanted], self.data)
 
 
 def read_names(names: pa.Array, first_text: int, first_moment: int) -> tuple[np.ndarray, np.ndarray, Keys]:
@@ -95,7 +95,7 @@ def read_names(names: pa.Array, first_text: int, first_moment: int) -> tuple[np.
         where = np.frombuffer(offsets, np.int32)[names.offset : names.offset + len(names) + 1]
         room = int(where[-1] - where[0])
         if room:
-            keys = keys._replace(bytes=np.empty(2 * room + _BEHIND_TEXT * len(names), np.uint8))
+            keys = keys._replace(data=np.empty(2 * room + _BEHIND_TEXT * len(names), np.uint8))
             _read_keys(where, np.frombuffer(data, np.uint8), _MOMENT_END, first_text, first_moment, kinds, highs, *keys)
     return kinds, highs, keys
 
@@ -121,10 +121,18 @@ class TextOrder:
     """
 
     def __init__(self) -> None:
+        numbers = [np.empty(0, np.int64) for _ in range(5)]
         self._texts = _Texts(
-            np.empty(0, np.int32), *(np.empty(0, np.int64) for _ in range(5)), np.empty(0, np.int32),
-            np.empty(0, np.uint8), np.zeros(4, np.int64),
-        )  # fmt: skip
+            order=np.empty(0, np.int32),
+            ids=numbers[0],
+            high=numbers[1],
+            start=numbers[2],
+            length=numbers[3],
+            rank=numbers[4],
+            free=np.empty(0, np.int32),
+            arena=np.empty(0, np.uint8),
+            fields=np.zeros(4, np.int64),
+        )
         self._view = view(self._texts)
 
     def __len__(self) -> int:

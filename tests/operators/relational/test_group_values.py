@@ -206,7 +206,7 @@ def test_kernels_read_texts_and_moments_as_python_does():
             key = order_key(name)
             assert value_order._high(key) == highs[place], name
             start = keys.start[place]
-            assert bytes(keys.bytes[start : start + keys.length[place]]) == key_of(key), name
+            assert bytes(keys.data[start : start + keys.length[place]]) == key_of(key), name
     assert min(found.values()) > 300
 
 

@@ -199,11 +199,12 @@ for _name in ("MIN", "MAX", "SAMPLE"):
     line(f"{_name}-40000", f"{_name} in one group of 40,000 members", bound=3e5)(
         partial(_of_groups, head=f"{_name}(?value)", kind="decimals", groups=1)
     )
-for _kind, _what in (("iris", "IRIs that begin alike"), ("moments", "moments, ten a second")):
+_TIED: dict[Values, str] = {"iris": "IRIs that begin alike", "moments": "moments, ten a second"}
+for _tied, _what in _TIED.items():
     for _name, _head in (("MIN", "MIN(?value)"), ("MAX", "MAX(?value)"), ("COUNT-DISTINCT", "COUNT(DISTINCT ?value)")):
         _of = f"{_name.replace('-', ' ')} in one group of 40,000 {_what}, all different"
-        line(f"{_name}-{_kind.upper()}", _of, bound=3e5)(
-            partial(_of_groups, head=_head, kind=_kind, groups=1, distinct=1_000_000)
+        line(f"{_name}-{_tied.upper()}", _of, bound=3e5)(
+            partial(_of_groups, head=_head, kind=_tied, groups=1, distinct=1_000_000)
         )
 
 
