@@ -168,16 +168,19 @@ class ValueOrder:
 
     def _label_singly(self, ids: np.ndarray) -> None:
         """Give new terms labels, one by one."""
-        order_keys = {one: order_key(str(text)) for one, text in zip(ids.tolist(), self._terms.texts(ids), strict=True)}
-        highs = np.array([_high(key) for key in order_keys.values()], np.int64)
-        are_texts = _are_texts(highs)
-        if are_texts.any():
-            keys = [key_of(order_keys[one]) for one in ids[are_texts].tolist()]
-            self._insert_texts(ids[are_texts], highs[are_texts], Keys.of(keys))
-            ids, highs = ids[~are_texts], highs[~are_texts]
-        if len(ids):
-            self._set(ids, highs, np.zeros(len(ids), np.int64))
-            self._rank(ids.tolist(), highs.tolist(), order_keys)
+        texts: dict[int, tuple[int, bytes]] = {}
+        for identity, text in zip(ids.tolist(), self._terms.texts(ids), strict=True):
+            key = order_key(str(text))
+            high = _high(key)
+            if _is_text(high):
+                texts[identity] = high, key_of(key)
+                continue
+            highs, ranks, place = self._place(identity)
+            highs[place], ranks[place] = high, 0
+            self._rank([identity], [high], {identity: key})
+        if texts:
+            of_texts, keys = zip(*texts.values(), strict=True)
+            self._insert_texts(np.array([*texts], np.int64), np.array(of_texts, np.int64), Keys.of([*keys]))
 
     def _insert_texts(self, ids: np.ndarray, highs: np.ndarray, keys: Keys) -> None:
         self._set(ids, highs, 0)
@@ -250,8 +253,11 @@ class ValueOrder:
             for identity in fresh.tolist():
                 high, rank, place = self._place(identity)
                 if place < len(rank) and rank[place] != _UNKNOWN:
-                    one = slice(place, place + 1)
-                    self._leave(np.array([identity], np.int64), high[one], rank[one])
+                    if _is_text(of_place := high.item(place)):
+                        one = slice(place, place + 1)
+                        self._texts.remove(np.array([identity], np.int64), high[one], rank[one])
+                    else:
+                        self._leave_others(identity, of_place)
                     rank[place] = _UNKNOWN
             return
         labels = self._labels
@@ -310,9 +316,14 @@ class ValueOrder:
         return labels.term_high, labels.term_rank, identity - FIRST
 
 
+def _is_text(high: int) -> bool:
+    """Return whether this is the upper part of the label of a string, an IRI or a moment."""
+    return high >= _STRINGS and (high < _OTHERS[3] or _MOMENTS <= high < _OTHERS[5])
+
+
 def _are_texts(highs: np.ndarray) -> np.ndarray:
     """Return whether these are the upper parts of labels of strings, IRIs and moments."""
-    found: np.ndarray = (highs >= _STRINGS) & (highs < _OTHERS[3]) | (highs >= _MOMENTS) & (highs < _OTHERS[5])
+    found: np.ndarray = (highs >= _STRINGS) & ((highs < _OTHERS[3]) | (highs >= _MOMENTS) & (highs < _OTHERS[5]))
     return found
 
 
