@@ -139,13 +139,14 @@ class QueryOptions:
         from rpq.language.conditions import parse_expression
         from rpq.language.notation import language_of, unsuitable_option
         from rpq.language.pattern import Pattern
-        from rpq.language.sparql.syntax.reading import read
 
         language = self.language or language_of(text)
         try:
             if language == "path":
                 parse_expression(text)
             elif language == "sparql":
+                from rpq.language.sparql.syntax.reading import read
+
                 read(text, paths=self.paths)
             else:
                 Pattern.read(text, self.select)
@@ -165,16 +166,16 @@ class QueryOptions:
 def convert_windows(query: Query, unit: str | None) -> Query:
     """Convert windows that a query's text declares as durations to the stream's unit.  Raises `QueryError`."""
     from rpq.errors import QueryError
-    from rpq.language.sparql.query import SparqlQuery
 
-    if not isinstance(query, SparqlQuery) or not query.declares_durations:
+    if not getattr(query, "declares_durations", False):  # only SPARQL declares windows
         return query
     if unit is None:
         raise QueryError(
             "the text declares windows in durations (RANGE PT2H), and the unit of the timestamps is not known; --time-unit "
             "says it"
         )
-    return query.in_unit(unit)
+    converted: Query = query.in_unit(unit)  # type: ignore[attr-defined]
+    return converted
 
 
 def has_default_window(query: Query) -> bool:

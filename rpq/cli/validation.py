@@ -15,7 +15,6 @@ from rpq.cli.request import RunRequest, RunSettings
 from rpq.cli.run_outputs import check_columns, output_names, output_options
 from rpq.errors import InputError
 from rpq.files.destinations import is_regular
-from rpq.kafka.message_reader import UNSUPPORTED_FORMATS
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
 from rpq.stream.window import kind_of_text
@@ -130,6 +129,8 @@ def _check_topic_options(request: RunRequest) -> None:
             one_topic(path)
     except InputError as error:
         raise click.UsageError(str(error)) from error
+    from rpq.kafka.message_reader import UNSUPPORTED_FORMATS
+
     if settings.format in UNSUPPORTED_FORMATS:
         raise click.UsageError(
             f"--format {settings.format}: messages in {UNSUPPORTED_FORMATS[settings.format]} are not read; expected JSON or "

@@ -243,11 +243,14 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
             Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
-    # Numbers that are no small integers; where vertices are text, one of another type too.
+    # Numbers that are no small integers; where vertices are text, one of another type too, and texts that come and go.
     engine.push_rows([(name(2**31), y, "a", 12), (name(7), y, "a", 12)])
     if name is str:
-        engine.push_rows([("1e0", y, "a", 13)])
+        engine.push_rows([("1e0", y, "a", 13), *((f"x{number}", y, "a", 13) for number in range(9))])
     engine.advance(30)
+    if name is str:
+        engine._evaluation.collector.collect()
+        engine.push_rows([(f"y{number}", y, "a", 31) for number in range(9)])
     engine.statistics()
 
 

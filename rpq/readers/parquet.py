@@ -14,11 +14,11 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet as pq
 
 from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
@@ -29,6 +29,9 @@ from rpq.readers.text.line_layout import FURTHER, no_operation
 from rpq.stream.fields import DELETE, FieldError
 from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
 from rpq.stream.values import EMPTY, boolean_of_text, booleans_of_text
+
+if TYPE_CHECKING:
+    from pyarrow import parquet as pq
 
 MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
@@ -222,6 +225,8 @@ def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int)
                     part = whole.slice(start, rows)
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
         return
+    from pyarrow import parquet as pq
+
     metadata = pq.read_metadata(path)
     repetitive = _dictionary_columns(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
@@ -265,6 +270,8 @@ def _schema(path: str) -> pa.Schema:
         if _begins_with(path, ARROW_MAGIC):
             with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
                 return file.schema
+        from pyarrow import parquet as pq
+
         return pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise _read_error(path, error) from error

@@ -239,7 +239,10 @@ def is_plain(
     if vertex is not type(target):
         return False
     if vertex is str:
-        return kind != "int64" and source != "" != target and _is_utf8(source) and _is_utf8(target) and _is_utf8(label)
+        if kind == "int64" or not source or not target:
+            return False
+        are_ascii = source.isascii() and target.isascii() and label.isascii()  # as most are
+        return are_ascii or (_is_utf8(source) and _is_utf8(target) and _is_utf8(label))
     if vertex is not int or kind == "string":
         return False
     return -(2**63) <= source < 2**63 and -(2**63) <= target < 2**63 and _is_utf8(label)
@@ -247,8 +250,6 @@ def is_plain(
 
 def _is_utf8(text: str) -> bool:
     """Return whether UTF-8 can hold a text: it has no lone surrogate."""
-    if text.isascii():
-        return True
     try:
         text.encode()
     except UnicodeEncodeError:

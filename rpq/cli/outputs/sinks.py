@@ -21,12 +21,11 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rpq.cli.outputs.formats import (
     COLUMNS,
@@ -49,6 +48,9 @@ from rpq.cli.outputs.formats import (
 from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, Frame
 from rpq.files.table_formats import CSV, LineFormat, parquet_writer
+
+if TYPE_CHECKING:
+    from pyarrow import parquet as pq
 
 __all__ = [
     "COLUMNS",
@@ -444,6 +446,8 @@ class ResumableParquet:
 
     def _restore_frames(self, rows: int) -> None:
         """Write the first rows of the finished file as frames again."""
+        from pyarrow import parquet as pq
+
         if not os.path.exists(self._path):
             raise SinkError(f"{self._path}: is missing, but the checkpoint goes on from {rows:,} rows in it")
         left = rows

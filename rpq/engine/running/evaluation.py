@@ -356,7 +356,7 @@ class Evaluation:
         counts: tuple[int, int] | np.ndarray = (0, 0)
         rows: ChunkRows = []
         if deltas:
-            total = sum([len(delta) for _, delta in deltas])
+            total = len(deltas[0][1]) if len(deltas) == 1 else sum([len(delta) for _, delta in deltas])
             if total > self.row_guard.most and failure is None and (overflow := self._row_overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import rpq
 from rpq.operators.paths.path_query import PathQuery
@@ -23,21 +24,26 @@ from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Reading, line
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS, edge_a_moment
 from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings, figures_of_others
-from rpq.workloads.bench.memory import resident_memory
+from rpq.workloads.bench.memory import command_memory, resident_memory
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
-from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
+from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris, typed_literals
 
 # --- aggregates ------------------------------------------------------------------------------------------------------
 
 _PER_JOINED_ROW = 50e-9
 """Seconds that a joined row may take."""
 
-Values = Literal["integers", "decimals", "floats", "doubles", "mixed"]
+Values = Literal["integers", "decimals", "floats", "doubles", "mixed", "iris", "moments"]
 
 
 def _values(kind: Values, numbers: np.ndarray) -> pa.Array:
-    """Return literals of a type for amounts of cents; mixed ones have every type in turn."""
+    """Return terms for numbers: literals for amounts of cents, where mixed ones have every type in turn; IRIs; moments."""
+    if kind == "iris":
+        return numbered_iris("http://example.org/value/", numbers)
+    if kind == "moments":
+        texts = pc.strftime(pa.array(1_700_000_000_000 + 100 * numbers).cast(pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%S")
+        return typed_literals(texts, "dateTime")
     if kind == "integers":
         return integers(numbers)
     if kind == "decimals":
@@ -106,9 +112,10 @@ line("DISTINCT-JOIN-100", "distinct values over a join at selectivity 100")(
 )
 
 
-def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int) -> Reading:
+def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int, distinct: int = 10_000) -> Reading:
     text = f"SELECT ?group ({head} AS ?result) {{ ?group <urn:rated> ?value }} GROUP BY ?group"
-    return Reading(measured=tuples_per_second(text, rated_groups(kind, groups, window_of(settings, 40_000)), settings))
+    stream = rated_groups(kind, groups, window_of(settings, 40_000), distinct=distinct)
+    return Reading(measured=tuples_per_second(text, stream, settings))
 
 
 line("COUNT-DISTINCT", "distinct values counted by 100 groups", bound=3e5)(
@@ -118,6 +125,13 @@ for _name in ("MIN", "MAX", "SAMPLE"):
     line(f"{_name}-40000", f"{_name} in one group of 40,000 members", bound=3e5)(
         partial(_of_groups, head=f"{_name}(?value)", kind="decimals", groups=1)
     )
+_TIED: dict[Values, str] = {"iris": "IRIs that begin alike", "moments": "moments, ten a second"}
+for _tied, _what in _TIED.items():
+    for _name, _head in (("MIN", "MIN(?value)"), ("MAX", "MAX(?value)"), ("COUNT-DISTINCT", "COUNT(DISTINCT ?value)")):
+        _of = f"{_name.replace('-', ' ')} in one group of 40,000 {_what}, all different"
+        line(f"{_name}-{_tied.upper()}", _of, bound=3e5)(
+            partial(_of_groups, head=_head, kind=_tied, groups=1, distinct=1_000_000)
+        )
 
 
 # --- joins by value --------------------------------------------------------------------------------------------------
@@ -336,16 +350,30 @@ for _name in ("JOIN", "AVG"):
 # --- one query alone -------------------------------------------------------------------------------------------------
 
 
+def _pairs(settings: Settings) -> Stream:
+    """Return a stream of pairs of vertices, under two labels in turn."""
+    number = np.arange(2 * window_of(settings, 10_000))
+    source, target = numbered_iris("x", number * 7_919 % len(number)), numbered_iris("y", number * 7_907 % len(number))
+    return edge_a_moment("pairs", len(number) // 2, source, choose_terms(["a2q", "c2a"], number % 2), target)
+
+
 @line("MEMORY-PROCESS", "peak memory of a process that runs one path query", unit="MB", sense="at most", bound=180)
 def _memory_of_a_process(settings: Settings) -> Reading:
     """Return the peak resident megabytes of a process that warms up, pushes Arrow batches and reads no rows."""
-    number = np.arange(2 * window_of(settings, 10_000))
-    source, target = numbered_iris("x", number * 7_919 % len(number)), numbered_iris("y", number * 7_907 % len(number))
-    stream = edge_a_moment("pairs", len(number) // 2, source, choose_terms(["a2q", "c2a"], number % 2), target)
+    stream = _pairs(settings)
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     resident_memory(query, stream)  # compiles what the warm-up leaves out, which would take a compiler and its memory
     return Reading(measured=resident_memory(query, stream).run / 1e6)
+
+
+@line("MEMORY-RUN", "peak memory of `rpq run` with a path query over a text file", unit="MB", sense="at most", bound=200)
+def _memory_of_a_run(settings: Settings) -> Reading:
+    stream = _pairs(settings)
+    query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
+    measuring.warm_up(query, stream)
+    command_memory(query, stream)  # compiles what the warm-up leaves out
+    return Reading(measured=command_memory(query, stream) / 1e6)
 
 
 # --- one tuple at a time ---------------------------------------------------------------------------------------------
