@@ -54,6 +54,7 @@ from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
 from rpq.run.loop import Run
+from rpq.stream.fields import EDGE
 from rpq.stream.window import WindowTextError, size_and_slide, window_of
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     """Set up a run over files, whose signals are caught from then on."""
     settings = request.settings
     started = time.monotonic()
-    run_input = open_input(settings, properties=request.properties)
+    run_input = open_input(settings, properties=(*request.properties, *((EDGE,) if settings.edges == "id" else ())))
     reader, unit = run_input.reader, run_input.time_unit
     queries = request.queries(unit=unit, integers=False)
     max_ahead = max_ahead_of(settings, unit)

@@ -186,7 +186,7 @@ class LabelMonitor:
         if not pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_encode()
         names = labels.dictionary
-        counts = np.bincount(numpy_array(labels.indices), minlength=len(names))
+        counts = np.bincount(numpy_array(labels.indices.drop_null()), minlength=len(names))
         for name in names.take(arrow_array(np.flatnonzero(counts))).to_pylist():  # the others belong to filtered tuples
             self._unseen.pop(name, None)
             if len(self._others) < HINTS:

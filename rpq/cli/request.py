@@ -242,7 +242,7 @@ class RunSettings(QueryOptions):
     rdf_time: str | None = None
     rdf_graph: Literal["stream", "event"] | None = None
     events: Literal["window", "alone"] | None = None
-    edges: Literal["triple", "parallel"] = "triple"
+    edges: Literal["triple", "parallel", "id"] = "triple"
     static: tuple[str, ...] = ()
     static_format: str = "edges"
     time_unit: str | None = None

@@ -44,6 +44,8 @@ def check_request(request: RunRequest) -> None:
             "--deletes: deletes are made up of edges without properties, and a query reads "
             f"{', '.join(request.properties)}; leave out one of the two"
         )
+    if settings.edges == "id":
+        _check_ids(settings)
     if settings.late and request.properties:
         raise click.UsageError(
             f"--late: late tuples are written without their properties, and a query reads {', '.join(request.properties)}; "
@@ -59,6 +61,16 @@ def check_request(request: RunRequest) -> None:
         raise click.UsageError(f"unknown format {settings.static_format!r}: expected one of {', '.join(formats())}")
     if settings.format != "edges" and not any(map(is_topic, settings.inputs)) and settings.format not in formats():
         raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
+
+
+def _check_ids(settings: RunSettings) -> None:
+    """Raise a usage error for options that would leave out a tuple whose id says that an edge has changed."""
+    if settings.drop_self_loops:
+        raise click.UsageError(
+            "--drop-self-loops: where edges have ids, one that becomes a loop leaves; expected --where 'source <> target'"
+        )
+    if settings.deletes:
+        raise click.UsageError("--deletes: deletes are drawn of edges by source, label and target, not of edges with ids")
 
 
 def _check_events(request: RunRequest) -> None:

@@ -18,7 +18,7 @@ from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
 from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
-from rpq.stream.fields import DEFAULT_UNIT, STREAM, FieldError, quote_value, time_kind
+from rpq.stream.fields import DEFAULT_UNIT, EDGE, STREAM, FieldError, quote_value, time_kind
 
 
 def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
@@ -260,12 +260,13 @@ class Detection:
                     "the file has no header that names its columns"
                 )
                 reason = f"occurs {names.count(name)} times" if names.count(name) else "is missing"
-                raise FieldError(f"{reason}; a query reads it as a property of edges, and {found}", name)
+                raise FieldError(f"{reason}; {self.columns.use_of(name)}, and {found}", name)
             place = names.index(name)
             if fields[place] not in ("", FURTHER + name):
                 raise FieldError(f"is the column {fields[place]} of tuples, and no property of edges besides", name)
             fields[place] = FURTHER + name
-        return replace(layout, fields=tuple(fields))
+        edge = FURTHER + self.columns[EDGE] if self.columns.has_ids else ""
+        return replace(layout, fields=tuple(fields), edge=edge)
 
     def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:
         """Add the columns that a condition uses; an input's names take precedence over a tuple's."""
