@@ -39,18 +39,8 @@ def check_request(request: RunRequest) -> None:
         )
     if settings.events:
         _check_events(request)
-    if settings.deletes and request.properties:
-        raise click.UsageError(
-            "--deletes: deletes are made up of edges without properties, and a query reads "
-            f"{', '.join(request.properties)}; leave out one of the two"
-        )
     if settings.edges == "id":
         _check_ids(settings)
-    if settings.late and request.properties:
-        raise click.UsageError(
-            f"--late: late tuples are written without their properties, and a query reads {', '.join(request.properties)}; "
-            "leave out --late, late tuples are counted in any case"
-        )
     check_columns(request)
     _check_files(request)
     for path in settings.static:

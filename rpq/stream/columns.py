@@ -230,12 +230,16 @@ def check_stream(stream: Any) -> None:
 
 def with_event(data: Any, event: Any) -> Any:
     """Return columns with one more, that of events, or one event of all tuples. Raises `InputError`."""
-    given, _ = columns_by_name(data)
+    given, others = columns_by_name(data)
     if "event" in given:
         raise InputError("the tuples have a column 'event', and are said to be of one: give one of the two", column="event")
     if isinstance(event, (bool, int, str)):
         event = [event] * max(map(len, given.values()), default=0)
-    return {**given, "event": event}
+    if isinstance(data, Mapping):
+        return {**data, "event": event}
+    if isinstance(data, (pa.Table, pa.RecordBatch)):
+        return {**dict(zip(data.schema.names, data.columns, strict=True)), "event": event}
+    return {**given, **{name: data[name] for name in others if isinstance(name, str)}, "event": event}
 
 
 def only_tuple(data: Any) -> tuple[Any, ...] | None:

@@ -228,6 +228,50 @@ def test_queries_that_come_and_go(identity, data):
             engine._check()
 
 
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(100)
+@given(data=st.data())
+def test_events_of_several_tuples(identity, data):
+    """The rows of an event are the net rows of its tuples, at the largest of their timestamps."""
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 4))):
+        batch, expected, number = [], Counter(), 0
+        for _ in range(data.draw(st.integers(1, 3))):
+            rows = drawn_tuples(data, identity, time, most=4)
+            at = max(row[3] for row in rows)
+            time, number = max(time, at), number + 1
+            batch += [(*row, number) for row in rows]
+            expected.update(oracle.advance(at))
+            net: Counter = Counter()
+            for row in rows:
+                for change in apply(oracle, (*row[:3], at, *row[4:])):
+                    net[change._replace(op="+")] += 1 if change.op == "+" else -1
+            expected.update({change: count for change, count in net.items() if count > 0})
+            expected.update({change._replace(op="-"): -count for change, count in net.items() if count < 0})
+        note(batch)
+        columns = {**as_batch([row[:7] for row in batch], arrow=False), "event": [row[7] for row in batch]}
+        assert rows_of(engine.push(columns), queries) == expected
+        engine._check()
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
+
+
+def test_each_event_by_itself_may_have_properties():
+    query = rpq.Query("a[n > 1 and timestamp > 6]/b", window=rpq.UnboundedWindow(), name="q")
+    for identity in ("triple", "parallel", "id"):
+        engine = rpq.Engine(query, events="alone", edges=identity)
+        given = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "b"], "n": [5, None], "edge": ["e", "f"]}
+        assert engine.push({**given, "timestamp": [5, 6]}, event=True).added == 0
+        rows = engine.push(pa.table({**given, "timestamp": [7, 6]}), event=True).rows()
+        assert [(row.source, row.target, row.timestamp) for row in rows] == [("x", "z", 7)]
+        assert engine.push({**given, "timestamp": [7, 8]}).added == 0  # each tuple is an event
+        engine._check()
+
+
 # --- the examples of the oracle that are worked by hand -----------------------------------------------------
 
 
@@ -353,7 +397,6 @@ def test_expressions_that_are_refused(expression, column, said):
     [
         (lambda: rpq.Engine(CONDITION, witness=True), "witness"),
         (lambda: rpq.Engine(CONDITION, share=(0, 2)), "shares"),
-        (lambda: rpq.Engine(CONDITION, events="window"), "events"),
         (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
         (lambda: rpq.Engine(rpq.Query("a", window=WINDOW), edges="id", witness=True), 'edges="id": rows with witnesses'),
@@ -362,7 +405,7 @@ def test_expressions_that_are_refused(expression, column, said):
         (lambda: static_engine().register(CONDITION), "static edges"),
         (lambda: run_topics(CONDITION, input="kafka://h/t", output="kafka://h/u"), "in topics"),
     ],
-    ids=["witness", "share", "events", "count", "identity", "id", "parallel", "load_static", "statics", "topics"],
+    ids=["witness", "share", "count", "identity", "id", "parallel", "load_static", "statics", "topics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):

@@ -248,7 +248,9 @@ class Evaluation:
         if derived is None:
             outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
         else:
-            outcome, details = derived.outcome, ChunkDetails(first=derived.first)
+            events = _events_of(tuples, first, count)
+            outcome = derived.outcome
+            details = ChunkDetails(first=derived.first if events is None else derived.first_of_events(events))
             self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
@@ -267,6 +269,8 @@ class Evaluation:
                 host.review()
         if is_netted:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+            if times is not None and derived is not None and derived.row is not None:
+                times = times[derived.row]
             deltas = self._net_deltas(deltas, details.first, times)
         if running.reports:
             try:
@@ -295,7 +299,9 @@ class Evaluation:
             self.graph.lose(taken.unread, chunk)
         self.midway = True  # from here on the versions of edges are those after the chunk
         edge = None if tuples.edge is None else tuples.edge.slice(first, len(chunk.label))
-        derived = multigraph.derive(chunk, properties, self.graph.time, edge=edge)
+        times = tuples.timestamp if tuples.reported_time is None else tuples.reported_time
+        timestamp = times[first : first + len(chunk.label)]
+        derived = multigraph.derive(chunk, properties, self.graph.time, timestamp=timestamp, edge=edge)
         self.graph.lose(np.where(self.graph.is_read(chunk.label) != 0, np.int32(-1), chunk.label), chunk)
         if (more := len(derived.chunk.label) - len(chunk.label)) > 0:
             self._make_room(len(chunk.label) + more, _NO_VERTICES)

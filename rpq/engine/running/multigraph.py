@@ -61,6 +61,12 @@ class DerivedChunk(NamedTuple):
     outcome: np.ndarray
     """uint8: what became of each tuple."""
 
+    def first_of_events(self, events: np.ndarray) -> np.ndarray:
+        """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""
+        of_edges = events if self.row is None else events[self.row]
+        begins = np.flatnonzero(np.diff(of_edges, prepend=-1))
+        return np.repeat(begins, np.diff(begins, append=len(of_edges)))
+
 
 class _Reader:
     """What became of tuples for all queries that read the same labels, with whatever conditions, over the same window."""
@@ -240,18 +246,25 @@ class Multigraph:
     # --- the stream ------------------------------------------------------------------------------------------
 
     def derive(
-        self, chunk: Chunk, properties: Mapping[str, pa.Array], time: int | None, *, edge: pa.Array | None = None
+        self,
+        chunk: Chunk,
+        properties: Mapping[str, pa.Array],
+        time: int | None,
+        *,
+        timestamp: np.ndarray,
+        edge: pa.Array | None = None,
     ) -> DerivedChunk:
         """Return the tuples of a chunk as edges with derived labels; `time` is the stream time before them.
 
-        `properties` are columns of as many rows, `edge` the ids of edges where they have one. O(tuples + edges).
+        `properties` are columns of as many rows, `timestamp` the times that conditions see, and `edge` the ids of edges
+        where they have one. O(tuples + edges).
         """
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
         windows = list({window for _, window in self._readers})
         bounds = {window: _lower_bounds(window, now) for window in windows}
         everything = np.minimum.reduce([*bounds.values()]) if bounds else now
-        satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, chunk.timestamp)
+        satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
         if self.by_id is not None:
             assert edge is not None
             return self._derived_by_id(self.by_id, chunk, self.by_id.name(edge), now, satisfied, everything, bounds)
@@ -500,8 +513,6 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = "rows with witnesses do not go with it: leave out witness=True"
     elif evaluation.share[1] > 1:
         reason = "shares do not go with it: evaluate it in one engine, with threads=…"
-    elif evaluation.events is not None:
-        reason = "events of several tuples do not go with it: leave out events=…"
     elif evaluation.graph.statics:
         reason = "static edges do not go with it, which have no properties: push them with a timestamp"
     if reason is not None:
@@ -578,7 +589,6 @@ class Evaluated(Protocol):
     identity: Identity
     witness: bool
     share: tuple[int, int]
-    events: Literal["window", "alone"] | None
     graph: SnapshotGraph
     multigraph: Multigraph | None
 
