@@ -49,7 +49,7 @@ from rpq.engine.running.limits import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
-from rpq.language.readings import readings_of, refuse_conditions
+from rpq.language.readings import readings_of
 from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
@@ -268,13 +268,9 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
 
     settings = request.settings
     started = time.monotonic()
-    topics, clients = topics_and_clients(settings)
+    topics, clients = topics_and_clients(settings, properties=request.further_columns)
     unit = topics.columns.unit
     queries = request.queries(unit=unit, integers=False)
-    try:
-        refuse_conditions(queries, "in topics")
-    except QueryError as error:
-        raise click.UsageError(str(error)) from error
     messages = row_messages(request, queries)
     labels = LabelMonitor(queries)
     engines = Engines(settings=settings, unit=unit, max_ahead=max_ahead_of(settings, unit), labels=labels)

@@ -103,7 +103,6 @@ _DEFAULTS = RunSettings(inputs=(), format="edges")
 _OF_TOPICS = ("kafka_config", "upsert", "until_end", "metrics", "log", "max_delay", "checkpoint_every")
 _OF_FILES = {
     "deletes": "deletes are made up over files alone",
-    "edges": "messages are edges by source, label and target",
     "drop_self_loops": "--where 'source != target' does the same",
     "events": "a message is an event of its own",
     "late": "late tuples are counted, in the summary and in the metrics",

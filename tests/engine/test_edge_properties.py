@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.engine.running.condition_sets import FEW
-from rpq.kafka import run_topics
 from tests.oracle import test_reference_properties as worked
 from tests.reference_patterns import Variable
 from tests.reference_properties import COUNTS, EdgeAtom, PropertyEngine, PropertyQuery, Row, holds
@@ -403,9 +402,8 @@ def test_expressions_that_are_refused(expression, column, said):
         (lambda: rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel", witness=True), "witness"),
         (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
         (lambda: static_engine().register(CONDITION), "static edges"),
-        (lambda: run_topics(CONDITION, input="kafka://h/t", output="kafka://h/u"), "in topics"),
     ],
-    ids=["witness", "share", "count", "identity", "id", "parallel", "load_static", "statics", "topics"],
+    ids=["witness", "share", "count", "identity", "id", "parallel", "load_static", "statics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
