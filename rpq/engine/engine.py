@@ -168,6 +168,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         return self._threads
 
+    @property
+    def edges(self) -> Identity:
+        """When two inserts are the same edge: "triple", "parallel" or "id".
+
+        >>> import rpq
+        >>> rpq.Engine(edges="id").edges
+        'id'
+        """
+        return self._evaluation.identity
+
     def _warn_of_threads(self, queries: Iterable[Query]) -> None:
         """Warn the caller of the caller of queries that the threads do not divide."""
         if message := kinds.single_thread_warning(queries, self._threads):

@@ -226,13 +226,21 @@ def _service(
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
 
     def make() -> rpq.Engine:
-        engine = rpq.Engine(keep=keep, time_unit=settings.time_unit, **of_engine)  # type: ignore[arg-type]
+        engine = rpq.Engine(  # type: ignore[call-overload]
+            keep=keep, time_unit=settings.time_unit, edges=settings.edges, **of_engine
+        )
         load_static(settings, engine, LabelMonitor([]))
+        return engine
+
+    def restore(path: str) -> rpq.Engine:
+        engine = rpq.Engine.restore(path, **of_engine)
+        if engine.edges != settings.edges:
+            raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
         return engine
 
     try:
         return Service(
-            EngineOptions(make=make, restore=lambda path: rpq.Engine.restore(path, **of_engine), max_ahead=max_ahead),
+            EngineOptions(make=make, restore=restore, max_ahead=max_ahead),
             defaults=defaults,
             limits=limits,
             checkpoint=settings.checkpoint,
@@ -282,7 +290,8 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
         if not all(map(is_topic, settings.inputs)):
             raise click.UsageError("--input: are topics and files; give one of the two, and post the rest")
         return None, [_topic_feed(service, settings)]
-    opened = open_input(settings)
+    service.input_columns = service.further_columns
+    opened = open_input(settings, properties=service.further_columns)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
     paths = settings.inputs if are_regular(settings.inputs) else None
     return playback, [FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths)]
@@ -290,7 +299,8 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
 
 def _topic_feed(service: Service, settings: RunSettings) -> Feed:
     """Return the feed of the topics that the options name.  Raises errors of click if they cannot be read."""
-    topics, clients = topics_and_clients(settings)
+    service.input_columns = service.further_columns
+    topics, clients = topics_and_clients(settings, properties=service.further_columns)
     try:
         return TopicFeed(service, topics, clients)
     except KafkaUsageError as error:

@@ -541,8 +541,8 @@ def _filled(column: Any, rows: np.ndarray, value: int | str) -> Any:
         return column
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_null(column.type):
-        column = column.cast(TEXT if isinstance(value, str) else NUMBER)
+    if column.null_count == len(column):
+        column = pa.nulls(len(column), TEXT if isinstance(value, str) else NUMBER)
     if (column.type == TEXT) != isinstance(value, str):
         value = "-" if column.type == TEXT else 0
     return pc.if_else(pa.array(rows), pa.scalar(value, column.type), column)

@@ -608,3 +608,12 @@ def test_properties_of_one_insert_have_no_names_of_columns():
     engine = rpq.Engine(CONDITION)
     with pytest.raises(rpq.InputError, match="'label' is no property"):
         engine.insert("x", "y", "a", 1, properties={"label": "b"})
+
+
+def test_deletes_by_id_alone_fit_any_vertices():
+    nothing = pa.nulls(1, pa.string())
+    engine = by_id()
+    engine.insert(1, 2, "a", 1, edge="e")
+    delete = {"source": nothing, "target": nothing, "label": nothing, "timestamp": [2], "op": ["-"], "edge": ["e"]}
+    assert engine.push(pa.table(delete)).removed == 1
+    assert engine.push({**delete, "source": [None]}).removed == 0

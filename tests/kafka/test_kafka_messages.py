@@ -273,3 +273,10 @@ def test_a_condition_on_messages_with_ids_leaves_out_edges_and_no_ids(taken: int
     assert [row.get("delete", False) for row in rows] == [True, False, True, True]
     assert [row.get("delete unless newer", False) for row in rows] == [True, False, False, True]
     assert sum(part.filtered for part in parts) == 2
+
+
+def test_the_first_message_may_be_a_delete_by_id_alone() -> None:
+    delete = json.dumps({"tx": 1, "op": "-", "timestamp": 1}).encode()
+    found = properties_reader("edge=tx", properties=("edge",)).read([Sent(delete), Sent(edge(tx=2))])
+    assert not found.bad
+    assert found.columns["source"].to_pylist() == [None, "x"]

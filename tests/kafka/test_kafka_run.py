@@ -304,15 +304,13 @@ def test_a_run_leaves_no_file_and_no_thread_open(kafka, tmp_path) -> None:
 
 def test_messages_carry_properties_and_ids_of_edges(kafka) -> None:
     read, written = kafka.new(), kafka.new()
-    stream = [
-        {**edge, "fee": number * 7 % 10, "tx": number % 40} for number, edge in enumerate(edges(400)) if edge.get("op") != "-"
-    ]
+    inserts = [edge for edge in edges(400) if edge.get("op") != "-"]
+    stream = [{**edge, "fee": number * 7 % 10, "tx": number % 40} for number, edge in enumerate(inserts)]
     stream[7::9] = [{"timestamp": edge["timestamp"], "op": "-", "tx": edge["tx"]} for edge in stream[7::9]]
     kafka.send(read, stream)
     query = rpq.Query("a[fee > 3]/b*", window=WINDOW, semantics="explicit", name="q")
-    run_topics(
-        query, input=kafka.uri(read), output=kafka.uri(written), columns="edge=tx", edges="id", where="fee <> 5", until_end=True
-    )
+    of_edges = {"columns": "edge=tx", "edges": "id", "where": "fee <> 5"}
+    run_topics(query, input=kafka.uri(read), output=kafka.uri(written), **of_edges, until_end=True)
     engine, held = rpq.Engine(query, edges="id"), {}
     made: list = []
     for edge in stream:

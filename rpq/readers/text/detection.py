@@ -176,7 +176,7 @@ class Detection:
             is_header=bool(names),
             quoted=quoted,
             predicate=predicate,
-            properties=self._property_columns,
+            properties={name: column for name, column in self._property_columns.items() if column in layout.fields},
             warnings=warnings,
         )
 
@@ -255,6 +255,8 @@ class Detection:
         """Add the columns of properties. Raises `FieldError` for one that is missing."""
         fields = list(layout.fields)
         for name in (self.columns[name] for name in self.columns.properties):
+            if name not in names and self.columns.fixed:
+                continue  # what a post lacks is null
             if names.count(name) != 1:
                 found = f"found {', '.join(map(quote_value, names))}{did_you_mean(name, names)}" if names else (
                     "the file has no header that names its columns"
@@ -265,7 +267,7 @@ class Detection:
             if fields[place] not in ("", FURTHER + name):
                 raise FieldError(f"is the column {fields[place]} of tuples, and no property of edges besides", name)
             fields[place] = FURTHER + name
-        edge = FURTHER + self.columns[EDGE] if self.columns.has_ids else ""
+        edge = FURTHER + self.columns[EDGE] if self.columns.has_ids and FURTHER + self.columns[EDGE] in fields else ""
         return replace(layout, fields=tuple(fields), edge=edge)
 
     def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:

@@ -166,7 +166,9 @@ class JsonLayout:
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
-        """Raise `MissingColumns` if an object lacks required keys."""
+        """Raise `MissingColumns` if an object lacks required keys; a delete with an id needs no names."""
+        if self.names.has_ids and self.names[EDGE] in found and self._is_delete_by_id(found):
+            return
         there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
         self.names.refuse_missing(list(found), there=there)
 
