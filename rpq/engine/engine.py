@@ -317,7 +317,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.insert("x", "y", "a", 1)
         <Changes: 1 added, 0 removed: ('a+', 'x', 'y', 1, '+')>
         """
-        self._refuse_id(edge)
+        if edge is not None:
+            self._refuse_id(edge)
         if properties or edge is not None:
             values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+", "edge": edge}
             for name in {*values, *TAKEN} & {*(properties or ())}:
@@ -346,14 +347,14 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.delete("x", "y", "a", 2)
         <Changes: 0 added, 1 removed: ('a+', 'x', 'y', 2, '-')>
         """
-        self._refuse_id(edge)
         if edge is not None:
+            self._refuse_id(edge)
             values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "-", "edge": edge}
             return self._push({name: [value] for name, value in values.items()}, collect=True)
         return self._push_one(None, source, target, label, timestamp, "-", collect=True)
 
-    def _refuse_id(self, edge: int | str | None) -> None:
-        if edge is not None and self._evaluation.identity != "id":
+    def _refuse_id(self, edge: int | str) -> None:
+        if self._evaluation.identity != "id":
             raise InputError(
                 f'edge={edge!r}: edges have ids in an rpq.Engine(…, edges="id"); in this one, edges are '
                 f"{self._evaluation.identity!r}",

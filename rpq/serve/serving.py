@@ -226,8 +226,11 @@ def _service(
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
 
     def make() -> rpq.Engine:
-        engine = rpq.Engine(  # type: ignore[call-overload]
-            keep=keep, time_unit=settings.time_unit, edges=settings.edges, **of_engine
+        engine = rpq.Engine(
+            keep=keep,
+            time_unit=settings.time_unit,  # type: ignore[arg-type]
+            edges=settings.edges,
+            **of_engine,
         )
         load_static(settings, engine, LabelMonitor([]))
         return engine
