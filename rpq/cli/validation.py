@@ -40,7 +40,7 @@ def check_request(request: RunRequest) -> None:
     if settings.events:
         _check_events(request)
     if settings.edges == "id":
-        _check_ids(settings)
+        check_ids(settings)
     check_columns(request)
     _check_files(request)
     for path in settings.static:
@@ -53,7 +53,7 @@ def check_request(request: RunRequest) -> None:
         raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
 
 
-def _check_ids(settings: RunSettings) -> None:
+def check_ids(settings: RunSettings) -> None:
     """Raise a usage error for options that would leave out a tuple whose id says that an edge has changed."""
     if settings.drop_self_loops:
         raise click.UsageError(

@@ -26,6 +26,7 @@ from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, t
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
+from rpq.cli.validation import check_ids
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
@@ -74,6 +75,8 @@ def serve_with(
     option_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
     limits = replace(option_limits, connections=raise_file_limit(option_limits.connections))
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
+    if settings.edges == "id":
+        check_ids(settings)
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)

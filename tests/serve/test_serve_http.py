@@ -258,6 +258,14 @@ def test_edges_of_posts_have_ids_also_after_a_crash(tmp_path):
             assert served.answers("q") == expected - {("w", "z")}
 
 
+def test_a_query_that_reads_what_the_input_is_read_without_is_refused(served):
+    served.service.input_columns = ("m",)  # as of a server with an --input
+    refused = served.register("a[n > 1 and m > 1]", window=10, slide=1)
+    assert refused.status_code == 422
+    assert "reads n, and the input of the server is read without" in error_of(refused)["message"]
+    assert served.register("a[m > 1]", window=10, slide=1).status_code == 201
+
+
 def test_a_server_without_conditions_says_how_properties_can_be_kept(served):
     served.post(("x", "y", "a", 5))
     refused = served.register("a[n > 1]", window=10, slide=1)
