@@ -219,6 +219,11 @@ def test_the_variants_of_a_process_are_loaded_in_seconds_once_they_are_kept():
 @pytest.mark.long
 @pytest.mark.parametrize("cpu", [None, "generic"])
 def test_all_is_compiled_once_and_found_by_those_who_run_later(tmp_path, cpu):
+    """From an empty cache in another folder, for one kind of processors.
+
+    CI begins with an empty cache too: the README's second command compiles all kernels in a fresh copy of the checkout, in
+    which `test_nothing_is_left_to_compile` finds them. They are lent to the image, where `test_dockerfile.py` looks for all.
+    """
     env = {"NUMBA_CACHE_DIR": str(tmp_path)}
     asked = ["-m", "rpq.cli", "warm-up", "--jobs", "2", *(["--cpu", cpu] if cpu else [])]
     done = run(Path(sys.executable), *asked, cwd=ROOT, env=env)
