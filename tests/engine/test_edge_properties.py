@@ -617,3 +617,13 @@ def test_deletes_by_id_alone_fit_any_vertices():
     delete = {"source": nothing, "target": nothing, "label": nothing, "timestamp": [2], "op": ["-"], "edge": ["e"]}
     assert engine.push(pa.table(delete)).removed == 1
     assert engine.push({**delete, "source": [None]}).removed == 0
+
+
+def test_an_index_that_is_built_anew_asks_for_memory_in_the_name_of_its_tuple():
+    """The first delete loads more edges than its chunk has tuples."""
+    engine = rpq.Engine(rpq.Query("a[n is null]/b", window=WINDOW), _capacity=1)
+    count = 50
+    ends = {"source": [f"s{number}" for number in range(count)], "target": ["t"] * count, "label": ["a"] * count}
+    assert engine.push({**ends, "timestamp": [1] * count}).added == 0
+    assert engine.insert("t", "u", "b", 1).added == count
+    assert engine.insert("s0", "t", "a", 1, properties={"n": 1}).removed == 1
