@@ -186,7 +186,7 @@ class LabelMonitor:
         if not pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_encode()
         names = labels.dictionary
-        counts = np.bincount(numpy_array(labels.indices), minlength=len(names))
+        counts = np.bincount(numpy_array(labels.indices.drop_null()), minlength=len(names))
         for name in names.take(arrow_array(np.flatnonzero(counts))).to_pylist():  # the others belong to filtered tuples
             self._unseen.pop(name, None)
             if len(self._others) < HINTS:
@@ -491,8 +491,13 @@ def _values(columns: pa.RecordBatch, row: int) -> list[Any]:
     return [*values, "-" if delete else "+"]
 
 
-def topics_and_clients(settings: RunSettings) -> tuple[TopicInput, ClientSettings]:
-    """Return the topics that the options name, and the settings of clients.  Raises errors of click."""
+def topics_and_clients(
+    settings: RunSettings, *, properties: Sequence[str] = ()
+) -> tuple[TopicInput, ClientSettings]:
+    """Return the topics that the options name, with these properties of edges, and the settings of clients.
+
+    Raises errors of click.
+    """
     from rpq.kafka.client import ClientSettings, client, read_settings
 
     try:
@@ -501,19 +506,19 @@ def topics_and_clients(settings: RunSettings) -> tuple[TopicInput, ClientSetting
         raise click.ClickException(str(error)) from error
     try:
         given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
-        topics = topic_input_of(settings)
+        topics = topic_input_of(settings, properties)
         return topics, ClientSettings(topics.brokers, given)
     except (WhereError, RpqError) as error:
         raise click.UsageError(str(error)) from error
 
 
-def topic_input_of(settings: RunSettings) -> TopicInput:
+def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInput:
     """Return the topics and how to read their messages.  Raises `InputError` and `WhereError`."""
     from rpq.kafka.message_reader import MessageColumns
     from rpq.kafka.topic_reader import TopicInput
 
     try:
-        names = ColumnNames.parse(settings.columns, label=settings.label)
+        names = ColumnNames.parse(settings.columns, label=settings.label, properties=properties)
         columns = MessageColumns.of(names, settings.time_unit)
     except InputError as error:
         raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error

@@ -16,6 +16,7 @@ import click
 from rpq.kafka.topic_names import is_topic
 from rpq.language.notation import PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
+from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
@@ -243,7 +244,7 @@ class RunSettings(QueryOptions):
     rdf_time: str | None = None
     rdf_graph: Literal["stream", "event"] | None = None
     events: Literal["window", "alone"] | None = None
-    edges: Literal["triple", "parallel"] = "triple"
+    edges: Literal["triple", "parallel", "id"] = "triple"
     static: tuple[str, ...] = ()
     static_format: str = "edges"
     time_unit: str | None = None
@@ -300,6 +301,11 @@ class RunRequest:
         of_file = [(entry.language, entry.expression) for entry in self.entries]
         texts = of_file or [(self.settings.language or language_of(text), text)]
         return tuple(sorted(frozenset().union(*(properties_in(language, text) for language, text in texts))))
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The columns of an input besides those of every tuple: properties, and the ids of edges where they have some."""
+        return (*self.properties, *((EDGE,) if self.settings.edges == "id" else ()))
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""

@@ -78,7 +78,8 @@ class FileOutputs(RunSink):
         """Open all outputs, resumed at a position."""
         before = position or {"output": None, "late_bytes": None}
         if (late := self._request.settings.late) is not None:
-            self._late = LateFile(late, grows=self._grows, position=before["late_bytes"])
+            further = self._request.further_columns
+            self._late = LateFile(late, grows=self._grows, position=before["late_bytes"], properties=further)
         self._rows = _open_rows(self._request, self._queries, before["output"], grows=self._grows)
 
     @property

@@ -366,6 +366,14 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "
         engine.push({**ends, "timestamp": [0, 0, 0], "n": values})
     engine.advance(20)
     engine._evaluation.collector.collect()
+    for kind in (int, str):
+        by_id = Engine(query, edges="id", memory_limit=1 << 60, _capacity=1)
+        ends = {"source": [x, y, z, x, y], "target": [y, z, x, y, z], "label": ["a", "b", "a", "a", "b"]}
+        for first in range(0, 40, 10):
+            ids = [kind(first + number) for number in (1, 2, 1, 3, 4)]
+            by_id.push({**ends, "timestamp": [0] * 5, "n": [3, 0, 3, 0, 0], "edge": ids})
+        by_id.delete(x, y, "a", 0)
+        by_id._evaluation.collector.collect()
 
 
 def _judge_streams() -> None:

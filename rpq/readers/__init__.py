@@ -104,6 +104,8 @@ def open_reader(
 
     accepted_options = format_by_name(format).options
     if columns and columns.properties and "columns" not in accepted_options:
+        if columns.has_ids:
+            raise InputError(f"the format {format} has no ids of edges; they have some in {_formats_with('columns')}")
         raise InputError(
             f"the format {format} has no properties of edges, and a query reads {', '.join(columns.properties)}; edges have "
             f"properties in {_formats_with('columns')}"

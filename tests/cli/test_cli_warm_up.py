@@ -88,14 +88,15 @@ for text in (True, False):
         engine.statistics()
         engine.unregister("more")
         engine.advance(30 + min(slides, 1000))
-    for edges in ("triple", "parallel"):
+    for edges in ("triple", "parallel", "id"):
         query = rpq.Query("a[n > 3]/(b|c[n > 5])*", window=window, paths=paths, semantics="explicit", name="one")
         pattern = rpq.Query("?x a[n > 3] ?y . ?y a[n > 5] ?z . ?z b ?x", window=window, name="two")
         engine = rpq.Engine(query, pattern, edges=edges)
         for begin in range(0, len(rows), 200):
             columns = zip(("source", "target", "label", "timestamp", "op"), zip(*rows[begin : begin + 200]))
             values = {name: list(column) for name, column in columns}
-            engine.push({**values, "n": [number % 9 for number in range(200)]}).to_arrow("one")
+            given = {**values, "n": [number % 9 for number in range(200)], "edge": [v(number % 90) for number in range(200)]}
+            engine.push(given).to_arrow("one")
         with tempfile.TemporaryDirectory() as folder:
             engine.save(folder + "/state")
             engine = rpq.Engine.restore(folder + "/state")

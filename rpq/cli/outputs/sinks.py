@@ -516,13 +516,18 @@ LATE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 class LateFile:
     """A file of late tuples in the format `edges`: CSV with a header, compressed if the name has such an ending.
 
-    `grows` and `position` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like any other.
+    The columns of `properties` follow those of a tuple. `grows` and `position` are those of `open_sink`; `sink` is resumed,
+    committed, closed and discarded like any other.
     """
 
-    def __init__(self, path: str, *, grows: bool = False, position: int | None = None) -> None:
+    def __init__(
+        self, path: str, *, grows: bool = False, position: int | None = None, properties: Sequence[str] = ()
+    ) -> None:
         ending = os.path.splitext(path)[1].lower()
         file = destination(path, grows=grows, position=position)
-        self.sink = TextSink(file, LATE_COLUMNS, packed=ending if ending in FRAMES else "", position=position)
+        self._properties = tuple(properties)
+        names = (*LATE_COLUMNS, *self._properties)
+        self.sink = TextSink(file, names, packed=ending if ending in FRAMES else "", position=position)
 
     def write(self, tuples: pa.RecordBatch, late: np.ndarray) -> None:
         """Write the tuples of a pushed batch with these row numbers."""
@@ -530,5 +535,6 @@ class LateFile:
             return
         rows = tuples.take(pa.array(late, pa.int64()))
         deletes = rows.column("delete") if "delete" in rows.schema.names else pa.array([False] * len(late))
-        columns = [rows.column(name) for name in LATE_COLUMNS[:-1]]
-        self.sink.write(pa.Table.from_arrays([*columns, pc.if_else(deletes, "-", "+")], names=list(LATE_COLUMNS)))
+        columns = [*(rows.column(name) for name in LATE_COLUMNS[:-1]), pc.if_else(deletes, "-", "+")]
+        columns += [rows.column(name) for name in self._properties]
+        self.sink.write(pa.Table.from_arrays(columns, names=[*LATE_COLUMNS, *self._properties]))

@@ -34,6 +34,7 @@ _TYPES: dict[str, np.dtype[Any]] = {"int32": np.dtype("<i4"), "int64": np.dtype(
 _COLUMNS = ("source", "target", "label", "timestamp")
 _STATIC = ("static_source", "static_target", "static_label")
 _VERSIONS = ("version_source", "version_target", "version_label")
+_IDS = ("id", "id_ends", "id_bytes")
 _LARGEST_TEXT = 2**31 - 1
 
 
@@ -43,7 +44,8 @@ class Edges:
 
     `source` and `target` are indices of `names`, and `slides` has an array for each window of each query, with the slide at
     which each edge expires. The static edges are separate, whether they are in a window or not. `version_…` are the edges
-    whose current version an engine knows that keeps properties, whether a query has a use for them or not.
+    whose current version an engine knows that keeps properties, whether a query has a use for them or not. Where edges have
+    ids, `version_names` are those of these edges, and `version_set` the number of the set of derived labels of each.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -62,6 +64,8 @@ class Edges:
     version_target: np.ndarray
     version_label: np.ndarray
     version_timestamp: np.ndarray
+    version_names: pa.ChunkedArray | None = None
+    version_set: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -126,6 +130,12 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays |= {name: getattr(edges, name) for name in _STATIC}
     if len(edges.version_source):
         arrays |= {name: getattr(edges, name) for name in (*_VERSIONS, "version_timestamp")}
+    if edges.version_names is not None and edges.version_set is not None and len(edges.version_source):
+        arrays["version_set"] = edges.version_set
+        if pa.types.is_integer(edges.version_names.type):
+            arrays[_IDS[0]] = np.array(edges.version_names, np.int64)
+        else:
+            arrays[_IDS[1]], arrays[_IDS[2]] = _text_arrays(edges.version_names)
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
 
@@ -173,16 +183,16 @@ def _parsed(content: bytes) -> StateFile:
     if at != len(content):
         raise Damage(f"its arrays end at byte {at:,} of {len(content):,}")
     state = described["state"]
-    return StateFile(described=state, edges=_edges(_names(arrays), arrays))
+    return StateFile(described=state, edges=_edges(_names(arrays, "names", "name_ends", "name_bytes"), arrays))
 
 
-def _names(arrays: dict[str, np.ndarray]) -> pa.ChunkedArray | None:
-    if "names" in arrays:
-        return pa.chunked_array([_typed(arrays, "names", np.int64)])
-    if "name_ends" not in arrays:
+def _names(arrays: dict[str, np.ndarray], integers: str, ends: str, data: str) -> pa.ChunkedArray | None:
+    """Return names from the array of integers, or those of texts; None if neither is there. Raises `Damage`."""
+    if integers in arrays:
+        return pa.chunked_array([_typed(arrays, integers, np.int64)])
+    if ends not in arrays:
         return None
-    chunks = list(_texts(_typed(arrays, "name_ends", np.int64), _typed(arrays, "name_bytes", np.uint8)))
-    return pa.chunked_array(chunks, pa.string())
+    return pa.chunked_array(list(_texts(_typed(arrays, ends, np.int64), _typed(arrays, data, np.uint8))), pa.string())
 
 
 def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
@@ -233,6 +243,9 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
     static = {name: _typed(arrays, name, np.int32, statics) if has_static else np.zeros(0, np.int32) for name in _STATIC}
     versions = len(_typed(arrays, _VERSIONS[0], np.int32)) if _VERSIONS[0] in arrays else 0
     version = {name: _typed(arrays, name, np.int32, versions) if versions else np.zeros(0, np.int32) for name in _VERSIONS}
+    version_names = _names(arrays, *_IDS)
+    if version_names is not None and len(version_names) != versions:
+        raise Damage(f"there are {len(version_names):,} ids of edges for {versions:,} edges")
     edges = Edges(
         names=names,
         source=_typed(arrays, "source", np.int32),
@@ -243,6 +256,8 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         **static,
         **version,
         version_timestamp=_typed(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
+        version_names=version_names,
+        version_set=None if version_names is None else _typed(arrays, "version_set", np.int32, versions),
     )
     vertices = 0 if names is None else len(names)
     named = np.zeros(vertices, bool)
