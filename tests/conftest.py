@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -38,14 +39,41 @@ HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "session", "wheel"}
 GROUPS = {"session": "spark", "kafka": "kafka", "wheel": "wheel", "checkout": "wheel"}
 """Fixtures that one process makes for all tests that use them under `--dist loadgroup`, and the names of these groups."""
 
-LONGEST = ("spark", "kafka", "wheel", "test_readme", "test_dockerfile", "test_bench_experiments", "test_spark_operation")
+LONGEST = (
+    "spark",
+    "kafka",
+    "wheel",
+    "test_readme",
+    "test_bench_spark",
+    "test_dockerfile",
+    "test_bench_experiments",
+    "test_examples",
+    "test_bench_sparql",
+    "test_spark_operation",
+)
 """The groups that take longest, which begin first under `--no-loadscope-reorder`, so that no core is idle at the end."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse `--dist loadgroup` where groups would be lost: each process would start a broker and a JVM of its own."""
+    """Refuse `--dist loadgroup` where groups would be lost: each process would start a broker and a JVM of its own.
+
+    Doctests bear no marks, so they are not collected, by each process, where only marked tests are run.
+    """
+    if config.getoption("markexpr", "").startswith(("ci", "long")):
+        config.option.doctestmodules = False
     if config.getoption("dist", "no") == "loadgroup" and not hasattr(pytest.Item, "_nodeid"):
         raise pytest.UsageError("pytest-xdist cannot group the tests of this pytest; expected pytest<9.2")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without collections of garbage in between, and exempt what stays until the end from later ones."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -142,9 +142,10 @@ class Served(Talk):
         self._tls = tls
         defaults = QueryDefaults(fields={}, time_unit=time_unit)
         keep, max_ahead = of_engine.pop("keep", None), of_engine.pop("max_ahead", None)
+        edges = of_engine.pop("edges", "triple")
         self.service = Service(
             EngineOptions(
-                make=lambda: rpq.Engine(keep=keep, time_unit=time_unit, **of_engine),
+                make=lambda: rpq.Engine(keep=keep, time_unit=time_unit, edges=edges, **of_engine),
                 restore=lambda path: rpq.Engine.restore(path, **of_engine),
                 max_ahead=max_ahead,
             ),

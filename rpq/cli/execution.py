@@ -49,7 +49,7 @@ from rpq.engine.running.limits import peak_memory_bytes
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError
 from rpq.kafka.client import KafkaError, KafkaUsageError
 from rpq.kafka.topic_names import is_topic, one_topic
-from rpq.language.readings import refuse_conditions
+from rpq.language.readings import readings_of
 from rpq.language.where import WhereError
 from rpq.readers.deletions import Deletions
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, PositionFormat
@@ -204,7 +204,7 @@ def _set_up_files(request: RunRequest, interrupts: Interrupts) -> CommandRun:
     """Set up a run over files, whose signals are caught from then on."""
     settings = request.settings
     started = time.monotonic()
-    run_input = open_input(settings, properties=request.properties)
+    run_input = open_input(settings, properties=request.further_columns)
     reader, unit = run_input.reader, run_input.time_unit
     queries = request.queries(unit=unit, integers=False)
     max_ahead = max_ahead_of(settings, unit)
@@ -268,13 +268,9 @@ def _set_up_topics(request: RunRequest, interrupts: Interrupts) -> CommandRun:
 
     settings = request.settings
     started = time.monotonic()
-    topics, clients = topics_and_clients(settings)
+    topics, clients = topics_and_clients(settings, properties=request.further_columns)
     unit = topics.columns.unit
     queries = request.queries(unit=unit, integers=False)
-    try:
-        refuse_conditions(queries, "in topics")
-    except QueryError as error:
-        raise click.UsageError(str(error)) from error
     messages = row_messages(request, queries)
     labels = LabelMonitor(queries)
     engines = Engines(settings=settings, unit=unit, max_ahead=max_ahead_of(settings, unit), labels=labels)
@@ -420,13 +416,14 @@ def _deletions(settings: RunSettings, queries: Sequence[rpq.Query]) -> Deletions
     if any(window.kind != "time" for window in windows):
         raise click.UsageError("--deletes are of edges in windows of time, not of count windows and unbounded ones")
     longest = max(windows, key=lambda window: window.size)
-    asking = list({query.expression: query for query in queries}.values())  # thousands may have few distinct expressions
+    asking = {query.expression: query for query in queries}.values()  # thousands may have few distinct expressions
+    read = {reading.labels.plain for query in asking for reading in readings_of(query)}
     return Deletions(
         size=longest.size,
         slide=longest.slide,
         percent=settings.deletes,
         seed=settings.seed,
-        is_relevant=cache(lambda label: any(query.reads(label) for query in asking)),
+        is_relevant=cache(lambda label: any(labels.has(label) for labels in read)),
     )
 
 

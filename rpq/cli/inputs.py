@@ -23,13 +23,10 @@ import pyarrow.compute as pc
 
 from rpq.cli.request import RunSettings
 from rpq.errors import InputError, RpqError, did_you_mean
-from rpq.kafka.client import ClientSettings, client, read_settings
-from rpq.kafka.message_reader import MessageColumns
 from rpq.kafka.topic_names import is_topic, one_cluster, topics_in
-from rpq.kafka.topic_reader import TopicInput
 from rpq.language.edge_steps import labels_of_end
 from rpq.language.query import Query
-from rpq.readers import Batch, ColumnNames, RdfReading, Reader, WhereError, open_reader, parse_where
+from rpq.readers import Batch, ColumnNames, Reader, WhereError, open_reader, parse_where
 from rpq.readers.batch import align_to_events
 from rpq.readers.deletions import Deletions
 from rpq.readers.format_registry import format_by_name
@@ -41,6 +38,9 @@ from rpq.stream.stream_labels import EdgeEnd, text_of
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
+    from rpq.kafka.client import ClientSettings
+    from rpq.kafka.topic_reader import TopicInput
+    from rpq.readers import RdfReading
 
 Item = TypeVar("Item")
 
@@ -193,7 +193,7 @@ class LabelMonitor:
         if not pa.types.is_dictionary(labels.type):
             labels = labels.dictionary_encode()
         names = labels.dictionary
-        counts = np.bincount(numpy_array(labels.indices), minlength=len(names))
+        counts = np.bincount(numpy_array(labels.indices.drop_null()), minlength=len(names))
         for name in names.take(arrow_array(np.flatnonzero(counts))).to_pylist():  # the others belong to filtered tuples
             self._unseen.pop(name, None)
             if len(self._others) < HINTS:
@@ -229,7 +229,7 @@ def load_static(settings: RunSettings, engine: Engine | None, labels: LabelMonit
 def _edges_of(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
     """Yield the edges of a file in batches; times are ignored, and a delete is an error."""
     columns = ColumnNames(timed=False, fixed=True) if format in ("edges", "jsonl") else None
-    rdf = RdfReading(scope=f"s{number}.") if format == "rdf" else None
+    rdf = _rdf_reading(scope=f"s{number}.") if format == "rdf" else None
     for batch in open_reader(format, [path], columns=columns, rdf=rdf):
         names = batch.columns.schema.names
         if "delete" in names and pc.any(batch.columns.column("delete")).as_py():
@@ -350,8 +350,15 @@ def _open(settings: RunSettings, properties: Sequence[str]) -> Reader:
         where=parse_where(settings.where) if settings.where is not None else None,
         time_unit=settings.time_unit,
         streams=settings.streams,
-        rdf=RdfReading(**of_rdf) if of_rdf else None,
+        rdf=_rdf_reading(**of_rdf) if of_rdf else None,
     )
+
+
+def _rdf_reading(**options: Any) -> RdfReading:
+    """Return options for reading RDF, whose modules only such a run imports."""
+    from rpq.readers import RdfReading
+
+    return RdfReading(**options)
 
 
 def _peek(batches: Iterator[Batch]) -> tuple[Iterator[Batch], bool]:
@@ -491,24 +498,34 @@ def _values(columns: pa.RecordBatch, row: int) -> list[Any]:
     return [*values, "-" if delete else "+"]
 
 
-def topics_and_clients(settings: RunSettings) -> tuple[TopicInput, ClientSettings]:
-    """Return the topics that the options name, and the settings of clients.  Raises errors of click."""
+def topics_and_clients(
+    settings: RunSettings, *, properties: Sequence[str] = ()
+) -> tuple[TopicInput, ClientSettings]:
+    """Return the topics that the options name, with these properties of edges, and the settings of clients.
+
+    Raises errors of click.
+    """
+    from rpq.kafka.client import ClientSettings, client, read_settings
+
     try:
         client()
     except RpqError as error:
         raise click.ClickException(str(error)) from error
     try:
         given = read_settings(settings.kafka_config) if settings.kafka_config is not None else {}
-        topics = topic_input_of(settings)
+        topics = topic_input_of(settings, properties)
         return topics, ClientSettings(topics.brokers, given)
     except (WhereError, RpqError) as error:
         raise click.UsageError(str(error)) from error
 
 
-def topic_input_of(settings: RunSettings) -> TopicInput:
+def topic_input_of(settings: RunSettings, properties: Sequence[str]) -> TopicInput:
     """Return the topics and how to read their messages.  Raises `InputError` and `WhereError`."""
+    from rpq.kafka.message_reader import MessageColumns
+    from rpq.kafka.topic_reader import TopicInput
+
     try:
-        names = ColumnNames.parse(settings.columns, label=settings.label)
+        names = ColumnNames.parse(settings.columns, label=settings.label, properties=properties)
         columns = MessageColumns.of(names, settings.time_unit)
     except InputError as error:
         raise InputError(f"{'--columns' if settings.columns else '--label'}: {error}") from error

@@ -16,6 +16,7 @@ import click
 from rpq.kafka.topic_names import is_topic
 from rpq.language.notation import PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
+from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
@@ -140,13 +141,14 @@ class QueryOptions:
         from rpq.language.conditions import parse_expression
         from rpq.language.notation import language_of, unsuitable_option
         from rpq.language.pattern import Pattern
-        from rpq.language.sparql.syntax.reading import read
 
         language = self.language or language_of(text)
         try:
             if language == "path":
                 parse_expression(text)
             elif language == "sparql":
+                from rpq.language.sparql.syntax.reading import read
+
                 read(text, paths=self.paths)
             else:
                 Pattern.read(text, self.select, self.filter)
@@ -166,16 +168,16 @@ class QueryOptions:
 def convert_windows(query: Query, unit: str | None) -> Query:
     """Convert windows that a query's text declares as durations to the stream's unit.  Raises `QueryError`."""
     from rpq.errors import QueryError
-    from rpq.language.sparql.query import SparqlQuery
 
-    if not isinstance(query, SparqlQuery) or not query.declares_durations:
+    if not getattr(query, "declares_durations", False):  # only SPARQL declares windows
         return query
     if unit is None:
         raise QueryError(
             "the text declares windows in durations (RANGE PT2H), and the unit of the timestamps is not known; --time-unit "
             "says it"
         )
-    return query.in_unit(unit)
+    converted: Query = query.in_unit(unit)  # type: ignore[attr-defined]
+    return converted
 
 
 def has_default_window(query: Query) -> bool:
@@ -243,7 +245,7 @@ class RunSettings(QueryOptions):
     rdf_time: str | None = None
     rdf_graph: Literal["stream", "event"] | None = None
     events: Literal["window", "alone"] | None = None
-    edges: Literal["triple", "parallel"] = "triple"
+    edges: Literal["triple", "parallel", "id"] = "triple"
     static: tuple[str, ...] = ()
     static_format: str = "edges"
     time_unit: str | None = None
@@ -302,6 +304,11 @@ class RunRequest:
         texts = texts or [(self.settings.language or language_of(text), text, self.settings)]
         found = (properties_in(language, text, select=one.select, filter=one.filter) for language, text, one in texts)
         return tuple(sorted(frozenset().union(*found)))
+
+    @property
+    def further_columns(self) -> tuple[str, ...]:
+        """The columns of an input besides those of every tuple: properties, and the ids of edges where they have some."""
+        return (*self.properties, *((EDGE,) if self.settings.edges == "id" else ()))
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:
         """Return the queries for a stream with this time unit, and with integers or texts as vertices."""

@@ -93,10 +93,11 @@ run over topics ends with 0 after SIGTERM.
 @shared.events
 @click.option(
     "--edges",
-    type=click.Choice(["triple", "parallel"]),
+    type=click.Choice(["triple", "parallel", "id"]),
     default="triple",
     show_default=True,
-    help="When two inserts are the same edge: with equal source, label and target, or never.",
+    help="When two inserts are the same edge: with equal source, label and target, never, or with equal values of the "
+    "column edge (--columns edge=NAME).",
 )
 @click.option(
     "--static",

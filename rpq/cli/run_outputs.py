@@ -14,14 +14,13 @@ from rpq.cli.options import output_key
 from rpq.cli.outputs.formats import N_QUADS_ENDINGS, WITNESS_COLUMN, SinkError, check_edges
 from rpq.cli.outputs.sinks import QUERY_COLUMN, LateFile, Sink, columns_of, open_sink
 from rpq.cli.request import RunRequest
-from rpq.kafka.row_outputs import Destination, RowMessages
 from rpq.kafka.topic_names import is_topic, one_topic
-from rpq.kafka.topic_run import UPSERT_NEEDS_EXPLICIT
 from rpq.language.query_file import QueryEntry
 from rpq.rows.typed_columns import without_terms
 from rpq.run.loop import Sink as RunSink
 
 if TYPE_CHECKING:
+    from rpq.kafka.row_outputs import RowMessages
     from rpq.language.query import Query
     from rpq.rows.changes import Changes
 
@@ -79,7 +78,8 @@ class FileOutputs(RunSink):
         """Open all outputs, resumed at a position."""
         before = position or {"output": None, "late_bytes": None}
         if (late := self._request.settings.late) is not None:
-            self._late = LateFile(late, grows=self._grows, position=before["late_bytes"])
+            further = self._request.further_columns
+            self._late = LateFile(late, grows=self._grows, position=before["late_bytes"], properties=further)
         self._rows = _open_rows(self._request, self._queries, before["output"], grows=self._grows)
 
     @property
@@ -249,9 +249,13 @@ def row_messages(request: RunRequest, queries: Sequence[Query]) -> RowMessages |
     """Return the conversion of rows to messages; None if rows go to files, or nowhere.  Raises errors of click."""
     settings = request.settings
     if settings.upsert and any(query.semantics != "explicit" for query in queries):
+        from rpq.kafka.topic_run import UPSERT_NEEDS_EXPLICIT
+
         raise click.UsageError(f"--{UPSERT_NEEDS_EXPLICIT}")
     if not any(map(is_topic, output_names(request))):
         return None
+    from rpq.kafka.row_outputs import Destination, RowMessages
+
     outputs = (
         {entry.name: entry.output for entry in request.entries} if request.entries else {queries[0].name: settings.output}
     )

@@ -15,7 +15,6 @@ from rpq.cli.request import RunRequest, RunSettings
 from rpq.cli.run_outputs import check_columns, output_names, output_options
 from rpq.errors import InputError
 from rpq.files.destinations import is_regular
-from rpq.kafka.message_reader import UNSUPPORTED_FORMATS
 from rpq.kafka.topic_names import is_topic, one_cluster, one_topic
 from rpq.readers import formats
 from rpq.stream.window import kind_of_text
@@ -39,16 +38,8 @@ def check_request(request: RunRequest) -> None:
         )
     if settings.events:
         _check_events(request)
-    if settings.deletes and request.properties:
-        raise click.UsageError(
-            "--deletes: deletes are made up of edges without properties, and a query reads "
-            f"{', '.join(request.properties)}; leave out one of the two"
-        )
-    if settings.late and request.properties:
-        raise click.UsageError(
-            f"--late: late tuples are written without their properties, and a query reads {', '.join(request.properties)}; "
-            "leave out --late, late tuples are counted in any case"
-        )
+    if settings.edges == "id":
+        check_ids(settings)
     check_columns(request)
     _check_files(request)
     for path in settings.static:
@@ -59,6 +50,16 @@ def check_request(request: RunRequest) -> None:
         raise click.UsageError(f"unknown format {settings.static_format!r}: expected one of {', '.join(formats())}")
     if settings.format != "edges" and not any(map(is_topic, settings.inputs)) and settings.format not in formats():
         raise click.UsageError(f"unknown format {settings.format!r}: expected one of {', '.join(formats())}")
+
+
+def check_ids(settings: RunSettings) -> None:
+    """Raise a usage error for options that would leave out a tuple whose id says that an edge has changed."""
+    if settings.drop_self_loops:
+        raise click.UsageError(
+            "--drop-self-loops: where edges have ids, one that becomes a loop leaves; expected --where 'source <> target'"
+        )
+    if settings.deletes:
+        raise click.UsageError("--deletes: deletes are drawn of edges by source, label and target, not of edges with ids")
 
 
 def _check_events(request: RunRequest) -> None:
@@ -101,7 +102,6 @@ _DEFAULTS = RunSettings(inputs=(), format="edges")
 _OF_TOPICS = ("kafka_config", "upsert", "until_end", "metrics", "log", "max_delay", "checkpoint_every")
 _OF_FILES = {
     "deletes": "deletes are made up over files alone",
-    "edges": "messages are edges by source, label and target",
     "drop_self_loops": "--where 'source != target' does the same",
     "events": "a message is an event of its own",
     "late": "late tuples are counted, in the summary and in the metrics",
@@ -130,6 +130,8 @@ def _check_topic_options(request: RunRequest) -> None:
             one_topic(path)
     except InputError as error:
         raise click.UsageError(str(error)) from error
+    from rpq.kafka.message_reader import UNSUPPORTED_FORMATS
+
     if settings.format in UNSUPPORTED_FORMATS:
         raise click.UsageError(
             f"--format {settings.format}: messages in {UNSUPPORTED_FORMATS[settings.format]} are not read; expected JSON or "

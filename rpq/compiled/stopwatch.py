@@ -71,7 +71,9 @@ class Stopwatch:
 
     def stop(self, started: float) -> None:
         """Add the time since `started`, except compile time."""
-        self.seconds += max(0.0, time.perf_counter() - _COMPILING.seconds - started)
+        seconds = time.perf_counter() - _COMPILING.seconds - started
+        if seconds > 0:
+            self.seconds += seconds
         _COMPILING.engine = None  # compiling outside this interval is not the engine's
 
     def say_once(self) -> None:

@@ -17,7 +17,7 @@ from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.intake import EventClock, over_one_event
 from rpq.engine.running.limits import default_limit
-from rpq.engine.running.multigraph import Identity, refuse_unread_conditions
+from rpq.engine.running.multigraph import Identity, refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.running.statistics import Statistics, statistics_of
 from rpq.engine.state.engine_state import read_state, write_state
@@ -80,8 +80,8 @@ class Engine:
     `keep` is a window whose edges are all stored, so that any query over it or a smaller window can be registered at any
     time. Without `keep`, an edge is stored while some query reads its label over a window that contains it.
 
-    `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), where the later one
-    replaces the properties of the edge, or never ("parallel").
+    `edges` says when two inserts are the same edge: with equal source, label and target ("triple"), or with equal ids,
+    whatever their ends ("id"), where the later one replaces the edge, or never ("parallel").
 
     Only one thread at a time may call an engine; a call while another thread is inside one raises an `RpqError`.
 
@@ -106,7 +106,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         events: Literal["window", "alone"] | None = None,
         keep: Window | None = None,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
-        edges: Literal["triple", "parallel"] = "triple",
+        edges: Literal["triple", "parallel", "id"] = "triple",
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
     ) -> None:
@@ -169,6 +169,16 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """
         return self._threads
 
+    @property
+    def edges(self) -> Identity:
+        """When two inserts are the same edge: "triple", "parallel" or "id".
+
+        >>> import rpq
+        >>> rpq.Engine(edges="id").edges
+        'id'
+        """
+        return self._evaluation.identity
+
     def _warn_of_threads(self, queries: Iterable[Query]) -> None:
         """Warn the caller of the caller of queries that the threads do not divide."""
         if message := kinds.single_thread_warning(queries, self._threads):
@@ -194,7 +204,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         """Apply tuples in the order given, and return the answer changes.
 
         `data` is an Arrow table or record batch, a pandas frame or a mapping of columns; columns may also be given by
-        keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream, text or null.
+        keyword: source, target, label, timestamp and optionally op ("+" or "-") or delete (bool), and stream, text or null;
+        in an engine with `edges="id"` also edge, the id, which an insert needs and a delete may have in place of the others.
         A single text as `stream` is the stream of all of these tuples. Paths and patterns read the merged stream, in which
         the names of streams play no part: an edge exists once, and a delete removes it, whichever stream inserted it. A
         query that reads a window ON a stream sees only the tuples of that name, with their own deletes. With `collect=False`
@@ -241,6 +252,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 events=self._events is not None,
                 ahead=self._ahead_limit(),
                 properties=None if self._evaluation.multigraph is None else self._evaluation.multigraph.read_properties,
+                ids=None if self._evaluation.multigraph is None else self._evaluation.multigraph.edge_ids,
             )
         except InputError as error:
             error.changes = self._changes([], np.zeros(2, np.int64))
@@ -294,25 +306,40 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         label: str,
         timestamp: Any,
         *,
+        edge: int | str | None = None,
         properties: Mapping[str, Any] | None = None,
     ) -> Changes:
         """Apply one insert, of an edge that may carry `properties`: values by name, of which None is none.
+
+        `edge` is the id of the edge, where edges have one (`edges="id"`).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
         >>> engine.insert("x", "y", "a", 1)
         <Changes: 1 added, 0 removed: ('a+', 'x', 'y', 1, '+')>
         """
-        if properties:
-            values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+"}
-            for name in {*values, *TAKEN} & {*properties}:
+        if edge is not None:
+            self._refuse_id(edge)
+        if properties or edge is not None:
+            values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "+", "edge": edge}
+            for name in {*values, *TAKEN} & {*(properties or ())}:
                 raise InputError(f"{name!r} is no property of an edge, but a column of tuples", column=name)
-            return self._push({name: [value] for name, value in {**values, **properties}.items()}, collect=True)
+            return self._push({name: [value] for name, value in {**values, **(properties or {})}.items()}, collect=True)
         return self._push_one(None, source, target, label, timestamp, "+", collect=True)
 
     @one_thread_at_a_time
-    def delete(self, source: Vertex, target: Vertex, label: str, timestamp: Any) -> Changes:
-        """Apply one delete.
+    def delete(
+        self,
+        source: Vertex | None,
+        target: Vertex | None,
+        label: str | None,
+        timestamp: Any,
+        *,
+        edge: int | str | None = None,
+    ) -> Changes:
+        """Apply one delete, of all edges with this source, target and label, or of the one with the id `edge`.
+
+        With an id, which goes with `edges="id"`, the others play no part and may be None.
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("a+", window=rpq.Window(size=10, slide=1)))
@@ -321,7 +348,19 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         >>> engine.delete("x", "y", "a", 2)
         <Changes: 0 added, 1 removed: ('a+', 'x', 'y', 2, '-')>
         """
+        if edge is not None:
+            self._refuse_id(edge)
+            values = {"source": source, "target": target, "label": label, "timestamp": timestamp, "op": "-", "edge": edge}
+            return self._push({name: [value] for name, value in values.items()}, collect=True)
         return self._push_one(None, source, target, label, timestamp, "-", collect=True)
+
+    def _refuse_id(self, edge: int | str) -> None:
+        if self._evaluation.identity != "id":
+            raise InputError(
+                f'edge={edge!r}: edges have ids in an rpq.Engine(…, edges="id"); in this one, edges are '
+                f"{self._evaluation.identity!r}",
+                column="edge",
+            )
 
     def _push_one(
         self, data: Any, source: Any, target: Any, label: Any, timestamp: Any, op: Any, *, collect: bool
@@ -493,6 +532,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if start == "window":
             for one in queries:
                 refuse_if_lost(one, evaluation.labels, evaluation.graph, to_timestamp=self._times.to_timestamp)
+                refuse_forgotten_edges(one, evaluation, to_timestamp=self._times.to_timestamp)
         for one in queries:
             refuse_unread_conditions(one, evaluation, empty=start == "empty")
         evaluation.midway = True
@@ -912,8 +952,7 @@ def _identity(edges: Any) -> Identity:
         if edges == known:
             identity: Identity = known
             return identity
-    hint = "; edges with an id are not supported" if edges == "id" else ""
-    raise QueryError(f"edges are 'triple' or 'parallel', not {edges!r}{hint}")
+    raise QueryError(f"edges are 'triple', 'parallel' or 'id', not {edges!r}")
 
 
 def _queries_by_window(queries: Iterable[Any]) -> dict[tuple[AnyWindow, ...], Any]:

@@ -243,11 +243,14 @@ def _solve(name: Callable[[int], int | str], *, state: bool) -> None:
         with suppress(OSError), tempfile.TemporaryDirectory(prefix="rpq-") as folder:
             engine.save(Path(folder) / "state")
             Engine.restore(Path(folder) / "state", memory_limit=1 << 60)
-    # Numbers that are no small integers; where vertices are text, one of another type too.
+    # Numbers that are no small integers; where vertices are text, one of another type too, and texts that come and go.
     engine.push_rows([(name(2**31), y, "a", 12), (name(7), y, "a", 12)])
     if name is str:
-        engine.push_rows([("1e0", y, "a", 13)])
+        engine.push_rows([("1e0", y, "a", 13), *((f"x{number}", y, "a", 13) for number in range(9))])
     engine.advance(30)
+    if name is str:
+        engine._evaluation.collector.collect()
+        engine.push_rows([(f"y{number}", y, "a", 31) for number in range(9)])
     engine.statistics()
 
 
@@ -363,6 +366,14 @@ def _replace_edges(name: Callable[[int], int | str], *, paths: Literal["walk", "
         engine.push({**ends, "timestamp": [0, 0, 0], "n": values})
     engine.advance(20)
     engine._evaluation.collector.collect()
+    for kind in (int, str):
+        by_id = Engine(query, edges="id", memory_limit=1 << 60, _capacity=1)
+        ends = {"source": [x, y, z, x, y], "target": [y, z, x, y, z], "label": ["a", "b", "a", "a", "b"]}
+        for first in range(0, 40, 10):
+            ids = [kind(first + number) for number in (1, 2, 1, 3, 4)]
+            by_id.push({**ends, "timestamp": [0] * 5, "n": [3, 0, 3, 0, 0], "edge": ids})
+        by_id.delete(x, y, "a", 0)
+        by_id._evaluation.collector.collect()
 
 
 def _judge_streams() -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from pyarrow import parquet as pq
 
 _CSV_SPECIAL = b'",\r\n'
 _FIRST_PRINTED = 0x20  # smaller bytes must be escaped in JSON
@@ -175,6 +177,7 @@ def parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
 
     Text columns have no statistics: these would take a third of the time, and the order of vertices makes them useless.
 
+    >>> from pyarrow import parquet as pq
     >>> changes = pa.table({"source": ["x"], "timestamp": [3]})
     >>> out = pa.BufferOutputStream()
     >>> with parquet_writer(out, changes.schema) as writer:
@@ -183,5 +186,7 @@ def parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:
     >>> [columns.column(place).is_stats_set for place in range(2)]
     [False, True]
     """
+    from pyarrow import parquet as pq
+
     others = [field.name for field in schema if not pa.types.is_string(field.type)]
     return pq.ParquetWriter(file, schema, compression="zstd", compression_level=1, write_statistics=others)

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.errors import InputError, did_you_mean
-from rpq.language.predicate import ColumnKind, Predicate, tuple_kinds
+from rpq.language.predicate import ColumnKind, Predicate, UntypedColumn, tuple_kinds
 from rpq.language.where import Where
-from rpq.readers.batch import LABEL_TYPE
-from rpq.readers.column_names import ColumnNames
+from rpq.readers.batch import LABEL_TYPE, left_after_condition
+from rpq.readers.column_names import TUPLE_COLUMNS, ColumnNames
 from rpq.readers.inputs import order_rows
 from rpq.readers.source import Block, count_lines
 from rpq.readers.text.detection import SEPARATORS
@@ -39,7 +39,8 @@ from rpq.readers.text.line_layout import (
     split_line,
 )
 from rpq.readers.text.parsing import BlockParser, LineParser, Rows
-from rpq.stream.fields import DELETE, STREAM, FieldError, check_time, time_kind
+from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError, check_time, time_kind
+from rpq.stream.properties import LOOSE
 
 BESIDE = ("@key", "@time", "@topic", "@partition", "@offset", "@header.NAME")
 MILLISECONDS = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
@@ -87,11 +88,13 @@ class MessageColumns:
             check_beside(name)
             if name == "@time" and column != "timestamp":
                 raise InputError(f"{column}=@time: a time is a timestamp; expected timestamp=@time")
+        elsewhere = tuple(column for column, _ in beside)
         values = ValueColumns(
             renamed=tuple(pair for pair in names.renamed if pair not in beside),
             constant_label=names.constant_label,
             timed=names.timed,
-            beside=tuple(column for column, _ in beside),
+            properties=tuple(name for name in names.properties if name not in elsewhere),
+            beside=elsewhere,
         )
         return cls(values=values, beside=beside, time_unit=time_unit)
 
@@ -109,12 +112,16 @@ class MessageColumns:
             return self._time(message)
         value = text_beside(name, message)
         if value is None:
-            if column in ("op", DELETE, "stream"):
-                return None if column == "stream" else False
-            raise FieldError("is not there", name)
+            if column in ("op", DELETE):
+                return False
+            if column in ("source", "target", "label", "timestamp"):
+                raise FieldError("is not there", name)
+            return None
         if column == "timestamp":
             kind = time_kind(value.strip(" \t"))
             return check_integer(value, name) if kind is None else check_time(value, name, kind=kind, unit=self.unit or "us")
+        if column not in (*TUPLE_COLUMNS, DELETE, STREAM):
+            return value or None
         checks = {"op": check_op, DELETE: check_delete}
         return checks.get(column, check_text)(value, name)
 
@@ -156,6 +163,9 @@ def _header(headers: Sequence[tuple[str, Any]], name: str) -> Any:
 UNSUPPORTED_FORMATS = {"avro": "Avro", "protobuf": "Protobuf", "parquet": "Parquet"}
 """Formats of messages that are not read: their names in options, and in messages to users."""
 
+
+_PLACE = "place"
+"""A column for the places of rows before a condition leaves out some."""
 
 ORDER = ("source", "target", "label", "timestamp", DELETE, STREAM)
 
@@ -285,10 +295,11 @@ class MessageReader:
 
     @property
     def _further(self) -> tuple[str, ...]:
-        """The keys of objects that a condition names in addition to the columns of a tuple."""
-        if self._where is None:
-            return ()
-        return tuple(sorted(name for name in self._where.names - {*self._kinds("text")} if not name.startswith("@")))
+        """The keys of objects that a condition or a property uses in addition to the columns of a tuple."""
+        keys = {self._columns.values[name] for name in self._columns.values.properties}
+        if self._where is not None:
+            keys |= {name for name in self._where.names - {*self._kinds("text")} if not name.startswith("@")}
+        return tuple(sorted(keys))
 
     def _settle_layout(self, messages: Sequence[Any], values: Sequence[bytes | None], bad: dict[int, BadMessage]) -> bool:
         """Determine the layout from the first good message; those before it are bad.  Returns whether there is one."""
@@ -310,7 +321,8 @@ class MessageReader:
         if self._where is not None:
             is_json = isinstance(layout, JsonLayout)
             kinds = self._kinds("number" if is_json and layout.integers else "text", times=layout.times)
-            further = (*self._metadata, *(layout.further if isinstance(layout, JsonLayout) else ()))
+            in_values = {field.removeprefix(FURTHER) for field in getattr(layout, "fields", ()) if field.startswith(FURTHER)}
+            further = (*self._metadata, *(layout.further if isinstance(layout, JsonLayout) else in_values))
             columns = {name for _, name in self._columns.beside}
             untyped = {name: ColumnKind(key=FURTHER + name, kind="untyped", of_tuple=name in columns) for name in further}
             self._predicate = Predicate(self._where, {**kinds, **untyped})
@@ -339,7 +351,7 @@ class MessageReader:
         """Return the kinds of columns for a condition, by their own names and by the names given for them."""
         unit = self._columns.unit if times == "integers" else self._columns.unit or "us"
         kinds = tuple_kinds(vertex=vertex, unit=unit)
-        renamed = {name: kinds[column] for column, name in self._columns.values.renamed}
+        renamed = {name: kinds[column] for column, name in self._columns.values.renamed if column in kinds}
         return {**kinds, **renamed}
 
     # --- from rows to columns --------------------------------------------------------------------------------
@@ -381,8 +393,8 @@ class MessageReader:
             part, start = numbers[start : start + count], start + count
             if not count:
                 continue
-            batch, part, doubtful = self._filtered_batch(piece, part, beside)
-            filtered += count - len(part)
+            batch, part, left_out, doubtful = self._filtered_batch(piece, part, beside)
+            filtered += left_out
             undecided += doubtful
             if len(part):
                 batches.append(batch)
@@ -395,8 +407,8 @@ class MessageReader:
 
     def _filtered_batch(
         self, piece: Rows, numbers: np.ndarray, beside: dict[str, list[Any]]
-    ) -> tuple[pa.RecordBatch, np.ndarray, int]:
-        """Return the rows of a piece that satisfy the condition, their numbers, and the number of undecided rows."""
+    ) -> tuple[pa.RecordBatch, np.ndarray, int, int]:
+        """Return the rows of a piece that satisfy the condition, their numbers, and how many are left out and undecided."""
         columns = dict(piece.columns)
         count = len(numbers)
         for column, values in beside.items():
@@ -405,6 +417,8 @@ class MessageReader:
                 columns[DELETE] = pa.array(taken, pa.bool_())
             elif column == "timestamp":
                 columns[column] = pa.array(taken, pa.int64())
+            elif column not in (*TUPLE_COLUMNS, STREAM):
+                columns[column if column.startswith(FURTHER) else FURTHER + column] = pa.array(taken, pa.string())
             else:
                 texts = pa.array(taken, pa.string())
                 columns[column] = texts.dictionary_encode() if column in ("label", STREAM) else texts
@@ -416,13 +430,29 @@ class MessageReader:
         names = [name for name in ORDER if name in columns]
         if STREAM in names and columns[STREAM].null_count == count:
             names.remove(STREAM)
-        batch = pa.RecordBatch.from_arrays([columns[name] for name in names], names)
+        fields = [pa.field(name, columns[name].type) for name in names]
+        arrays = [columns[name] for name in names]
+        for name, column in self._columns_of_properties.items():
+            arrays.append(UntypedColumn(columns[column]).texts())
+            fields.append(pa.field(name, pa.string(), metadata=LOOSE))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
         if self._predicate is None:
-            return batch, numbers, 0
+            return batch, numbers, 0, 0
         wanted, undecided = self._predicate.keep(columns, count)
         if wanted.all():
-            return batch, numbers, undecided
-        return batch.filter(pa.array(wanted)), numbers[wanted], undecided
+            return batch, numbers, 0, undecided
+        left = left_after_condition(batch.append_column(_PLACE, pa.array(np.arange(count))), wanted)
+        places = left.column(_PLACE).to_numpy()
+        return left.drop_columns([_PLACE]), numbers[places], int(np.count_nonzero(~wanted)), undecided
+
+    @property
+    def _columns_of_properties(self) -> dict[str, str]:
+        """The columns of rows that have properties, and ids of edges: by own keys in objects, by properties in fields."""
+        values = self._columns.values
+        is_json = isinstance(self._parser, JsonLines)
+        found = {name: FURTHER + (values[name] if is_json else name) for name in values.properties}
+        beside = (name for name, _ in self._columns.beside if name not in (*TUPLE_COLUMNS, DELETE, STREAM))
+        return {**found, **{name: FURTHER + name for name in beside}}
 
 
 def _as_lines(values: Sequence[bytes | None]) -> bytes:
@@ -451,12 +481,15 @@ def _csv_layout(value: bytes, columns: MessageColumns) -> Layout:
     for texts, separator in _cuts(value):
         fields, optional = names.columns, int(names.columns[-1:] == ("op",))
         if places:
+            places = {place: FURTHER + column if column in names.properties else column for place, column in places.items()}
             fields, optional = tuple(places.get(place, "") for place in range(1, len(texts) + 1)), 0
             if max(places) > len(texts):
                 continue
         if not len(fields) - optional <= len(texts) <= len(fields):
             continue
-        layout = Layout(separator=separator, fields=fields, optional=optional, quotes=True, time_unit=columns.unit or "us")
+        edge = FURTHER + EDGE if names.has_ids else ""
+        unit = columns.unit or "us"
+        layout = Layout(separator=separator, fields=fields, optional=optional, quotes=True, edge=edge, time_unit=unit)
         if "timestamp" in fields:
             kind = time_kind(texts[fields.index("timestamp")].strip(" \t"))
             layout = replace(layout, times=kind or "integers")
@@ -483,14 +516,14 @@ def _cuts(value: bytes) -> list[tuple[list[str], str]]:
 
 def places_of(columns: MessageColumns) -> dict[int, str]:
     """Return the columns by the positions of their fields.  Raises `FieldError` for names that are no positions."""
-    renamed = dict(columns.values.renamed)
-    if not renamed:
+    renamed, properties = dict(columns.values.renamed), columns.values.properties
+    if not renamed and not properties:
         return {}
     given = {column: int(name) for column, name in renamed.items() if name.isdecimal() and int(name)}
     if len(given) < len(renamed):
         name = next(name for column, name in renamed.items() if column not in given)
         raise FieldError("is no object of JSON, whose keys have names; fields are named by their places, from 1", name)
-    missing = [column for column in columns.values.columns if column not in given and column != "op"]
+    missing = [column for column in (*columns.values.columns, *properties) if column not in given and column != "op"]
     if missing:
         raise FieldError("has no place among the fields; give one to each column, as in source=2", missing[0])
     if len(set(given.values())) < len(given):

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rpq.errors import InputError
 from rpq.files.json_values import JsonValue
@@ -22,11 +22,12 @@ from rpq.kafka.topic_names import checked_topic, is_topic, one_cluster, one_topi
 from rpq.kafka.topic_reader import TopicFigures, TopicInput
 from rpq.kafka.topic_source import Journal, TopicPosition, TopicSource, rounds_between
 from rpq.language.protocol import MOST_ROWS
-from rpq.language.readings import refuse_conditions
+from rpq.language.readings import properties_of
 from rpq.language.where import parse_where
 from rpq.readers.column_names import ColumnNames
 from rpq.run.checkpoint import AnotherRunError, Checkpoint, CheckpointError, CheckpointLock, Position, PositionFormat
 from rpq.run.loop import Rejected, Run
+from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.language.query import Query
@@ -182,6 +183,7 @@ def run_topics(
     label: str | None = None,
     where: str | None = None,
     time_unit: str | None = None,
+    edges: Literal["triple", "parallel", "id"] = "triple",
     max_delay: float = 1.0,
     on_error: str = "stop",
     upsert: bool = False,
@@ -200,9 +202,10 @@ def run_topics(
     `input` is one or several URIs `kafka://BROKER/TOPIC,TOPIC`, or `NAME=kafka://…` for the tuples of a stream; `output` is
     one URI for all queries, or one for each by its name.  With a `checkpoint` a later run resumes where this one ended, also
     after a crash.  `kafka_config` has librdkafka's settings, as a mapping or a file.  A tuple waits for other partitions for
-    at most `max_delay` seconds.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.  With `upsert`
-    rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those of an engine.
-    Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
+    at most `max_delay` seconds.  `edges` is that of an engine; messages have the properties that queries read, and with
+    "id" the id of an edge, as further fields.  `on_error` is "stop", "skip", or a topic for messages that are no tuples.
+    With `upsert` rows that leave are tombstones.  `threads`, `memory_limit`, `max_rows`, `max_ahead` and `witness` are those
+    of an engine.  Raises `InputError`, `KafkaError` (an `RpqError`), and the errors of an engine.
 
     >>> import rpq
     >>> from rpq.kafka import run_topics
@@ -213,7 +216,6 @@ def run_topics(
     """
     from rpq.engine.engine import Engine
 
-    refuse_conditions(queries, "in topics")
     inputs = [input] if isinstance(input, str) else list(input)
     streams: dict[str, str | None] = {}
     uris = []
@@ -227,7 +229,9 @@ def run_topics(
     cluster = one_cluster([*uris, *map(checked_topic, outputs.values()), *letters])[0]
     given = kafka_config if isinstance(kafka_config, Mapping) or kafka_config is None else read_settings(kafka_config)
     client()
-    messages = MessageColumns.of(ColumnNames.parse(columns, label=label), time_unit)
+    further = sorted(frozenset().union(*(properties_of(query) for query in queries)))
+    names = ColumnNames.parse(columns, label=label, properties=(*further, *((EDGE,) if edges == "id" else ())))
+    messages = MessageColumns.of(names, time_unit)
     destinations = {
         query.name: Destination(
             topic=one_topic(outputs[query.name]),
@@ -263,6 +267,7 @@ def run_topics(
         "input": sorted(streams),
         "output": sorted(topics_in(one).identity for one in outputs.values()),
         "columns": [columns, label, where, time_unit, upsert, *([] if max_ahead is None else [str(max_ahead)])],
+        **({} if edges == "triple" else {"edges": edges}),
     }
     run = TopicRun(
         source,
@@ -273,7 +278,7 @@ def run_topics(
             dead_letters=one_topic(on_error) if letters else None,
             check=check,
         ),
-        make_engine=lambda: Engine(*queries, **of_engine),
+        make_engine=lambda: Engine(*queries, **of_engine, edges=edges),
         limit=limit,
         checkpoint=None
         if checkpoint is None

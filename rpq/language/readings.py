@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from rpq.automata.symbols import ConditionLabel, LabelSymbol
 from rpq.errors import QueryError
+from rpq.language.conditions import condition_of
 from rpq.language.edge_steps import step_of
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.stream_labels import EdgeEnd, LabelName, label_in, text_of
@@ -138,6 +139,13 @@ def readings_of(question: Any) -> tuple[Reading, ...]:
 def has_conditions(question: Any) -> bool:
     """Return whether a query reads labels with conditions on the properties of edges."""
     return any(reading.labels.has_conditions for reading in readings_of(question))
+
+
+def properties_of(question: Any) -> frozenset[str]:
+    """Return the names of the properties of edges that a query reads, without `timestamp`."""
+    labels = [reading.labels for reading in readings_of(question)]
+    named = {label.condition for one in labels for label in one.named if isinstance(label, ConditionLabel)}
+    return frozenset().union(*(condition_of(text).properties for text in named.union(*(one.conditions for one in labels))))
 
 
 def refuse_conditions(questions: Iterable[Any], where: str) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rpq.errors import InputError
 from rpq.language.where import Where, WhereError, parse_where
@@ -23,8 +24,10 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.format_registry import BUILTIN_FORMATS, FormatHintReader, format_by_name, formats, hint_on_error
 from rpq.readers.input_format import Format, TextFormat
 from rpq.readers.inputs import BATCH_ROWS
-from rpq.readers.rdf.rdf_format import RdfReading
 from rpq.readers.selection import FilterReader, LimitReader, SelfLoopFilter, SkipReader
+
+if TYPE_CHECKING:
+    from rpq.readers.rdf.rdf_format import RdfReading
 
 __all__ = [
     "BATCH_ROWS",
@@ -41,6 +44,14 @@ __all__ = [
     "open_reader",
     "parse_where",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "RdfReading":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from rpq.readers.rdf.rdf_format import RdfReading
+
+    return RdfReading
 
 
 def open_reader(
@@ -93,6 +104,8 @@ def open_reader(
 
     accepted_options = format_by_name(format).options
     if columns and columns.properties and "columns" not in accepted_options:
+        if columns.has_ids:
+            raise InputError(f"the format {format} has no ids of edges; they have some in {_formats_with('columns')}")
         raise InputError(
             f"the format {format} has no properties of edges, and a query reads {', '.join(columns.properties)}; edges have "
             f"properties in {_formats_with('columns')}"
@@ -130,5 +143,5 @@ def open_reader(
 
 def _formats_with(option: str) -> str:
     """Return the names of the built-in formats that accept an option, as an enumeration."""
-    *first, last = (name for name, format in BUILTIN_FORMATS.items() if option in format.options)
+    *first, last = (name for name in BUILTIN_FORMATS if option in format_by_name(name).options)
     return f"{', '.join(first)} and {last}" if first else last

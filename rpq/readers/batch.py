@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from rpq.stream.event_grouping import whole_events
+from rpq.stream.fields import DELETE, EDGE, UNLESS_NEWER
 from rpq.stream.plain_columns import TEXTS
 
 LABEL_TYPE = TEXTS
@@ -21,7 +23,8 @@ class Batch:
 
     `columns` contains `source` and `target` (both string, or both int64 if the input has integers), `label`
     (dictionary of strings, or string), `timestamp` (int64) and, only if there can be deletes, `delete`
-    (bool; absent means that all rows are inserts).  No column contains nulls.  If tuples belong to streams, a column
+    (bool; absent means that all rows are inserts).  No column contains nulls, but for the names of deletes with an id of an
+    edge (column `edge`), which may be null or any others.  If tuples belong to streams, a column
     `stream` (dictionary of strings) is null for tuples without a stream; if there are events, so is `event`.
     `bytes_read` is the number of bytes of the whole input that had been read when the batch was created (a running total,
     for a progress bar).
@@ -89,6 +92,30 @@ class Reader(Protocol):
 
     def __iter__(self) -> Iterator[Batch]:
         """Read the stream; raises `InputError` at a bad line, after yielding everything before it."""
+
+
+def left_after_condition(batch: pa.RecordBatch, selected: np.ndarray) -> pa.RecordBatch:
+    """Return the tuples that a condition selects.
+
+    Where edges have ids, a tuple with one stays in any case: the edge may be there under another version. An insert that is
+    left out then is a delete of the edge, unless that is newer.
+
+    >>> batch = pa.record_batch({"source": ["x", "y"], "edge": ["e", "f"]})
+    >>> left_after_condition(batch, np.array([True, False])).to_pylist()[1]
+    {'source': 'y', 'edge': 'f', 'delete': True, 'delete unless newer': True}
+    """
+    names = batch.schema.names
+    if EDGE not in names:
+        return batch.filter(pa.array(selected))
+    delete = np.asarray(batch.column(DELETE)) if DELETE in names else np.zeros(batch.num_rows, np.bool_)
+    has_id = np.asarray(batch.column(EDGE).is_valid())
+    is_left_out = ~selected & ~delete & has_id
+    deletes = pa.array(delete | is_left_out)
+    if DELETE in names:
+        batch = batch.set_column(names.index(DELETE), DELETE, deletes)
+    else:
+        batch = batch.append_column(DELETE, deletes)
+    return batch.append_column(UNLESS_NEWER, pa.array(is_left_out)).filter(pa.array(selected | has_id))
 
 
 def align_to_events(batches: Iterator[Batch]) -> Iterator[Batch]:

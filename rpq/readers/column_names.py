@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rpq.errors import InputError, did_you_mean
-from rpq.stream.fields import DELETE, STREAM, FieldError
+from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError
 from rpq.stream.values import EMPTY
 
 TUPLE_COLUMNS = ("source", "target", "label", "timestamp", "op")
@@ -54,8 +54,8 @@ class ColumnNames:
 
     With `constant_label` all edges have that label, and the input needs no column for it.  Unless `timed`, edges have no
     time, and a column with timestamps is ignored.  With `has_events` an event column is required.  `properties` are
-    further columns that queries read.  With `fixed` the user cannot set other names, and messages advise renaming the
-    columns.
+    further columns that queries read, and `edge` where edges have ids.  With `fixed` the user cannot set other names, and
+    messages advise renaming the columns.
 
     >>> names = ColumnNames(renamed=(("source", "user"),))
     >>> names["source"], names["target"], names.required
@@ -90,9 +90,8 @@ class ColumnNames:
             if column == EVENT and not has_events:
                 raise InputError(f"{column!r} is a column of tuples in events, but events are not enabled")
             if column not in known:
-                raise InputError(
-                    f"{column!r} is not a column of a tuple: expected {', '.join(known)}{did_you_mean(column, known)}"
-                )
+                hint = "; edges have ids with --edges id" if column == EDGE else did_you_mean(column, known)
+                raise InputError(f"{column!r} is not a column of a tuple: expected {', '.join(known)}{hint}")
             if column in renamed:
                 raise InputError(f"column {column!r} is mapped twice: to {renamed[column]!r} and to {name!r}")
             if column == "label" and label is not None:
@@ -110,6 +109,17 @@ class ColumnNames:
 
     def __getitem__(self, column: str) -> str:
         return dict(self.renamed).get(column, column)
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether edges have ids, in a column that is read as a property."""
+        return EDGE in self.properties
+
+    def use_of(self, name: str) -> str:
+        """Return why the input needs a column with this name besides those of a tuple."""
+        if self.has_ids and name == self[EDGE]:
+            return "it has the ids of edges (--columns edge=NAME, if it has another name)"
+        return "a query reads it as a property of edges"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -57,7 +57,10 @@ class Deletions:
         self._next_slide = _NEVER  # the earliest slide at which an edge expires
 
     def extend(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the batch with each delete after the insert that drew it, and with a column `delete`."""
+        """Return the batch with each delete after the insert that drew it, and with a column `delete`.
+
+        Deletes have no properties.
+        """
         timestamps = batch.column("timestamp").to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         deletes = (
             batch.column("delete").to_numpy(zero_copy_only=False)
@@ -76,8 +79,12 @@ class Deletions:
         if pa.types.is_dictionary(columns["label"].type):
             columns["label"] = columns["label"].dictionary_decode()
         columns["delete"] = pa.array(deletes)
+        others = {*columns, "stream", "event"}
+        properties = {field.name: field for field in batch.schema if field.name not in others}
+        columns |= {name: batch.column(name) for name in properties}
+        schema = pa.schema([properties.get(name, pa.field(name, column.type)) for name, column in columns.items()])
         if not drawn:
-            return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+            return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
         behind = np.array([row for row, _ in drawn], dtype=np.int64)
         edges = [edge for _, edge in drawn]
         added = {
@@ -86,10 +93,11 @@ class Deletions:
             "label": pa.array([edge[1] for edge in edges], columns["label"].type),
             "timestamp": pa.array(times[behind]),
             "delete": pa.array(np.ones(len(edges), dtype=bool)),
+            **{name: pa.nulls(len(edges), field.type) for name, field in properties.items()},
         }
         order = np.argsort(np.concatenate([np.arange(len(timestamps)), behind]), kind="stable")
         merged = [pa.concat_arrays([columns[name], added[name]]).take(pa.array(order)) for name in columns]
-        return pa.RecordBatch.from_arrays(merged, names=list(columns))
+        return pa.RecordBatch.from_arrays(merged, schema=schema)
 
     def _draw(
         self, batch: pa.RecordBatch, timestamps: np.ndarray, times: np.ndarray, deletes: np.ndarray

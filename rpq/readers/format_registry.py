@@ -17,14 +17,13 @@ from rpq.errors import InputError, did_you_mean
 from rpq.readers.batch import Batch, Reader
 from rpq.readers.edges import EDGES, JSON_LINES
 from rpq.readers.input_format import Format
-from rpq.readers.rdf.rdf_format import RDF
 from rpq.readers.selection import ReaderWrapper
 from rpq.readers.source import COMPRESSIONS, ByteSource
 
 GROUP = "rpq.formats"
 
-BUILTIN_FORMATS = {format.name: format for format in (EDGES, JSON_LINES, RDF)}
-"""The formats without entry points."""
+BUILTIN_FORMATS = ("edges", "jsonl", "rdf")
+"""The formats of this package; the modules of RDF are imported when it is read."""
 
 
 def formats() -> list[str]:
@@ -38,8 +37,12 @@ def formats() -> list[str]:
 
 def format_by_name(name: str) -> Format:
     """Return a format by its name, importing the package that defines it.  Raises `InputError` for an unknown name."""
-    if name in BUILTIN_FORMATS:
-        return BUILTIN_FORMATS[name]
+    if name in (EDGES.name, JSON_LINES.name):
+        return EDGES if name == EDGES.name else JSON_LINES
+    if name == "rdf":
+        from rpq.readers.rdf.rdf_format import RDF
+
+        return RDF
     for point in entry_points(group=GROUP, name=name):
         found: Format | Callable[..., Reader] = point.load()
         return found if isinstance(found, Format) else Format(name=name, open=found)

@@ -24,7 +24,7 @@ from rpq.errors import InputError
 from rpq.readers.batch import LABEL_TYPE, Batch
 from rpq.readers.column_names import EVENT
 from rpq.readers.source import STANDARD_INPUT
-from rpq.stream.fields import STREAM
+from rpq.stream.fields import STREAM, UNLESS_NEWER
 
 BATCH_ROWS = 1 << 17
 """The default number of rows of a batch: large enough to amortise the cost of a batch, small against a window."""
@@ -281,4 +281,6 @@ def _column(part: pa.RecordBatch, name: str) -> pa.Array:
         return pa.array(np.zeros(part.num_rows, np.bool_))
     if name in (STREAM, EVENT) and name not in part.schema.names:
         return pa.nulls(part.num_rows, LABEL_TYPE)
+    if name == UNLESS_NEWER and name not in part.schema.names:
+        return pa.array(np.zeros(part.num_rows, np.bool_))
     return part.column(name)

@@ -14,21 +14,25 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet as pq
 
 from rpq.errors import InputError, did_you_mean
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type, tuple_kinds
 from rpq.language.where import Where
+from rpq.readers.batch import left_after_condition
 from rpq.readers.column_names import EVENT, ColumnNames
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
-from rpq.readers.text.line_layout import FURTHER, no_operation
-from rpq.stream.fields import DELETE, FieldError
-from rpq.stream.plain_columns import TEXT, TEXTS, plain_type, with_plain_columns
+from rpq.readers.text.line_layout import FURTHER, NO_ID, no_operation
+from rpq.stream.fields import DELETE, EDGE, FieldError
+from rpq.stream.plain_columns import TEXT, TEXTS, is_fit, plain_type, with_plain_columns
 from rpq.stream.values import EMPTY, boolean_of_text, booleans_of_text
+
+if TYPE_CHECKING:
+    from pyarrow import parquet as pq
 
 MAGIC = b"PAR1"
 ARROW_MAGIC = b"ARROW1"
@@ -178,9 +182,20 @@ class ParquetInput:
     ) -> Iterator[pa.RecordBatch]:
         """Convert a batch and remove bad and filtered rows; the batch begins with row number `row` of the file."""
         bad, columns = np.zeros(batch.num_rows, np.bool_), {}
+        wrong: dict[str, np.ndarray] = {}
         for name in batch.schema.names:
-            columns[name], wrong = _convert(batch.column(name), name)
-            bad |= wrong
+            columns[name], wrong[name] = _convert(batch.column(name), name)
+        edges = further[FURTHER + self._columns[EDGE]] if self._columns.has_ids else None
+        if edges is not None:
+            has_id = _mask(edges.is_valid())
+            deletes = columns.get("op", columns.get(DELETE))
+            is_delete = np.zeros(batch.num_rows, np.bool_) if deletes is None else _mask(deletes)
+            wrong[EDGE] = ~has_id & ~is_delete
+            for name in ("source", "target", "label"):
+                if name in wrong:
+                    wrong[name] &= ~(has_id & is_delete)
+        for mask in wrong.values():
+            bad |= mask
         if self._columns.constant_label is not None:
             indices = pa.array(np.zeros(batch.num_rows, np.int32))
             columns["label"] = pa.DictionaryArray.from_arrays(indices, pa.array([self._columns.constant_label]))
@@ -192,23 +207,24 @@ class ParquetInput:
                 selected[end:] = False
             else:
                 self.rejected += int(np.count_nonzero(bad))
-                for place in np.flatnonzero(bad)[: REJECTION_MESSAGES - len(self.rejections)]:
-                    self.rejections.append(str(_row_error(batch, path, row, int(place), self._columns)))
+                for place in np.flatnonzero(bad)[: REJECTION_MESSAGES - len(self.rejections)].tolist():
+                    self.rejections.append(str(_row_error(batch, path, row, place, self._columns, wrong)))
         if predicate is not None:
             deletes = columns.get("op", columns.get(DELETE))
             known = further if deletes is None else {**further, DELETE: deletes}
             keep, undecided = predicate.keep(known, batch.num_rows)
             self.undecided += undecided
             self.filtered += int(np.count_nonzero(selected & ~keep))
-            selected &= keep
         good = _edges(columns)
         for name, column in properties.items():
             good = good.append_column(name, further[FURTHER + column])
         good = good if selected.all() else good.filter(pa.array(selected))
+        if predicate is not None and not (keep := keep[selected]).all():
+            good = left_after_condition(good, keep)
         if good.num_rows:
             yield good
         if self._stop and end < len(bad):
-            raise _row_error(batch, path, row, end, self._columns)
+            raise _row_error(batch, path, row, end, self._columns, wrong)
 
 
 def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int) -> Iterator[tuple[pa.RecordBatch, float]]:
@@ -222,6 +238,8 @@ def _batches(path: str, names_read: list[str], names: dict[str, str], rows: int)
                     part = whole.slice(start, rows)
                     yield part, size / file.num_record_batches * part.num_rows / whole.num_rows
         return
+    from pyarrow import parquet as pq
+
     metadata = pq.read_metadata(path)
     repetitive = _dictionary_columns(metadata, [names.get(one, "") for one in ("label", "op", DELETE)], list(names.values()))
     bytes_a_row = size / max(1, metadata.num_rows)
@@ -265,6 +283,8 @@ def _schema(path: str) -> pa.Schema:
         if _begins_with(path, ARROW_MAGIC):
             with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
                 return file.schema
+        from pyarrow import parquet as pq
+
         return pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise _read_error(path, error) from error
@@ -297,8 +317,12 @@ def _check_schema(path: str, schema: pa.Schema, columns: ColumnNames) -> tuple[s
         if schema.names.count(name) != 1:
             reason = f"occurs {schema.names.count(name)} times" if name in schema.names else "is missing"
             hint = f"found {', '.join(map(repr, schema.names))}{did_you_mean(name, schema.names)}"
-            message = f"{path}: column '{name}' {reason}; a query reads it as a property of edges, and {hint}"
+            message = f"{path}: column '{name}' {reason}; {columns.use_of(name)}, and {hint}"
             raise InputError(message, file=path, column=name)
+    if columns.has_ids and not is_fit(EDGE, plain_type(schema.field(columns[EDGE]).type)):
+        name, type_ = columns[EDGE], schema.field(columns[EDGE]).type
+        message = f"{path}: column '{name}' has the type {type_}; expected integers or text, the ids of edges"
+        raise InputError(message, file=path, column=name)
     types = {column: schema.field(place).type for column, place in places.items()}
     for column, type_ in types.items():
         name, type_ = columns[column], plain_type(type_)
@@ -399,9 +423,14 @@ def _edges(columns: dict[str, pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([named[name] for name in order], order)
 
 
-def _row_error(batch: pa.RecordBatch, path: str, row: int, place: int, columns: ColumnNames) -> InputError:
-    """Return the error for the row at `place` of the batch."""
-    for name in batch.schema.names:
+def _row_error(
+    batch: pa.RecordBatch, path: str, row: int, place: int, columns: ColumnNames, wrong: Mapping[str, np.ndarray]
+) -> InputError:
+    """Return the error for the row at `place` of the batch, where some column is `wrong`."""
+    for name in (name for name, mask in wrong.items() if mask[place]):
+        if name == EDGE:
+            message = f"{path}: row {row + place} (counted from 0): column '{columns[EDGE]}': {NO_ID}"
+            return InputError(message, file=path, column=columns[EDGE], row=row + place)
         value = batch.column(name)[place].as_py()
         if name == "op" and value not in ("+", "-"):
             problem = no_operation(repr(value), value)

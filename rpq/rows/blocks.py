@@ -102,6 +102,8 @@ class FewRows(NamedTuple):
 
     def counts(self) -> tuple[int, int]:
         """Return the numbers of rows added and removed."""
+        if len(self.kinds) == 1:
+            return (0, self.lengths[0]) if self.kinds[0] < 0 else (self.lengths[0], 0)
         removed = sum([length for length, kind in zip(self.lengths, self.kinds, strict=True) if kind < 0])
         return sum(self.lengths) - removed, removed
 
@@ -183,18 +185,17 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, tex
 
     O(rows + events log events).
     """
-    values: list[list[list[int | str | None]]] = []
+    if len(deltas) == 1 and len(deltas[0][1].ends) == 1:  # as most have: what follows, for one event
+        number, delta = deltas[0]
+        query = number if delta.numbers is None else delta.numbers.item(0)
+        columns = _few_columns(delta, vertices, texts.get(number))
+        return FewRows([query], [delta.ends.item(0)], [columns], [delta.times.item(0)], [delta.kinds.item(0)])
+    values: list[Sequence[Sequence[int | str | None]]] = []
     rows = FewRows([], [], values, [], [])
     moments: list[tuple[int, int, int, bool]] = []
     first: dict[int, int] = {}  # the place of each query's first delta: several threads may answer for one query
     for place, (number, delta) in enumerate(deltas):
-        ids, columns_at = delta.ids
-        if (texts_of := texts.get(number)) is None:
-            names = vertices.names_of_few(ids)
-            columns = [names[:, at].tolist() for at in columns_at]
-        else:
-            terms = texts_of(ids.ravel())
-            columns = [terms[at :: len(columns_at)] for at in columns_at]
+        columns = _few_columns(delta, vertices, texts.get(number))
         ends = delta.ends.tolist()
         numbers = [number] * len(ends) if delta.numbers is None else delta.numbers.tolist()
         begin = 0
@@ -212,6 +213,18 @@ def few_rows_of(deltas: list[tuple[int, Delta]], vertices: VertexDictionary, tex
     sequence = sorted(range(len(moments)), key=moments.__getitem__)
     merged: list[list[Any]] = [[column[event] for event in sequence] for column in rows]
     return FewRows(*merged)
+
+
+def _few_columns(
+    delta: Delta, vertices: VertexDictionary, texts: Texts | None
+) -> Sequence[Sequence[int | str | None]]:
+    """Return the columns of the rows of a delta as lists of names."""
+    ids, columns_at = delta.ids
+    if texts is None:
+        names = vertices.names_of_few(ids)
+        return [names[:, at].tolist() for at in columns_at]
+    terms = texts(ids.ravel())
+    return [terms[at :: len(columns_at)] for at in columns_at]
 
 
 def columns_of_names(

@@ -281,7 +281,6 @@ class Changes:
                 if isinstance(schema, TypedColumns):
                     values = self._values_of(values, schema)
                 cells = zip(repeat(names[query], length), *values, repeat(timestamp), repeat(_OPS[kind]))
-                # What `_make` of a named tuple does, without a call of Python for each row.
                 made += map(tuple.__new__, repeat(row_type(schema)), cells)  # type: ignore[arg-type]
             return made
         return [row for blocks in self._as_blocks() for row in self._rows_of(blocks)]
@@ -403,7 +402,9 @@ class Changes:
         for block in blocks:
             made = row_type(block.columns)
             for batch in self._batches(block, self._schema_of(block.columns), False):
-                rows += [made(*row) for row in zip(*(python_values(column) for column in batch.columns), strict=True)]
+                # What `_make` of a named tuple does, without a call of Python for each row.
+                cells = zip(*(python_values(column) for column in batch.columns), strict=True)
+                rows += map(tuple.__new__, repeat(made), cells)  # type: ignore[arg-type]
         if len(blocks) < 2:
             return rows
         places = np.argsort(np.concatenate([block.places() for block in blocks]))

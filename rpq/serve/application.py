@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -145,13 +145,12 @@ class Application:
         stream = wanted.stream
         async with self.bodies.read(request) as body:
             unit = self.service.defaults.time_unit
+            read = partial(read_tuple_body, stream=stream, time_unit=unit, further=self.service.further_columns)
             if len(body) <= SMALL_BODY:
-                columns, warnings = read_tuple_body(body, type_, stream=stream, time_unit=unit)
+                columns, warnings = read(body, type_)
             else:
                 loop = asyncio.get_running_loop()
-                columns, warnings = await loop.run_in_executor(
-                    self._readers, lambda: read_tuple_body(body, type_, stream=stream, time_unit=unit)
-                )
+                columns, warnings = await loop.run_in_executor(self._readers, lambda: read(body, type_))
             if columns is None:
                 time_now, position = await self.service.call(lambda: (self.service.engine.time, self.service.position))
                 return json_response(models.Applied(tuples=0, late=0, time=json_value(time_now), position=position))

@@ -90,6 +90,13 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic in the newest
 @click.option("--label", metavar="LABEL", help="Label of all edges of the input, if it has no column for it.")
 @click.option("--where", metavar="CONDITION", help="Read only tuples of the input that fulfil a condition (as for rpq run).")
 @click.option(
+    "--edges",
+    type=click.Choice(["triple", "parallel", "id"]),
+    default="triple",
+    show_default=True,
+    help="When two inserts are the same edge (as for rpq run).",
+)
+@click.option(
     "--playback-speed",
     type=Speed(),
     default="full",

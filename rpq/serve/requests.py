@@ -30,7 +30,7 @@ from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json
 from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.durations import DurationError, duration_text, parse_duration
 from rpq.stream.fields import FieldError
-from rpq.stream.plain_columns import plain_column
+from rpq.stream.plain_columns import plain, plain_column
 from rpq.stream.window import Window, kind_of_text, size_and_slide
 
 _WORD = re.compile(r"[\w.:#-]+|\S")
@@ -145,6 +145,7 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
 
 def _of_server(message: str) -> str:
     """Return a message in which advice for Python is replaced by advice for the command."""
+    message = message.replace('rpq.Engine(…, edges="parallel")', "rpq serve --edges parallel")
     return message.replace('rpq.Engine(…, time_unit="s")', "rpq serve --time-unit s")
 
 
@@ -293,19 +294,23 @@ class PostedTuples(NamedTuple):
     warnings: list[str]
 
 
-def read_tuple_body(body: bytes, type_: str, *, stream: str | None, time_unit: str | None) -> PostedTuples:
+def read_tuple_body(
+    body: bytes, type_: str, *, stream: str | None, time_unit: str | None, further: Sequence[str] = ()
+) -> PostedTuples:
     """Read the tuples of a body whose content type is one of `TUPLE_TYPES`, in their order.
 
-    All of them belong to `stream`, unless it is None.  Raises `InputError`, with a line number for formats that have lines;
+    All of them belong to `stream`, unless it is None.  `further` columns are read where they are there: properties of
+    edges, and `edge` where edges have ids.  Raises `InputError`, with a line number for formats that have lines;
     then none of the tuples may be applied.  JSON lines and CSV are read as files are.  O(bytes).
     """
     if stream is not None:
         check_stream(stream)
     if type_ in ARROW:
-        columns, warnings = _of_arrow(body)
+        columns, warnings = _of_arrow(body, further)
     else:
         only_json = type_ in JSON_LINES
-        batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit)
+        names = ColumnNames(fixed=True, properties=tuple(further))
+        batches, warnings = read_tuples(body, name=NAME, only_json=only_json, time_unit=time_unit, columns=names)
         columns = concatenate(batches)
     if columns is None or stream is None:
         return PostedTuples(columns, warnings)
@@ -325,10 +330,10 @@ def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
 
 def can_concatenate(first: pa.Schema, second: pa.Schema) -> bool:
     """Return whether tuples with these columns may be pushed as one."""
-    return first == second and "op" not in first.names
+    return first.equals(second, check_metadata=True) and "op" not in first.names
 
 
-def _of_arrow(body: bytes) -> PostedTuples:
+def _of_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
     """Read tuples from a stream in Arrow's IPC format."""
     try:
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
@@ -347,7 +352,17 @@ def _of_arrow(body: bytes) -> PostedTuples:
         return PostedTuples(None, warnings)
     # Plain types from here on: the engine gets it together with what others post.
     columns = {name: plain_column(name, given[name]) for name in _NAMES if name in given}
+    there = [name for name in further if table.schema.names.count(name) == 1]
+    columns |= {name: _plain_property(name, table.column(name)) for name in there}
     return PostedTuples(pa.RecordBatch.from_arrays([*columns.values()], [*columns]), warnings)
+
+
+def _plain_property(name: str, column: pa.ChunkedArray) -> pa.Array:
+    try:
+        return plain(column)
+    except (pa.ArrowException, ValueError) as problem:
+        reason = f"{NAME}: column '{name}' of type {column.type} cannot be read: {problem}"
+        raise InputError(reason, column=name) from problem
 
 
 PLACE = Place(file="the query")

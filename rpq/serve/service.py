@@ -22,7 +22,7 @@ import pyarrow as pa
 from rpq.engine.running.statistics import LatencyCounts
 from rpq.errors import ConflictBudgetError, InputError, LimitError, QueryError, RpqError, did_you_mean
 from rpq.language.kinds import single_thread_warning
-from rpq.language.readings import refuse_conditions
+from rpq.language.readings import properties_of
 from rpq.run.loop import CHECKPOINT_SHARE, SliceSize
 from rpq.serve.changes import ChangeHub, Published
 from rpq.serve.engine_thread import Call, EngineThread, Result, Waiter
@@ -39,6 +39,7 @@ from rpq.serve.requests import (
     concatenate,
 )
 from rpq.serve.storage import EngineOptions, Loaded, NoStorage, ServedState, Storage
+from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.engine.engine import Engine
@@ -139,6 +140,8 @@ class Service(EngineThread):
         self.defaults = defaults
         self.limits = limits
         self._options = options
+        self.input_columns: Sequence[str] | None = None
+        """The properties that the input beside posts is read with; None if there is no such input."""
         self._checkpoint_seconds = checkpoint_seconds
         self._slice = SliceSize(rows=SLICE_ROWS, seconds=SLICE_SECONDS, most=MOST_SLICE)
         self._is_engine_ahead = False
@@ -172,6 +175,12 @@ class Service(EngineThread):
         self.position, self.progress = state.position, state.progress
         self.tuples, self.late = state.tuples, state.late
         self.replayed = loaded.replayed
+        self._set_further_columns()
+
+    def _set_further_columns(self) -> None:
+        """Set which columns tuples have besides those of every tuple: properties that queries read, and ids of edges."""
+        properties = frozenset().union(*map(properties_of, self.engine.queries))
+        self.further_columns = (*sorted(properties), *((EDGE,) if self.engine.edges == "id" else ()))
 
     @property
     def has_integers(self) -> bool:
@@ -508,8 +517,15 @@ class Service(EngineThread):
             raise NameTaken(f"there is a query named {query.name!r} already; give this one another name, or drop that one")
         if len(queries) >= self.limits.queries:
             raise TooManyQueries(f"{len(queries):,} queries are registered, and {self.limits.queries:,} may be; drop one")
-        refuse_conditions([query], "in posts")
+        properties = properties_of(query)
+        if self.input_columns is not None and (missing := properties.difference(self.input_columns)):
+            raise QueryError(
+                f"query {query.name!r} reads {', '.join(sorted(missing))}, and the input of the server is read without; "
+                "expected such a query among those with which the server begins, as arguments of rpq serve"
+            )
         changes = self.engine.register(query, start=start)  # type: ignore[arg-type]  # it was looked at
+        if properties:
+            self._set_further_columns()
         if message := single_thread_warning([query], self.engine.threads):
             LOG.warning("%s", message)
         registered = {**fields, "name": query.name}
@@ -535,8 +551,10 @@ class Service(EngineThread):
 
     def drop(self, name: str) -> None:
         """Drop a query.  Must be called in the engine's thread.  Raises `NoSuchQuery`."""
-        self.query_named(name)
+        query = self.query_named(name)
         self.engine.unregister(name)
+        if properties_of(query):
+            self._set_further_columns()
         with self._or_fail():
             self.position += 1
             self.storage.note_done(self.position, {"dropped": name})

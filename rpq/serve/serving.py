@@ -26,6 +26,7 @@ from rpq.cli.inputs import LabelMonitor, are_regular, load_static, open_input, t
 from rpq.cli.options import named_inputs
 from rpq.cli.reporting import compile_kernels
 from rpq.cli.request import RunSettings, max_ahead_of, read_query_entries
+from rpq.cli.validation import check_ids
 from rpq.errors import QueryError, RpqError, SparqlError
 from rpq.kafka.client import KafkaUsageError, TextLines
 from rpq.kafka.topic_names import is_topic
@@ -74,6 +75,8 @@ def serve_with(
     option_limits = ServeLimits(**{one.name: options.pop(one.name) for one in fields_of(ServeLimits) if one.name in options})
     limits = replace(option_limits, connections=raise_file_limit(option_limits.connections))
     settings = RunSettings(inputs=paths, streams=streams, checkpoint=checkpoint, **options)
+    if settings.edges == "id":
+        check_ids(settings)
     _refuse_strangers(host, port, token, is_open=is_open)
     tls = _tls(tls_cert, tls_key)
     defaults = _defaults(settings)
@@ -226,13 +229,24 @@ def _service(
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)
 
     def make() -> rpq.Engine:
-        engine = rpq.Engine(keep=keep, time_unit=settings.time_unit, **of_engine)  # type: ignore[arg-type]
+        engine = rpq.Engine(
+            keep=keep,
+            time_unit=settings.time_unit,  # type: ignore[arg-type]
+            edges=settings.edges,
+            **of_engine,
+        )
         load_static(settings, engine, LabelMonitor([]))
+        return engine
+
+    def restore(path: str) -> rpq.Engine:
+        engine = rpq.Engine.restore(path, **of_engine)
+        if engine.edges != settings.edges:
+            raise QueryError(f"--edges {settings.edges}: the checkpoint has edges of the identity {engine.edges}")
         return engine
 
     try:
         return Service(
-            EngineOptions(make=make, restore=lambda path: rpq.Engine.restore(path, **of_engine), max_ahead=max_ahead),
+            EngineOptions(make=make, restore=restore, max_ahead=max_ahead),
             defaults=defaults,
             limits=limits,
             checkpoint=settings.checkpoint,
@@ -282,7 +296,8 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
         if not all(map(is_topic, settings.inputs)):
             raise click.UsageError("--input: are topics and files; give one of the two, and post the rest")
         return None, [_topic_feed(service, settings)]
-    opened = open_input(settings)
+    service.input_columns = service.further_columns
+    opened = open_input(settings, properties=service.further_columns)
     playback = Playback(speed=speed, time_unit=opened.time_unit)
     paths = settings.inputs if are_regular(settings.inputs) else None
     return playback, [FileFeed(service, opened.reader, playback, on_error=settings.on_error, paths=paths)]
@@ -290,7 +305,8 @@ def _feeds(service: Service, settings: RunSettings, speed: float | None) -> tupl
 
 def _topic_feed(service: Service, settings: RunSettings) -> Feed:
     """Return the feed of the topics that the options name.  Raises errors of click if they cannot be read."""
-    topics, clients = topics_and_clients(settings)
+    service.input_columns = service.further_columns
+    topics, clients = topics_and_clients(settings, properties=service.further_columns)
     try:
         return TopicFeed(service, topics, clients)
     except KafkaUsageError as error:

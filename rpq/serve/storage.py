@@ -134,7 +134,7 @@ class TupleJournal:
     def write_tuples(self, position: int, tuples: pa.RecordBatch, progress: Any = None) -> None:
         """Append applied tuples."""
         plain = _plain(tuples)
-        if plain.schema != self._schema:
+        if self._schema is None or not plain.schema.equals(self._schema, check_metadata=True):
             self._log.add(b"S", plain.schema.serialize().to_pybytes())
             self._schema = plain.schema
         about = json.dumps({"position": position, "progress": progress}).encode()
@@ -175,7 +175,9 @@ class TupleJournal:
 def _plain(tuples: pa.RecordBatch) -> pa.RecordBatch:
     """Return tuples with dictionary columns decoded, so that a record is complete in itself."""
     columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in tuples.columns]
-    return pa.RecordBatch.from_arrays(columns, tuples.schema.names)
+    given = zip(tuples.schema, columns, strict=True)
+    fields = [pa.field(field.name, column.type, metadata=field.metadata) for field, column in given]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def read_tuple_journal(path: str, *, until: int | None = None) -> JournalContent:

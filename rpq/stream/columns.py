@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
+from rpq.stream.chunk import DELETE_UNLESS_NEWER
 from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
+from rpq.stream.fields import UNLESS_NEWER
 from rpq.stream.numpy_arrays import numpy_array, text_array
 from rpq.stream.plain_columns import (
     NUMBER,
@@ -25,18 +27,22 @@ from rpq.stream.plain_columns import (
     check_names,
     fill_nulls,
     padded_to_length,
+    plain,
     plain_column,
     row_error,
     to_int64,
 )
+from rpq.stream.properties import column_of as property_column
 from rpq.stream.stream_time import EARLIEST, AheadLimit, StreamTime, timestamps_as_integers
 from rpq.stream.values import (
+    EMPTY,
     MEANT,
     MISSING,
     booleans_of_text,
     deletes_of,
     deletes_of_ops,
     first_empty,
+    is_missing,
     kind_of,
     moments_of_numpy,
     shown,
@@ -70,11 +76,18 @@ class Columns:
     times: StreamTime
     stream: pa.Array | None = None  # text, or a dictionary of texts
     first: np.ndarray | None = None  # int64: the row of the first tuple of its event; None where each is one of its own
+    edge: pa.Array | None = None  # where edges have ids: int64 or string, null for deletes without one
     properties: Mapping[str, pa.Array] = field(default_factory=dict)  # by name; a missing one is null
     reported_time: np.ndarray | None = None  # int64: the times of rows, where `timestamp` has the numbers of events
 
     def __len__(self) -> int:
         return len(self.timestamp)
+
+
+class EdgeIds(NamedTuple):
+    """That edges have ids, in a column edge, and of which kind they are ("int64" or "string"), if that is known."""
+
+    kind: str | None
 
 
 class ReadProperties(Protocol):
@@ -95,6 +108,7 @@ def columns_of(
     events: bool = False,
     ahead: AheadLimit | None = None,
     properties: ReadProperties | None = None,
+    ids: EdgeIds | None = None,
 ) -> Columns:
     """Return the tuples of a table, record batch, pandas frame or mapping of columns.
 
@@ -103,12 +117,15 @@ def columns_of(
     or dates and times, which become integers as `times` say; one above `latest` is an error. So are vertices that are not
     of `kind` ("int64" or "string"), if one is given. All tuples are of `stream`, if that is. With
     `events` a column event is looked at (`rpq.stream.event_grouping`): then a tuple that is not well-formed ends the columns
-    before the event that it is of. So does one that is further `ahead` of the stream time than it may be.
+    before the event that it is of. So does one that is further `ahead` of the stream time than it may be. With `ids` a
+    column edge has the id of each edge; a delete may have none, and one that has one needs neither ends nor a label.
     """
     known = times
     given, unknown = columns_by_name(data)
     column = given.pop("event", None)
     event = column if events else None
+    column = given.pop("edge", None)
+    edge = column if ids is not None else None
     if stream is not None:
         if "stream" in given:
             raise InputError("the tuples have a column 'stream', and all are said to be of one: give one of the two")
@@ -127,14 +144,28 @@ def columns_of(
         given["event"] = event
     read = {name: column if type(column) is list else _read(name, column) for name, column in given.items()}
     count = len(read["source"])
+    problems: list[InputError] = []
+    others: list[InputError] = []
+    edge_ids, has_no_label = None, None
+    if ids is not None:
+        read["edge"] = [None] * count if edge is None else edge if type(edge) is list else _read("edge", edge)
     if any(len(column) != count for column in read.values()):
         lengths = ", ".join(f"{name} {len(column):,}" for name, column in read.items())
         raise InputError(f"the columns are of different lengths: {lengths}")
-    problems: list[InputError] = []
+    if ids is not None:
+        is_delete = _deletes(read, count, []) != 0
+        edge_ids = _edge_ids(read.pop("edge"), ids.kind, is_delete, others)
+        is_by_id = is_delete & np.asarray(edge_ids.is_valid())
+        if is_by_id.any():
+            has_no_label = is_by_id & ~_are_given(read["label"])
+            read |= _with_ends(read, is_by_id, kind)
     source, target = _ends(read["source"], read["target"], kind, problems)
     label = _labels(read["label"], problems)
-    others: list[InputError] = []
+    if has_no_label is not None and has_no_label.any():
+        label = pc.if_else(pa.array(has_no_label), "", label.dictionary_decode()).dictionary_encode()
     delete = _deletes(read, count, others)
+    if ids is not None and (unless_newer := property_column(data, UNLESS_NEWER)[0]) is not None:
+        delete = np.where(np.asarray(plain(unless_newer).fill_null(False)), np.uint8(DELETE_UNLESS_NEWER), delete)
     streams = _streams(read["stream"], others) if "stream" in read else None
     bad = min((one.row or 0 for one in (*problems, *others)), default=count)
     timestamp, times = timestamps_as_integers(read["timestamp"], times, latest, problems, end=bad)
@@ -168,6 +199,7 @@ def columns_of(
     if error is not None:
         source, target, label, timestamp, delete = source[:end], target[:end], label[:end], timestamp[:end], delete[:end]
         streams = None if streams is None else streams[:end]
+        edge_ids = None if edge_ids is None else edge_ids[:end]
         values = {name: column[:end] for name, column in values.items()}
     if stream:
         streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), text_array([stream]))
@@ -184,6 +216,7 @@ def columns_of(
         times=times,
         stream=streams,
         first=first,
+        edge=edge_ids,
         properties=values,
     )
 
@@ -197,12 +230,16 @@ def check_stream(stream: Any) -> None:
 
 def with_event(data: Any, event: Any) -> Any:
     """Return columns with one more, that of events, or one event of all tuples. Raises `InputError`."""
-    given, _ = columns_by_name(data)
+    given, others = columns_by_name(data)
     if "event" in given:
         raise InputError("the tuples have a column 'event', and are said to be of one: give one of the two", column="event")
     if isinstance(event, (bool, int, str)):
         event = [event] * max(map(len, given.values()), default=0)
-    return {**given, "event": event}
+    if isinstance(data, Mapping):
+        return {**data, "event": event}
+    if isinstance(data, (pa.Table, pa.RecordBatch)):
+        return {**dict(zip(data.schema.names, data.columns, strict=True)), "event": event}
+    return {**given, **{name: data[name] for name in others if isinstance(name, str)}, "event": event}
 
 
 def only_tuple(data: Any) -> tuple[Any, ...] | None:
@@ -239,7 +276,10 @@ def is_plain(
     if vertex is not type(target):
         return False
     if vertex is str:
-        return kind != "int64" and source != "" != target and _is_utf8(source) and _is_utf8(target) and _is_utf8(label)
+        if kind == "int64" or not source or not target:
+            return False
+        are_ascii = source.isascii() and target.isascii() and label.isascii()  # as most are
+        return are_ascii or (_is_utf8(source) and _is_utf8(target) and _is_utf8(label))
     if vertex is not int or kind == "string":
         return False
     return -(2**63) <= source < 2**63 and -(2**63) <= target < 2**63 and _is_utf8(label)
@@ -247,8 +287,6 @@ def is_plain(
 
 def _is_utf8(text: str) -> bool:
     """Return whether UTF-8 can hold a text: it has no lone surrogate."""
-    if text.isascii():
-        return True
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -433,6 +471,82 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
         return check_names(array, name, problems)
     array = fill_nulls(array, name, 0, problems)
     return to_int64(array, name, problems) if pa.types.is_uint64(own) else cast(array, NUMBER)
+
+
+def _edge_ids(column: Any, kind: str | None, is_delete: np.ndarray, problems: list[InputError]) -> pa.Array:
+    """Return the ids of edges, null where none is given, which inserts may not have."""
+    is_given = _are_given(column)
+    if isinstance(column, list):
+        given = [value for value, is_there in zip(column, is_given.tolist(), strict=True) if is_there]
+        array, misfit = vertices_of(given, kind, "edge") if given else (pa.array([], TEXT), None)
+        places = np.flatnonzero(is_given)
+        if misfit is not None:
+            add_problem(problems, int(places[misfit.row]), "edge", misfit.reason.replace("vertices", "ids of edges"))
+            is_given[places[misfit.row] :] = False
+        array = array.take(pa.array(np.cumsum(is_given) - 1, mask=~is_given))
+    else:
+        array = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        if pa.types.is_null(array.type):
+            array = array.cast(TEXT)
+        elif array.type == TEXT:
+            empty = pc.index(pc.equal(array, ""), True).as_py()
+            if empty >= 0:
+                add_problem(problems, empty, "edge", EMPTY)
+        elif pa.types.is_uint64(array.type):
+            array = to_int64(array, "edge", problems)
+        else:
+            array = cast(array, NUMBER)
+        found = "string" if array.type == TEXT else "int64"
+        if kind not in (None, found) and array.null_count < len(array):
+            row = int(np.argmax(is_given))
+            reason = f"{shown(array[row].as_py())} is {found} in a stream whose ids of edges are of type {kind}"
+            add_problem(problems, row, "edge", reason)
+            array = pa.nulls(len(array), TEXT if kind == "string" else NUMBER)
+    missing = np.flatnonzero(~is_given & ~is_delete)
+    if len(missing):
+        reason = 'nothing is given; where edges have ids (edges="id"), an insert needs one'
+        add_problem(problems, int(missing[0]), "edge", reason)
+    return array
+
+
+def _are_given(column: Any) -> np.ndarray:
+    """Return which values of a column are not missing."""
+    if not isinstance(column, list):
+        return np.asarray(column.is_valid())
+    return np.array([not (is_missing(value) or value != value) for value in column], bool)  # NaN is none of pandas
+
+
+def _with_ends(read: Mapping[str, Any], is_by_id: np.ndarray, kind: str | None) -> dict[str, Any]:
+    """Return ends and labels with values in place of those that deletes by id have or lack, which play no part."""
+    if kind is None:
+        known = [read[name] for name in ("source", "target")]
+        arrays = [one.type for one in known if not isinstance(one, list) and not pa.types.is_null(one.type)]
+        if arrays:
+            kind = "int64" if any(map(pa.types.is_integer, arrays)) else "string"
+        else:
+            rest = [one for column in known if isinstance(column, list) for one in column]
+            kind = kind_of(rest) or "string"
+    ends: int | str = 0 if kind == "int64" else "-"
+    return {
+        "source": _filled(read["source"], is_by_id, ends),
+        "target": _filled(read["target"], is_by_id, ends),
+        "label": _filled(read["label"], is_by_id & ~_are_given(read["label"]), "-"),
+    }
+
+
+def _filled(column: Any, rows: np.ndarray, value: int | str) -> Any:
+    """Return a column with a value at these rows."""
+    if isinstance(column, list):
+        return [value if is_filled else one for one, is_filled in zip(column, rows.tolist(), strict=True)]
+    if not rows.any():
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if column.null_count == len(column):
+        column = pa.nulls(len(column), TEXT if isinstance(value, str) else NUMBER)
+    if (column.type == TEXT) != isinstance(value, str):
+        value = "-" if column.type == TEXT else 0
+    return pc.if_else(pa.array(rows), pa.scalar(value, column.type), column)
 
 
 def _labels(column: Any, problems: list[InputError]) -> pa.DictionaryArray:

@@ -150,6 +150,10 @@ is_effective=array([1, 0], dtype=uint8))
             self.load(*self.columns(live))
         self._live_after_collect = len(live)
 
+    def renumber(self, numbers: np.ndarray) -> None:
+        """Replace the numbers of sets of derived labels by others."""
+        self._arrays.satisfied[:] = numbers[self._arrays.satisfied]
+
     def load(
         self, source: np.ndarray, label: np.ndarray, target: np.ndarray, timestamp: np.ndarray, satisfied: np.ndarray
     ) -> None:

@@ -23,6 +23,16 @@ STREAM = "stream"
 """An optional column of inputs with named columns: the stream of a tuple, or null."""
 
 
+EDGE = "edge"
+"""The column of inputs whose edges have ids: the id of the edge of a tuple; null for deletes without one."""
+
+UNLESS_NEWER = "delete unless newer"
+"""A column that readers add where edges have ids: true for an insert that a condition left out.
+
+It is a delete of its edge, unless that is newer.
+"""
+
+
 class FieldError(Exception):
     """An error in a line: its `message`, and the `column` (None if the line as a whole is wrong)."""
 

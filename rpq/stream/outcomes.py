@@ -92,6 +92,10 @@ def leaving_slide(time, size, slide):
 
 # --- which edges windows hold -------------------------------------------------------------------------------
 
+# The offsets of fields are computed by hand. With records (`rpq.compiled.views.Record`) `judge_tuples` takes up to 8 % more
+# CPU time, with an array for each field 4 to 14 % more: minima of sixty alternating pairs, of a window of time, one of
+# inserts, both kinds together, and three readers.
+
 # Fields of a window, in `MembershipArrays.window`.
 _KIND = 0
 _SIZE = 1

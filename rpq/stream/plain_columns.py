@@ -114,7 +114,7 @@ def is_fit(name: str, kind: pa.DataType) -> bool:
         return kind in (TEXT, TEXTS) or bool(pa.types.is_boolean(kind))
     if name == "timestamp":
         return bool(pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
-    return kind in (TEXT, TEXTS) or (name in ("source", "target") and bool(pa.types.is_integer(kind)))
+    return kind in (TEXT, TEXTS) or (name in ("source", "target", "edge") and bool(pa.types.is_integer(kind)))
 
 
 def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:

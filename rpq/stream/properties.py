@@ -58,7 +58,7 @@ class PropertyTypes:
         """
         found = {}
         for name in names:
-            column, is_loose = _column(data, name)
+            column, is_loose = column_of(data, name)
             if column is None:
                 continue
             if len(column) != count:
@@ -113,7 +113,7 @@ def _article(name: str) -> str:
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
-def _column(data: Any, name: str) -> tuple[Any, bool]:
+def column_of(data: Any, name: str) -> tuple[Any, bool]:
     """Return a column, None if there is none, and whether its values are loose."""
     if isinstance(data, (pa.Table, pa.RecordBatch)):
         places = data.schema.get_all_field_indices(name)
@@ -127,7 +127,7 @@ def _column(data: Any, name: str) -> tuple[Any, bool]:
     if hasattr(data, "columns") and hasattr(data, "iloc"):
         places = [place for place, one in enumerate(data.columns) if one == name]
         return (pa.array(data.iloc[:, places[0]], from_pandas=True) if places else None), False
-    return _column(pa.table(data), name)
+    return column_of(pa.table(data), name)
 
 
 def _array_of(name: str, values: Any, known: pa.DataType | None, problems: list[InputError]) -> pa.Array:

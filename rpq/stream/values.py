@@ -24,6 +24,7 @@ MEANT = {
     "delete": "it is true or false, or text that says so: true, false, 1, 0",
     "stream": "the names of streams are text, or null",
     "event": "equal values, one after the other, make one event",
+    "edge": "ids of edges are integers of 64 bits or text, all of one kind",
 }
 MISSING = "nothing is given; a value is needed"
 EMPTY = "is empty; expected a name"
@@ -134,7 +135,7 @@ def streams_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
         if isinstance(value, pa.Scalar):
             value = value.as_py()
         try:
-            is_none = value is None or _is_missing(value) or (isinstance(value, float) and value != value)
+            is_none = value is None or is_missing(value) or (isinstance(value, float) and value != value)
             good.append(None if is_none else _text(value, "stream") or None)
         except _Unfit as unfit:
             return pa.array(good, pa.string()), Misfit(row, str(unfit))
@@ -220,7 +221,7 @@ def kind_of_timestamp(value: Any) -> int | None:
     if isinstance(value, (int, np.integer)):
         return 0
     try:
-        return None if _is_missing(value) else _moment(value).step
+        return None if is_missing(value) else _moment(value).step
     except _Unfit:
         return None
 
@@ -285,7 +286,7 @@ def _taken(values: list[Any], take: Callable[[Any], Any], name: str) -> tuple[li
         if isinstance(value, pa.Scalar):
             value = value.as_py()
         try:
-            if _is_missing(value):
+            if is_missing(value):
                 raise _Unfit(MISSING)
             good.append(take(value))
         except _Unfit as unfit:
@@ -293,7 +294,8 @@ def _taken(values: list[Any], take: Callable[[Any], Any], name: str) -> tuple[li
     return good, None
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether a value stands for none."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # of pandas, which may not be there
         return True
     return isinstance(value, np.datetime64) and bool(np.isnat(value))

@@ -107,3 +107,14 @@ def test_importing_the_command_brings_in_nothing_heavy():
     root = Path(__file__).parents[2]
     out = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
     assert out.splitlines()[-1] == "[]"
+
+
+def test_a_path_over_text_imports_no_other_languages_and_formats(tmp_path):
+    others = ("rpq.kafka.topic_reader", "rpq.kafka.row_outputs", "rpq.language.sparql.syntax", "rpq.language.sparql.query",
+              "rpq.operators.patterns", "rpq.operators.relational", "rpq.readers.rdf", "pyarrow.parquet")  # fmt: skip
+    (tmp_path / "in.csv").write_text("source,target,label,timestamp\nx,y,a,1\n")
+    arguments = ["run", "a+", "--input", "in.csv", "--window", "10", "--slide", "1", "--output", "out.csv", "--quiet"]
+    code = f"import sys; from rpq.cli import main; main({arguments}, standalone_mode=False)\n"
+    code += f"print(sorted({{*{others}}} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]" and (tmp_path / "out.csv").read_text().endswith("x,y,1,+\n")

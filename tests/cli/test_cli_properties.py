@@ -16,6 +16,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
+from rpq.readers.deletions import Deletions
 from tests.reference_properties import PropertyEngine, PropertyQuery
 
 EXPRESSION = "a[amount > 500]/(a[amount > 250]|b)*"
@@ -113,6 +114,46 @@ def test_a_run_goes_on_from_a_checkpoint(rpq, tmp_path):
     assert "--edges" in err
 
 
+@pytest.mark.parametrize("name", ["edges.csv", "edges.parquet"])
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+def test_deletes_are_drawn_of_edges_with_properties(rpq, tmp_path, name, identity):
+    edges = [edge for edge in stream() if edge["op"] == "+"]
+    write(tmp_path / name, edges)
+    options = ("--input", tmp_path / name, *WINDOW, "--edges", identity, "--deletes", 20, "--seed", 5, "--output", "-")
+    code, out, err = rpq("run", EXPRESSION, *options)
+    assert code == 0, err
+    batch = pa.record_batch({key: [edge[key] for edge in edges] for key in edges[0] if key != "op"})
+    deletions = Deletions(size=20, slide=5, percent=20, seed=5, is_relevant=lambda label: label in "ab")
+    drawn = [{**edge, "op": "-" if edge["delete"] else "+"} for edge in deletions.extend(batch).to_pylist()]
+    assert len(drawn) > len(edges)
+    assert rows(out) == expected(drawn, identity)
+
+
+def test_late_tuples_are_written_with_their_properties(rpq, tmp_path):
+    write(tmp_path / "edges.csv", stream(), amount="fee")
+    options = ("--input", tmp_path / "edges.csv", *WINDOW, "--columns", "amount=fee", "--late", tmp_path / "late.csv")
+    code, _, err = rpq("run", EXPRESSION, *options)
+    assert code == 0, err
+    found, time, late = list(csv.DictReader(io.StringIO((tmp_path / "late.csv").read_text()))), 0, []
+    for edge in stream():
+        time = max(time, edge["timestamp"])
+        if edge["op"] == "+" and edge["timestamp"] <= time // 5 * 5 - 20:
+            late.append({name: "" if value is None else str(value) for name, value in edge.items()})
+    assert found == late
+    assert any(edge["amount"] for edge in late)
+    code, _, err = rpq("run", EXPRESSION, "--input", tmp_path / "late.csv", *WINDOW)  # a file like any other
+    assert code == 0, err
+
+
+def test_events_have_properties(rpq, tmp_path):
+    lines = "x,y,a,1,900,g\ny,z,b,2,,g\nx,y,a,3,100,h\nu,y,a,2,700,h\n"
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp,amount,e\n" + lines)
+    options = ("--input", tmp_path / "edges.csv", *WINDOW, "--events", "window", "--columns", "event=e", "--output", "-")
+    code, out, err = rpq("run", "a[amount > 500]/b", *options)
+    assert code == 0, err
+    assert rows(out) == Counter({("x", "z", "2", "+"): 1, ("x", "z", "3", "-"): 1, ("u", "z", "3", "+"): 1})
+
+
 @pytest.mark.parametrize("name", ["edges.csv", "edges.parquet", "edges.arrow"])
 def test_a_column_that_is_missing_is_an_error_at_the_start(rpq, tmp_path, name):
     write(tmp_path / name, stream())
@@ -135,14 +176,11 @@ def test_a_file_without_a_header_has_no_properties(rpq, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--deletes", 10), "--deletes"),
-        (("--late", "late.csv"), "--late"),
         (("--witness", "--output", "rows.csv"), "witness"),
-        (("--events", "window", "--columns", "event=e"), "events"),
         (("--window", "count:5", "--slide", 1), "one of time"),
         (("--format", "stackoverflow"), "no properties"),
     ],
-    ids=["deletes", "late", "witness", "events", "count", "format"],
+    ids=["witness", "count", "format"],
 )
 def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)

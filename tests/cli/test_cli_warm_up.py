@@ -88,14 +88,15 @@ for text in (True, False):
         engine.statistics()
         engine.unregister("more")
         engine.advance(30 + min(slides, 1000))
-    for edges in ("triple", "parallel"):
+    for edges in ("triple", "parallel", "id"):
         query = rpq.Query("a[n > 3]/(b|c[n > 5])*", window=window, paths=paths, semantics="explicit", name="one")
         pattern = rpq.Query("?x a[n > 3] ?y . ?y a[n > 5] ?z . ?z b ?x", window=window, name="two")
         engine = rpq.Engine(query, pattern, edges=edges)
         for begin in range(0, len(rows), 200):
             columns = zip(("source", "target", "label", "timestamp", "op"), zip(*rows[begin : begin + 200]))
             values = {name: list(column) for name, column in columns}
-            engine.push({**values, "n": [number % 9 for number in range(200)]}).to_arrow("one")
+            given = {**values, "n": [number % 9 for number in range(200)], "edge": [v(number % 90) for number in range(200)]}
+            engine.push(given).to_arrow("one")
         with tempfile.TemporaryDirectory() as folder:
             engine.save(folder + "/state")
             engine = rpq.Engine.restore(folder + "/state")
@@ -218,6 +219,11 @@ def test_the_variants_of_a_process_are_loaded_in_seconds_once_they_are_kept():
 @pytest.mark.long
 @pytest.mark.parametrize("cpu", [None, "generic"])
 def test_all_is_compiled_once_and_found_by_those_who_run_later(tmp_path, cpu):
+    """From an empty cache in another folder, for one kind of processors.
+
+    CI begins with an empty cache too: the README's second command compiles all kernels in a fresh copy of the checkout, in
+    which `test_nothing_is_left_to_compile` finds them. They are lent to the image, where `test_dockerfile.py` looks for all.
+    """
     env = {"NUMBA_CACHE_DIR": str(tmp_path)}
     asked = ["-m", "rpq.cli", "warm-up", "--jobs", "2", *(["--cpu", cpu] if cpu else [])]
     done = run(Path(sys.executable), *asked, cwd=ROOT, env=env)

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.engine.running.condition_sets import FEW
-from rpq.kafka import run_topics
 from tests.oracle import test_reference_properties as worked
 from tests.reference_patterns import Variable
 from tests.reference_properties import COUNTS, EdgeAtom, PropertyEngine, PropertyQuery, Row, holds
@@ -90,13 +89,37 @@ PROPERTIES = st.fixed_dictionaries(
 )
 TUPLES = st.tuples(
     VERTICES, st.sampled_from("aaabc"), VERTICES, st.sampled_from((0, 0, 0, 1, 1, 2, -1, -3, -8, 7)), PROPERTIES,
-    st.sampled_from("++++-"),
+    st.sampled_from("++++-"), st.sampled_from((None, "e", "e", "f", "g", "h")),
 )  # fmt: skip
+"""The last value is the id of the edge, where edges have one; an insert then has some."""
+
+NOTHING = None, None, None
+"""In place of source, label and target of a delete with an id."""
+
+
+def drawn_tuples(data, identity: str, time: int, *, most: int) -> list[tuple]:
+    """Return tuples, each with its timestamp in place of a step."""
+    rows = []
+    for source, label, target, step, properties, op, edge in data.draw(st.lists(TUPLES, min_size=1, max_size=most)):
+        edge = None if identity != "id" else edge or (None if op == "-" else "e")
+        has_ends = op == "+" or edge is None or data.draw(st.booleans())
+        ends = (source, label, target) if has_ends else NOTHING
+        rows.append((*ends, time + step, properties, op, edge))
+        time = max(time, time + step)
+    return rows
+
+
+def apply(oracle: PropertyEngine, row: tuple) -> list[Row]:
+    """Return the rows of the oracle for a tuple."""
+    source, label, target, timestamp, properties, op, edge = row
+    if op == "+":
+        return oracle.insert(source, label, target, timestamp, edge, **properties)
+    return oracle.delete(source, label, target, timestamp, edge)
 
 
 def as_batch(rows: list[tuple], *, arrow: bool) -> object:
     """Return tuples as columns; properties that none of them has are missing."""
-    names = sorted({name for *_, properties, _ in rows for name in properties})
+    names = sorted({name for row in rows for name in row[4]})
     columns: dict[str, list] = {
         "source": [row[0] for row in rows],
         "label": [row[1] for row in rows],
@@ -104,8 +127,10 @@ def as_batch(rows: list[tuple], *, arrow: bool) -> object:
         "timestamp": [row[3] for row in rows],
         "op": [row[5] for row in rows],
     }
+    if any(row[6] is not None for row in rows):
+        columns["edge"] = [row[6] for row in rows]
     columns |= {name: [row[4].get(name) for row in rows] for name in names}
-    types = {"n": pa.int64(), "m": pa.string(), "timestamp": pa.int64()}
+    types = {"n": pa.int64(), "m": pa.string(), "timestamp": pa.int64(), "source": pa.string(), "target": pa.string()}
     return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()}) if arrow else columns
 
 
@@ -131,7 +156,7 @@ def restored(engine: rpq.Engine, *, threads: int = 1) -> rpq.Engine:
         return rpq.Engine.restore(path, threads=threads)
 
 
-@pytest.mark.parametrize("identity", ["triple", "parallel"])
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
 @examples(200)
 @given(data=st.data())
 def test_random_streams(identity, data):
@@ -146,17 +171,12 @@ def test_random_streams(identity, data):
     )
     time = 5
     for _ in range(data.draw(st.integers(1, 6))):
-        rows = []
-        for source, label, target, step, properties, op in data.draw(st.lists(TUPLES, min_size=1, max_size=6)):
-            rows.append((source, label, target, time + step, properties, op))
-            time = max(time, time + step)
+        rows = drawn_tuples(data, identity, time, most=6)
+        time = max(time, *(row[3] for row in rows))
         note(rows)
         expected: Counter = Counter()
-        for source, label, target, timestamp, properties, op in rows:
-            if op == "+":
-                expected.update(oracle.insert(source, label, target, timestamp, **properties))
-            else:
-                expected.update(oracle.delete(source, label, target, timestamp))
+        for row in rows:
+            expected.update(apply(oracle, row))
         changes = engine.push(as_batch(rows, arrow=data.draw(st.booleans())))
         assert rows_of(changes, queries) == expected
         check_counts(engine, oracle, queries)
@@ -169,7 +189,7 @@ def test_random_streams(identity, data):
             check_counts(engine, oracle, queries)
 
 
-@pytest.mark.parametrize("identity", ["triple", "parallel"])
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
 @examples(100)
 @given(data=st.data())
 def test_queries_that_come_and_go(identity, data):
@@ -187,14 +207,9 @@ def test_queries_that_come_and_go(identity, data):
     oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)
     engine = rpq.Engine(first.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
     running = [first]
-    for source, label, target, step, properties, op in data.draw(st.lists(TUPLES, min_size=1, max_size=15)):
-        time = 5 if oracle.time is None else oracle.time
-        row = (source, label, target, time + step, properties, op)
+    for row in drawn_tuples(data, identity, 5, most=15):
         note(row)
-        if op == "+":
-            expected = oracle.insert(source, label, target, time + step, **properties)
-        else:
-            expected = oracle.delete(source, label, target, time + step)
+        expected = apply(oracle, row)
         names = [one.query.name for one in running]
         changes = engine.push(as_batch([row], arrow=False))
         assert rows_of(changes, running) == Counter(row for row in expected if row.query in names)
@@ -212,6 +227,50 @@ def test_queries_that_come_and_go(identity, data):
             engine._check()
 
 
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(100)
+@given(data=st.data())
+def test_events_of_several_tuples(identity, data):
+    """The rows of an event are the net rows of its tuples, at the largest of their timestamps."""
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 4))):
+        batch, expected, number = [], Counter(), 0
+        for _ in range(data.draw(st.integers(1, 3))):
+            rows = drawn_tuples(data, identity, time, most=4)
+            at = max(row[3] for row in rows)
+            time, number = max(time, at), number + 1
+            batch += [(*row, number) for row in rows]
+            expected.update(oracle.advance(at))
+            net: Counter = Counter()
+            for row in rows:
+                for change in apply(oracle, (*row[:3], at, *row[4:])):
+                    net[change._replace(op="+")] += 1 if change.op == "+" else -1
+            expected.update({change: count for change, count in net.items() if count > 0})
+            expected.update({change._replace(op="-"): -count for change, count in net.items() if count < 0})
+        note(batch)
+        columns = {**as_batch([row[:7] for row in batch], arrow=False), "event": [row[7] for row in batch]}
+        assert rows_of(engine.push(columns), queries) == expected
+        engine._check()
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
+
+
+def test_each_event_by_itself_may_have_properties():
+    query = rpq.Query("a[n > 1 and timestamp > 6]/b", window=rpq.UnboundedWindow(), name="q")
+    for identity in ("triple", "parallel", "id"):
+        engine = rpq.Engine(query, events="alone", edges=identity)
+        given = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "b"], "n": [5, None], "edge": ["e", "f"]}
+        assert engine.push({**given, "timestamp": [5, 6]}, event=True).added == 0
+        rows = engine.push(pa.table({**given, "timestamp": [7, 6]}), event=True).rows()
+        assert [(row.source, row.target, row.timestamp) for row in rows] == [("x", "z", 7)]
+        assert engine.push({**given, "timestamp": [7, 8]}).added == 0  # each tuple is an event
+        engine._check()
+
+
 # --- the examples of the oracle that are worked by hand -----------------------------------------------------
 
 
@@ -222,11 +281,11 @@ class Worked:
         self._queries = [_query_of(query) for query in queries]
         self._engine = rpq.Engine(*self._queries, edges=identity, _capacity=1)
 
-    def insert(self, source, label, target, timestamp, **properties) -> list[Row]:
-        return self._rows(self._engine.insert(source, target, label, timestamp, properties=properties))
+    def insert(self, source, label, target, timestamp, key=None, **properties) -> list[Row]:
+        return self._rows(self._engine.insert(source, target, label, timestamp, edge=key, properties=properties))
 
-    def delete(self, source, label, target, timestamp) -> list[Row]:
-        return self._rows(self._engine.delete(source, target, label, timestamp))
+    def delete(self, source, label, target, timestamp, key=None) -> list[Row]:
+        return self._rows(self._engine.delete(source, target, label, timestamp, edge=key))
 
     def advance(self, time: int) -> list[Row]:
         return self._rows(self._engine.advance(time))
@@ -266,6 +325,9 @@ def pairs_of_engine(expression: str, edges: list) -> set[tuple[str, str]]:
         worked.test_the_properties_of_the_younger_edge_hold_until_it_expires,
         worked.test_parallel_edges_are_edges_of_their_own,
         worked.test_a_delete_without_an_id_removes_all_parallel_edges_and_counts_once,
+        worked.test_a_delete_by_id_ignores_its_ends,
+        worked.test_an_edge_with_the_same_id_may_have_other_ends_and_another_label,
+        worked.test_an_edge_with_a_label_that_is_not_read_keeps_its_id,
     ],
     ids=lambda example: example.__name__.removeprefix("test_"),
 )
@@ -334,15 +396,14 @@ def test_expressions_that_are_refused(expression, column, said):
     [
         (lambda: rpq.Engine(CONDITION, witness=True), "witness"),
         (lambda: rpq.Engine(CONDITION, share=(0, 2)), "shares"),
-        (lambda: rpq.Engine(CONDITION, events="window"), "events"),
         (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
-        (lambda: rpq.Engine(CONDITION, edges="id"), "'triple' or 'parallel'"),
+        (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
+        (lambda: rpq.Engine(rpq.Query("a", window=WINDOW), edges="id", witness=True), 'edges="id": rows with witnesses'),
         (lambda: rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel", witness=True), "witness"),
         (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
         (lambda: static_engine().register(CONDITION), "static edges"),
-        (lambda: run_topics(CONDITION, input="kafka://h/t", output="kafka://h/u"), "in topics"),
     ],
-    ids=["witness", "share", "events", "count", "id", "parallel", "load_static", "statics", "topics"],
+    ids=["witness", "share", "count", "identity", "id", "parallel", "load_static", "statics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
@@ -419,6 +480,103 @@ def test_a_witness_has_the_labels_of_its_edges():
 # --- bad input ----------------------------------------------------------------------------------------------
 
 
+def by_id(*queries: rpq.Query, **options) -> rpq.Engine:
+    return rpq.Engine(*(queries or (rpq.Query("a", window=WINDOW),)), edges="id", **options)
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "said"),
+    [
+        ({"edge": ["e", None], "op": "++"}, 1, "an insert needs one"),
+        ({"op": "-+"}, 1, "an insert needs one"),
+        ({"edge": ["e", ""], "op": "++"}, 1, "is empty"),
+        ({"edge": ["e", 7], "op": "++"}, 1, "ids of edges are of type string"),
+        ({"edge": [7, 2**70], "op": "++"}, 1, "does not fit into 64 bits"),
+        ({"edge": [1.5, 2.5], "op": "++"}, 0, "ids of edges are integers of 64 bits or text"),
+        ({"edge": pa.array(["e", ""]), "op": "++"}, 1, "is empty"),
+        ({"edge": pa.array([3, 2**63], pa.uint64()), "op": "++"}, 1, "does not fit into 64 bits"),
+        ({"edge": pa.array([3, None]), "op": "++"}, 1, "an insert needs one"),
+        ({"edge": [None, "e"], "op": "--", "source": [None, None]}, 0, "column 'source'"),
+    ],
+)
+def test_ids_that_are_refused(columns, row, said):
+    engine = by_id()
+    given = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 1]} | columns
+    with pytest.raises(rpq.InputError, match=re.escape(said)) as bad:
+        engine.push({**given, "op": list(columns["op"])})
+    assert bad.value.row == row
+    assert bad.value.changes.added == (columns["op"][0] == "+") * row
+    engine._check()
+    edge = 1 if engine._evaluation.multigraph.by_id.names.kind == "int64" else "new"
+    assert engine.insert("u", "v", "a", 2, edge=edge).added == 1
+
+
+def test_the_kind_of_ids_is_that_of_the_first():
+    engine = by_id()
+    engine.insert("x", "y", "a", 1, edge=7)
+    for other in ("7", pa.array(["7"])):
+        given = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [1]}
+        with pytest.raises(rpq.InputError, match="row 0: column 'edge': '7' is string in a stream whose"):
+            engine.push({**given, "edge": [other] if isinstance(other, str) else other})
+    assert restored(engine).delete(None, None, None, 1, edge=7).removed == 1
+    empty = restored(by_id())
+    assert empty.delete(None, None, None, 1, edge="e").removed == 0
+    assert empty.insert(1, 2, "a", 1, edge="e").added == 1  # a delete by id says nothing of vertices
+
+
+def test_ids_need_an_engine_whose_edges_have_them():
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW))
+    with pytest.raises(rpq.InputError, match='edges="id"'):
+        engine.insert("x", "y", "a", 1, edge="e")
+    with pytest.raises(rpq.InputError, match='edges="id"'):
+        engine.delete(None, None, None, 1, edge="e")
+    assert engine.push(source=["x"], target=["y"], label=["a"], timestamp=[1], edge=["e"]).added == 1  # a further column
+
+
+def test_ids_and_names_leave_with_their_edges():
+    engine = by_id(_capacity=4)
+    for time in range(0, 3000, 3):
+        engine.push(source=[f"s{time}"], target=[f"t{time}"], label=["ac"[time % 2]], timestamp=[time], edge=[f"e{time}"])
+    engine._check()
+    edges = engine._evaluation.multigraph.by_id
+    assert edges.names.live <= 64
+    assert engine._evaluation.vertices.live <= 64
+    for time in range(3000, 6000):  # one edge that moves leaves no groups behind
+        engine.insert(f"s{time}", "t", "a", time, edge="e")
+    assert len(edges._arrays.source) <= 128
+    assert engine.statistics().edges_live == 1
+
+
+def test_many_parallel_edges_by_id():
+    """Deleting the younger ones brings the older ones back, and each delete finds what is left at once."""
+    engine = by_id(rpq.Query("a[n > 1]", window=rpq.UnboundedWindow(), name="q"))
+    count = 20_000
+    same = {"source": ["x"] * count, "target": ["y"] * count, "label": ["a"] * count}
+    numbers = list(range(count))
+    assert engine.push({**same, "timestamp": numbers, "edge": numbers, "n": [2] * count}).added == 1
+    ids = {"edge": numbers[:0:-1], "op": ["-"] * (count - 1), "timestamp": [count] * (count - 1)}
+    nothing = [None] * (count - 1)
+    assert engine.push({"source": nothing, "target": nothing, "label": nothing, **ids}).removed == 0
+    assert engine.delete(None, None, None, count, edge=0).removed == 1
+    engine._check()
+
+
+def test_a_query_that_would_need_forgotten_edges_is_refused():
+    """That an edge got another label is to be known as long as its older versions may come."""
+    engine = by_id(rpq.Query("a", window=rpq.Window(size=10, slide=5)))
+    engine.insert("x", "y", "a", 1, edge="e")
+    engine.insert("x", "y", "c", 5, edge="e")
+    engine.insert("u", "v", "a", 30, edge="f")
+    with pytest.raises(rpq.RegistrationError, match="were forgotten") as refused:
+        engine.register(rpq.Query("a", window=rpq.Window(size=40, slide=5), name="late"))
+    assert refused.value.available_from == 45
+    with pytest.raises(rpq.RegistrationError, match="among them"):
+        engine.register(rpq.Query("a", window=rpq.UnboundedWindow(), name="late"))
+    with pytest.raises(rpq.RegistrationError, match="leave out start"):
+        engine.register(rpq.Query("a", window=rpq.Window(size=10, slide=5), name="late"), start="empty")
+    assert engine.register(rpq.Query("a", window=rpq.Window(size=10, slide=5), name="late")).added == 1
+
+
 def push(engine: rpq.Engine, **columns) -> rpq.Changes:
     count = len(next(iter(columns.values())))
     ends = [f"v{number}" for number in range(count)]
@@ -450,3 +608,23 @@ def test_properties_of_one_insert_have_no_names_of_columns():
     engine = rpq.Engine(CONDITION)
     with pytest.raises(rpq.InputError, match="'label' is no property"):
         engine.insert("x", "y", "a", 1, properties={"label": "b"})
+
+
+def test_deletes_by_id_alone_fit_any_vertices():
+    nothing = pa.nulls(1, pa.string())
+    engine = by_id()
+    engine.insert(1, 2, "a", 1, edge="e")
+    delete = {"source": nothing, "target": nothing, "label": nothing, "timestamp": [2], "op": ["-"], "edge": ["e"]}
+    assert engine.push(pa.table(delete)).removed == 1
+    assert engine.push({**delete, "source": [None]}).removed == 0
+
+
+def test_an_index_that_is_built_anew_asks_for_memory_in_the_name_of_its_tuple():
+    """The first delete loads more edges than its chunk has tuples."""
+    engine = rpq.Engine(rpq.Query("(a|a[n is null])+/b", window=WINDOW), _capacity=1)
+    count = 50
+    ends = {"source": [f"s{number}" for number in range(count)], "target": ["t"] * count, "label": ["a"] * count}
+    assert engine.push({**ends, "timestamp": [1] * count}).added == 0
+    assert engine.insert("t", "u", "b", 1).added == count
+    assert engine.insert("s0", "t", "a", 1, properties={"n": 1}).removed == 0  # two edges of one tuple, one of which goes
+    assert engine.delete("s0", "t", "a", 1).removed == 1

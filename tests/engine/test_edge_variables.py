@@ -15,7 +15,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import rpq
-from tests.engine.test_edge_properties import TUPLES, as_batch, restored
+from tests.engine.test_edge_properties import apply, as_batch, drawn_tuples, restored
 from tests.reference_patterns import Constant, Variable
 from tests.reference_properties import COUNTS, EdgeAtom, PropertyEngine, PropertyQuery, Row
 from tests.twins import examples
@@ -133,17 +133,12 @@ def test_random_streams(identity, data):
     )
     time = 5
     for _ in range(data.draw(st.integers(1, 6))):
-        rows = []
-        for source, label, target, step, properties, op in data.draw(st.lists(TUPLES, min_size=1, max_size=6)):
-            rows.append((source, label, target, time + step, properties, op))
-            time = max(time, time + step)
+        rows = drawn_tuples(data, identity, time, most=6)
+        time = max(time, *(row[3] for row in rows))
         note(rows)
         expected: Counter = Counter()
-        for source, label, target, timestamp, properties, op in rows:
-            if op == "+":
-                expected.update(oracle.insert(source, label, target, timestamp, **properties))
-            else:
-                expected.update(oracle.delete(source, label, target, timestamp))
+        for row in rows:
+            expected.update(apply(oracle, row))
         changes = engine.push(as_batch(rows, arrow=data.draw(st.booleans())))
         assert rows_of(changes, queries) == expected
         check(engine, oracle, queries)
@@ -298,6 +293,8 @@ def test_what_is_refused(text, options, said):
 def test_what_an_engine_refuses():
     with pytest.raises(rpq.QueryError, match="has no number where inserts replace edges"):
         rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]))
+    with pytest.raises(rpq.QueryError, match="edge variables do not go with it yet"):
+        rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW), edges="id")
     with pytest.raises(rpq.QueryError, match="does not go with shares"):
         rpq.Engine(rpq.Query("?x a ?y", window=WINDOW, filter="?x <> ?y"), share=(0, 2))
     engine = rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW, filter="?e.n > 'x'", name="q"))

@@ -233,3 +233,50 @@ def test_what_is_no_tuple_goes_to_a_topic_of_its_own_with_the_reason() -> None:
     (headers,) = letters.headers
     place = [("rpq.topic", b"t"), ("rpq.partition", b"0"), ("rpq.offset", b"7")]
     assert headers == [("from", b"till"), ("rpq.reason", bad.reason.encode()), *place] and "operation" in bad.reason
+
+
+def properties_reader(columns: str | None = None, *, properties=("amount",), **options) -> MessageReader:
+    return MessageReader(MessageColumns.of(ColumnNames.parse(columns, properties=properties)), **options)
+
+
+def test_messages_have_properties_and_ids_of_edges() -> None:
+    values = [edge(amount=5, tx=1), edge(amount="x", tx="1"), edge(tx=2), edge(tx=7, op="-")]
+    found = properties_reader("edge=tx", properties=("amount", "edge")).read([Sent(value) for value in values])
+    assert found.columns["amount"].to_pylist() == ["5", "x", None, None]
+    assert found.columns["edge"].to_pylist() == ["1", "1", "2", "7"]
+    assert found.columns.schema.field("amount").metadata == {b"rpq": b"loose"}
+    fields = properties_reader("source=1,target=2,label=3,timestamp=4,op=5,amount=7,edge=6", properties=("amount", "edge"))
+    found = fields.read([Sent(b"x,y,a,1,+,t,8"), Sent(b",,,2,-,t,"), Sent(b"x,y,a,3,+,,9")])
+    assert found.columns["amount"].to_pylist() == ["8", None]
+    assert found.columns["source"].to_pylist() == ["x", None]
+    assert "an insert needs one" in found.bad[2].reason
+    beside = properties_reader("edge=@key,amount=@header.fee", properties=("amount", "edge"))
+    found = beside.read([Sent(edge(), b"t", pairs=(("fee", b"8"),)), Sent(edge(), b"u")])
+    assert found.columns["edge"].to_pylist() == ["t", "u"]
+    assert found.columns["amount"].to_pylist() == ["8", None]
+
+
+def test_messages_without_places_of_their_properties_are_bad() -> None:
+    found = properties_reader().read([Sent(b"x,y,a,1")])
+    assert "has no place among the fields" in found.bad[0].reason
+    found = properties_reader("edge=tx", properties=("edge",)).read([Sent(edge(tx=1)), Sent(edge()), Sent(edge(tx=1.5))])
+    assert "an insert needs one" in found.bad[1].reason
+    assert "expected text or an integer" in found.bad[2].reason
+
+
+@pytest.mark.parametrize("taken", [1, 4])
+def test_a_condition_on_messages_with_ids_leaves_out_edges_and_no_ids(taken: int) -> None:
+    values = [edge(n=1, tx=1), edge(n=9, tx=2), edge(tx=1, op="-"), edge(n=2, tx=2)]
+    read = properties_reader("edge=tx", properties=("edge",), where=parse_where("n > 5"))
+    parts = [read.read([Sent(value) for value in values[start : start + taken]]) for start in range(0, 4, taken)]
+    rows = [row for part in parts for row in part.columns.to_pylist()]
+    assert [row.get("delete", False) for row in rows] == [True, False, True, True]
+    assert [row.get("delete unless newer", False) for row in rows] == [True, False, False, True]
+    assert sum(part.filtered for part in parts) == 2
+
+
+def test_the_first_message_may_be_a_delete_by_id_alone() -> None:
+    delete = json.dumps({"tx": 1, "op": "-", "timestamp": 1}).encode()
+    found = properties_reader("edge=tx", properties=("edge",)).read([Sent(delete), Sent(edge(tx=2))])
+    assert not found.bad
+    assert found.columns["source"].to_pylist() == [None, "x"]

@@ -300,3 +300,31 @@ def test_a_run_leaves_no_file_and_no_thread_open(kafka, tmp_path) -> None:
         )
         found.append(held())
     assert found[-1] <= found[0], found
+
+
+def test_messages_carry_properties_and_ids_of_edges(kafka) -> None:
+    read, written = kafka.new(), kafka.new()
+    inserts = [edge for edge in edges(400) if edge.get("op") != "-"]
+    stream = [{**edge, "fee": number * 7 % 10, "tx": number % 40} for number, edge in enumerate(inserts)]
+    stream[7::9] = [{"timestamp": edge["timestamp"], "op": "-", "tx": edge["tx"]} for edge in stream[7::9]]
+    kafka.send(read, stream)
+    query = rpq.Query("a[fee > 3]/b*", window=WINDOW, semantics="explicit", name="q")
+    of_edges = {"columns": "edge=tx", "edges": "id", "where": "fee <> 5"}
+    run_topics(query, input=kafka.uri(read), output=kafka.uri(written), **of_edges, until_end=True)
+    engine, held = rpq.Engine(query, edges="id"), {}
+    made: list = []
+    for edge in stream:
+        time = edge["timestamp"]
+        if edge.get("op") == "-":
+            made += engine.delete(None, None, None, time, edge=edge["tx"])
+            held.pop(edge["tx"], None)
+        elif edge["fee"] != 5:
+            ends = edge["source"], edge["target"], edge["label"]
+            made += engine.insert(*ends, time, edge=edge["tx"], properties={"fee": edge["fee"]})
+            held[edge["tx"]] = max(time, held.get(edge["tx"], time))
+        elif held.get(edge["tx"], time) <= time:
+            made += engine.delete(None, None, None, time, edge=edge["tx"])
+            held.pop(edge["tx"], None)
+    wanted = [{name: value for name, value in row._asdict().items() if name != "query"} for row in made]
+    assert unordered(kafka.rows(written)) == unordered(wanted)
+    assert len(wanted) > 50

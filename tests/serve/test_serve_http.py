@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -212,10 +213,64 @@ def test_a_query_whose_edges_were_not_kept_says_from_when_it_can_be_had(served):
     assert served.register("c", window=100, slide=10, start="empty").status_code == 201
 
 
-def test_conditions_on_edges_are_refused_as_posts_have_no_properties(served):
-    refused = served.register("a[n > 1]", window=10, slide=1)
+def posted(served, body, type_="application/x-ndjson"):
+    return served.client.post("/tuples", content=body, headers={"Content-Type": type_})
+
+
+def test_posts_have_properties(served):
+    assert served.register("a[n > 1]", window=10, slide=1, name="q").status_code == 201
+    line = '{"source":"x","target":"%s","label":"a","timestamp":1%s}\n'
+    assert posted(served, line % ("p", ',"n":2,"m":[]') + line % ("q", "") + line % ("r", ',"n":1')).status_code == 200
+    assert posted(served, "source,target,label,timestamp,n\nx,u,a,2,5\nx,v,a,2,\n", "text/csv").status_code == 200
+    assert posted(served, "source,target,label,timestamp\nx,w,a,2\n", "text/csv").status_code == 200  # n is null
+    assert served.answers("q") == {("x", "p"), ("x", "u")}
+    sink = pa.BufferOutputStream()
+    table = pa.table({"source": ["x"], "target": ["z"], "label": ["a"], "timestamp": [3], "n": [7]})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    refused = posted(served, sink.getvalue().to_pybytes(), "application/vnd.apache.arrow.stream")
+    assert refused.status_code == 422  # in text the values of n are loose
+    assert error_of(refused)["field"] == "n"
+    late = served.register("a[m > 1]", window=10, slide=1)
+    assert late.status_code == 409
+    assert "was not kept" in error_of(late)["message"]
+
+
+def test_edges_of_posts_have_ids_also_after_a_crash(tmp_path):
+    (tmp_path / "one").mkdir()
+    query = {"expression": "a[n > 1]/b", "window": 10, "slide": 5, "name": "q"}
+    line = '{"source":"%s","target":"%s","label":"%s","timestamp":%d,"tx":0,"edge":"%s","n":%d}\n'
+    delete = '{"op":"-","timestamp":3,"edge":"%s"}\n'
+    with Served(query, checkpoint=tmp_path / "one" / "state", edges="id") as served:
+        assert posted(served, line % ("x", "y", "a", 1, "e", 2) + line % ("y", "z", "b", 1, "f", 0)).status_code == 200
+        assert posted(served, line % ("w", "y", "a", 2, "e", 2) + line % ("v", "y", "a", 2, "g", 2)).status_code == 200
+        refused = posted(served, '{"source":"x","target":"y","label":"a","timestamp":3}\n')
+        assert refused.status_code == 422
+        assert error_of(refused)["field"] == "edge"
+        assert served.answers("q") == {("w", "z"), ("v", "z")}
+        shutil.copytree(tmp_path / "one", tmp_path / "two")  # what a crash leaves: the tuples are in the journal alone
+        assert posted(served, delete % "g").status_code == 200
+        assert served.answers("q") == {("w", "z")}
+    for folder, expected in (("one", {("w", "z")}), ("two", {("w", "z"), ("v", "z")})):
+        with Served(query, checkpoint=tmp_path / folder / "state", edges="id") as served:
+            assert served.answers("q") == expected
+            assert posted(served, delete % "e").status_code == 200
+            assert served.answers("q") == expected - {("w", "z")}
+
+
+def test_a_query_that_reads_what_the_input_is_read_without_is_refused(served):
+    served.service.input_columns = ("m",)  # as of a server with an --input
+    refused = served.register("a[n > 1 and m > 1]", window=10, slide=1)
     assert refused.status_code == 422
-    assert "edges in posts have no properties" in error_of(refused)["message"]
+    assert "reads n, and the input of the server is read without" in error_of(refused)["message"]
+    assert served.register("a[m > 1]", window=10, slide=1).status_code == 201
+
+
+def test_a_server_without_conditions_says_how_properties_can_be_kept(served):
+    served.post(("x", "y", "a", 5))
+    refused = served.register("a[n > 1]", window=10, slide=1)
+    assert refused.status_code == 409
+    assert "rpq serve --edges parallel" in error_of(refused)["message"]
 
 
 def test_a_check_tells_and_draws_without_registering(served):

@@ -1,8 +1,9 @@
-"""`rpq bench spark`: what a share costs, the stream of micro-batches, and, slowly, all of it on a small stream."""
+"""`rpq bench spark`: what a share costs, the stream of micro-batches, each part once, and, slowly, all of a small stream."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -51,26 +52,45 @@ def test_micro_batches_are_of_the_tuples_that_the_query_reads():
     assert not first & last, "the stream comes again under other names"
 
 
-@pytest.mark.long
-def test_all_of_it_on_a_small_stream(tmp_path):
+def measured(folder: Path, *options: object) -> dict[str, list[dict]]:
+    """Run the experiment; return its records by what they are of."""
     try:
         check_java()
     except PipelineError as missing:
         pytest.skip(str(missing))
-    options = ["--edges", "300000", "--scale", "0.01", "--repeat", "1", "--output", str(tmp_path)]
-    ran = CliRunner().invoke(bench, ["spark", *options], catch_exceptions=False)
+    ran = CliRunner().invoke(
+        bench, ["spark", "--repeat", "1", "--output", str(folder), *map(str, options)], catch_exceptions=False
+    )
     assert ran.exit_code == 0, ran.output
-    result = json.loads((tmp_path / "spark.json").read_text())
+    result = json.loads((folder / "spark.json").read_text())
     assert all(result["checks"].values()) and len(result["facts"]) == 3
     by_kind: dict[str, list] = {}
     for record in result["records"]:
         by_kind.setdefault(record["what"], []).append(record)
-    assert {name: len(some) for name, some in by_kind.items()} == {
-        "replay": 4, "micro-batch": 5, "share": 10, "model": 14, "workers": 4
-    }  # fmt: skip
     assert all(record["rows"] > 0 and record["times_run"] > 0 for record in by_kind["replay"])
     assert {record["tuples"] for record in by_kind["micro-batch"]} == {1_000}
     assert all(2_500 <= record["window_edges"] <= 3_300 for record in by_kind["micro-batch"]), by_kind["micro-batch"]
     speeds = [record["replay_edges_per_second"] for record in by_kind["model"][:7]]
     assert speeds == sorted(speeds)
-    assert (tmp_path / "spark.png").stat().st_size > 5_000
+    assert (folder / "spark.png").stat().st_size > 5_000
+    return by_kind
+
+
+@pytest.mark.ci
+def test_each_part_once(tmp_path, monkeypatch):
+    """One query, one measured replay, one micro-batch after those that fill the window, one executor."""
+    sizes = {"WARMUP_REPLAYS": 0, "UNMEASURED": 3, "MEASURED": 1, "SHARES": (1, 2, 1000), "WORKERS": (1,)}
+    for name, value in sizes.items():
+        monkeypatch.setattr(spark_speed, name, value)
+    by_kind = measured(tmp_path, "--edges", 100_000, "--scale", 0.01, "--queries", "a2q/c2a*")
+    assert {name: len(some) for name, some in by_kind.items()} == {
+        "replay": 2, "micro-batch": 1, "share": 3, "model": 7, "workers": 1
+    }  # fmt: skip
+
+
+@pytest.mark.long
+def test_all_of_it_on_a_small_stream(tmp_path):
+    by_kind = measured(tmp_path, "--edges", 300_000, "--scale", 0.01)
+    assert {name: len(some) for name, some in by_kind.items()} == {
+        "replay": 4, "micro-batch": 5, "share": 10, "model": 14, "workers": 4
+    }  # fmt: skip

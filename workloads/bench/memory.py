@@ -1,8 +1,8 @@
 """Measurements in a separate process for one query on one stream: resident memory, start-up, cold compilation.
 
 The stream is written to a temporary Arrow file that the process reads batch by batch, so that its memory is that of the
-engine and one batch. The peak is the high-water mark of its own address space (`VmHWM`; `ru_maxrss` would include the
-parent's). The process runs this module as a program: `python -m rpq.workloads.bench.memory SPECIFICATION`.
+engine and one batch. The peak is the high-water mark of its own address space. The process runs this module as a program:
+`python -m rpq.workloads.bench.memory SPECIFICATION`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import csv
 
 import rpq
 from rpq.workloads.bench.streams import Stream
@@ -58,6 +59,19 @@ def resident_memory(query: rpq.Query, stream: Stream) -> Resident:
         }
         peaks = {step: _child({**specification, "step": step}) for step in ("imports", "kernels", "run")}
     return Resident(**peaks)
+
+
+def command_memory(query: rpq.Query, stream: Stream) -> int:
+    """Return the peak resident bytes of `rpq run` with a path query over a text file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, figures = Path(folder, "stream.tsv"), Path(folder, "figures.json")
+        columns = stream.table.select(["source", "target", "label", "timestamp"])
+        csv.write_csv(columns, path, csv.WriteOptions(delimiter="\t", quoting_style="none"))
+        command = [sys.executable, "-m", "rpq.cli", "run", query.expression, "--input", str(path), "--stats", str(figures)]
+        windows = ["--window", str(query.window.size), "--slide", str(query.window.slide), "--output", f"{folder}/rows.csv"]
+        subprocess.run([*command, *windows, "--quiet"], check=True)
+        peak: int = json.loads(figures.read_text())["peak_memory_bytes"]
+    return peak
 
 
 def start_seconds(expression: str, *, cache: Path | None = None) -> float:
@@ -101,19 +115,8 @@ def _work(specification: dict[str, Any]) -> None:
             engine.push(batch, collect=False)
 
 
-def _peak_bytes() -> int:
-    """Return the high-water mark of this process's resident memory."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    from rpq.engine.running.limits import peak_memory_bytes
-
-    return peak_memory_bytes()
-
-
 if __name__ == "__main__":
     _work(json.loads(sys.argv[1]))
-    print(_peak_bytes())
+    from rpq.engine.running.limits import peak_memory_bytes
+
+    print(peak_memory_bytes())

@@ -27,7 +27,8 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,6 @@ from rpq.files import destinations
 from rpq.files.compression import FRAMES
 from rpq.files.table_formats import CSV, JSON_LINES, LineFormat
 from rpq.language.sparql.values.terms import RDF, XSD, literal_text, read_literal
-from rpq.readers.rdf.canonical_lines import is_resource, rdf_term
 from rpq.rows.typed_columns import holds_terms
 
 TRIPLE = ("subject", "predicate", "object")
@@ -139,24 +139,38 @@ def _are_terms(schema: pa.Schema, computed: Collection[str]) -> list[bool]:
     ]
 
 
+@cache
+def _rdf() -> ModuleType:
+    """Return the module of the terms of RDF, whose regular expressions only outputs of RDF compile."""
+    from rpq.readers.rdf import canonical_lines
+
+    return canonical_lines
+
+
+def _rdf_term(text: str) -> str:
+    """Return a vertex's text in N-Triples form."""
+    term: str = _rdf().rdf_term(text)
+    return term
+
+
 def _term(text: str) -> str:
     """Return a vertex or a computed value in N-Triples form."""
     literal = read_literal(text) if text.startswith('"') else None
-    return rdf_term(text) if literal is None else str(literal)
+    return _rdf_term(text) if literal is None else str(literal)
 
 
 def _resource(text: str) -> str | None:
-    term = rdf_term(text)
-    return term if is_resource(term) else None
+    term = _rdf_term(text)
+    return None if term.startswith('"') else term
 
 
 def _iri(text: str) -> str | None:
-    term = rdf_term(text)
+    term = _rdf_term(text)
     return term if term.startswith("<") else None
 
 
 def _vertex(number: int) -> str:
-    return rdf_term(str(number))
+    return _rdf_term(str(number))
 
 
 def _json_term(text: str) -> str:

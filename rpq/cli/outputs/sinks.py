@@ -21,12 +21,11 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rpq.cli.outputs.formats import (
     COLUMNS,
@@ -49,6 +48,9 @@ from rpq.cli.outputs.formats import (
 from rpq.files import destinations
 from rpq.files.compression import FRAMES, ArrowFile, Frame
 from rpq.files.table_formats import CSV, LineFormat, parquet_writer
+
+if TYPE_CHECKING:
+    from pyarrow import parquet as pq
 
 __all__ = [
     "COLUMNS",
@@ -444,6 +446,8 @@ class ResumableParquet:
 
     def _restore_frames(self, rows: int) -> None:
         """Write the first rows of the finished file as frames again."""
+        from pyarrow import parquet as pq
+
         if not os.path.exists(self._path):
             raise SinkError(f"{self._path}: is missing, but the checkpoint goes on from {rows:,} rows in it")
         left = rows
@@ -512,13 +516,18 @@ LATE_COLUMNS = ("source", "target", "label", "timestamp", "op")
 class LateFile:
     """A file of late tuples in the format `edges`: CSV with a header, compressed if the name has such an ending.
 
-    `grows` and `position` are those of `open_sink`; `sink` is resumed, committed, closed and discarded like any other.
+    The columns of `properties` follow those of a tuple. `grows` and `position` are those of `open_sink`; `sink` is resumed,
+    committed, closed and discarded like any other.
     """
 
-    def __init__(self, path: str, *, grows: bool = False, position: int | None = None) -> None:
+    def __init__(
+        self, path: str, *, grows: bool = False, position: int | None = None, properties: Sequence[str] = ()
+    ) -> None:
         ending = os.path.splitext(path)[1].lower()
         file = destination(path, grows=grows, position=position)
-        self.sink = TextSink(file, LATE_COLUMNS, packed=ending if ending in FRAMES else "", position=position)
+        self._properties = tuple(properties)
+        names = (*LATE_COLUMNS, *self._properties)
+        self.sink = TextSink(file, names, packed=ending if ending in FRAMES else "", position=position)
 
     def write(self, tuples: pa.RecordBatch, late: np.ndarray) -> None:
         """Write the tuples of a pushed batch with these row numbers."""
@@ -526,5 +535,6 @@ class LateFile:
             return
         rows = tuples.take(pa.array(late, pa.int64()))
         deletes = rows.column("delete") if "delete" in rows.schema.names else pa.array([False] * len(late))
-        columns = [rows.column(name) for name in LATE_COLUMNS[:-1]]
-        self.sink.write(pa.Table.from_arrays([*columns, pc.if_else(deletes, "-", "+")], names=list(LATE_COLUMNS)))
+        columns = [*(rows.column(name) for name in LATE_COLUMNS[:-1]), pc.if_else(deletes, "-", "+")]
+        columns += [rows.column(name) for name in self._properties]
+        self.sink.write(pa.Table.from_arrays(columns, names=[*LATE_COLUMNS, *self._properties]))

@@ -128,6 +128,7 @@ class ConditionSets:
         self.is_timed = False  # whether tuples have come, so that the unit of timestamps is known
         self._sets: list[tuple[int, ...]] = [()]
         self._numbers: dict[tuple[int, ...], int] = {(): 0}
+        self._flat = np.zeros(2, np.int64), np.zeros(0, np.int32)
 
     # --- conditions ------------------------------------------------------------------------------------------
 
@@ -221,6 +222,19 @@ class ConditionSets:
             self._sets.append(key)
         return number
 
+    def flat(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the place of each set in the list of all their labels, and its end (int64), and that list (int32).
+
+        O(1) where there is no new set, else O(sets + labels).
+        """
+        first, labels = self._flat
+        if (known := len(first) - 1) < len(self._sets):
+            new = self._sets[known:]
+            ends = first[-1] + np.cumsum([len(one) for one in new], dtype=np.int64)
+            more = np.fromiter((label for one in new for label in one), np.int32, int(ends[-1] - first[-1]))
+            self._flat = np.concatenate([first, ends]), np.concatenate([labels, more])
+        return self._flat
+
     def whole_set(self, label: str) -> int:
         """Return the number of the set of all derived labels of a label."""
         return self.number_of(self._on(label).ids)
@@ -237,6 +251,7 @@ class ConditionSets:
         renumbered[kept] = np.arange(1, len(kept) + 1)
         self._sets = [(), *(self._sets[one] for one in kept)]
         self._numbers = {labels: number for number, labels in enumerate(self._sets)}
+        self._flat = np.zeros(2, np.int64), np.zeros(0, np.int32)
         self._of_label.clear()
         return renumbered
 
@@ -254,7 +269,7 @@ class ConditionSets:
         present = np.flatnonzero(np.bincount(label, minlength=1)).tolist()
         for number in present:
             name = names[number]
-            if not isinstance(name, str):
+            if not isinstance(name, str) or not name:
                 continue
             conditions = self._on(name)
             if not conditions.texts:

@@ -127,6 +127,7 @@ class Evaluation:
         self._threads = threads
         self._capacity = capacity
         self.collector = Collector(self.intake, self.graph, self.running)
+        self._kept_window: Window | None = None
         if edges != "triple":
             self.begin_multigraph()
 
@@ -152,6 +153,7 @@ class Evaluation:
             is_read=self.graph.is_read,
             capacity=self._capacity,
         )
+        self.multigraph.kept_window = self._kept_window
         questions = [running.question for running in self.running]
         self.multigraph.add(questions, {question.name: reading_of(question, self) for question in questions})
 
@@ -217,7 +219,8 @@ class Evaluation:
         if not self._crew.has_others or first >= len(tuples) or self.collector.is_due:
             return None
         count = self._length_of_chunk(tuples, first)
-        begun = self.intake.begin(tuples, first, count, self.is_read, keeps_all=self.multigraph is not None)
+        keeps_all, names = self.multigraph is not None, _named_ends(tuples, first, count)
+        begun = self.intake.begin(tuples, first, count, self.is_read, keeps_all=keeps_all, names=names)
         naming = self._crew.begin(lambda: self.intake.name_ends(begun))
         return _Upcoming(count, naming)
 
@@ -225,7 +228,8 @@ class Evaluation:
         """Return the ids of a chunk, which may be known already."""
         upcoming, self._upcoming = self._upcoming, None
         if upcoming is None:
-            return self.intake.chunk(tuples, first, count, self.is_read, keeps_all=self.multigraph is not None)
+            keeps_all, names = self.multigraph is not None, _named_ends(tuples, first, count)
+            return self.intake.chunk(tuples, first, count, self.is_read, keeps_all=keeps_all, names=names)
         return self.intake.finish(upcoming.naming.result())
 
     @property
@@ -248,7 +252,9 @@ class Evaluation:
         if derived is None:
             outcome, details = self._resolve(taken, view_of_chunk, count, _events_of(tuples, first, count))
         else:
-            outcome, details = derived.outcome, ChunkDetails(first=derived.first)
+            events = _events_of(tuples, first, count)
+            outcome = derived.outcome
+            details = ChunkDetails(first=derived.first if events is None else derived.first_of_events(events))
             self.graph.resolve_uncounted(view_of_chunk, len(chunk.label))
         running = self.running
         is_netted = details.first is not None or tuples.reported_time is not None
@@ -267,6 +273,8 @@ class Evaluation:
                 host.review()
         if is_netted:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
+            if times is not None and derived is not None and derived.row is not None:
+                times = times[derived.row]
             deltas = self._net_deltas(deltas, details.first, times)
         if running.reports:
             try:
@@ -294,7 +302,10 @@ class Evaluation:
         if len(taken.unread):
             self.graph.lose(taken.unread, chunk)
         self.midway = True  # from here on the versions of edges are those after the chunk
-        derived = multigraph.derive(chunk, properties, self.graph.time)
+        edge = None if tuples.edge is None else tuples.edge.slice(first, len(chunk.label))
+        times = tuples.timestamp if tuples.reported_time is None else tuples.reported_time
+        timestamp = times[first : first + len(chunk.label)]
+        derived = multigraph.derive(chunk, properties, self.graph.time, timestamp=timestamp, edge=edge)
         self.graph.lose(np.where(self.graph.is_read(chunk.label) != 0, np.int32(-1), chunk.label), chunk)
         more = len(derived.chunk.label) - len(chunk.label)
         if more > 0 or self.vertices.count > self._vertex_room:
@@ -361,7 +372,7 @@ class Evaluation:
         counts: tuple[int, int] | np.ndarray = (0, 0)
         rows: ChunkRows = []
         if deltas:
-            total = sum([len(delta) for _, delta in deltas])
+            total = len(deltas[0][1]) if len(deltas) == 1 else sum([len(delta) for _, delta in deltas])
             if total > self.row_guard.most and failure is None and (overflow := self._row_overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
@@ -653,6 +664,9 @@ class Evaluation:
 
     def keep(self, window: Window) -> None:
         """Keep all edges of a window, in the integers of the stream, from the first tuple on."""
+        self._kept_window = window
+        if self.multigraph is not None:
+            self.multigraph.kept_window = window
         self.running.keep(window, self.labels, self.graph)
 
     # --- rows ------------------------------------------------------------------------------------------------
@@ -694,8 +708,22 @@ class Evaluation:
         self.vertices._check()
         self.labels._check()
         self.graph._check()
+        if self.multigraph is not None:
+            self.multigraph._check()
         for worker in self.running.workers:
             worker._check()
+
+
+def _named_ends(tuples: Columns, first: int, count: int) -> np.ndarray | None:
+    """Return for which tuples the ends get ids whatever their label (uint8), None for those of labels that are read.
+
+    Where edges have ids, an edge is known under a label that nobody reads, too; a delete with an id needs no ends.
+    """
+    if tuples.edge is None:
+        return None
+    has_id = np.asarray(tuples.edge.slice(first, count).is_valid())
+    names: np.ndarray = (~has_id | (tuples.delete[first : first + count] == 0)).astype(np.uint8)
+    return names
 
 
 def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:

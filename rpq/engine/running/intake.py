@@ -143,6 +143,8 @@ class _NamelessChunk(NamedTuple):
     is_named: np.ndarray
     unread: np.ndarray
     edges: int
+    has_ends: bool
+    """False for deletes by id alone, whose ends are of no kind."""
 
 
 class _NamedChunk(NamedTuple):
@@ -186,12 +188,14 @@ class Intake:
         is_read: Callable[[np.ndarray], np.ndarray],
         *,
         keeps_all: bool = False,
+        names: np.ndarray | None = None,
     ) -> IntakeChunk:
         """Return tuples of a push with ids for names; there is room for all of them afterwards. O(tuples).
 
-        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part.
+        `is_read` returns of label ids whether any query reads them. With `keeps_all` the filter plays no part. `names` says
+        which tuples get ids for their ends (uint8); by default those with a label that is read.
         """
-        return self.finish(self.name_ends(self.begin(tuples, first, count, is_read, keeps_all=keeps_all)))
+        return self.finish(self.name_ends(self.begin(tuples, first, count, is_read, keeps_all=keeps_all, names=names)))
 
     def begin(
         self,
@@ -201,6 +205,7 @@ class Intake:
         is_read: Callable[[np.ndarray], np.ndarray],
         *,
         keeps_all: bool = False,
+        names: np.ndarray | None = None,
     ) -> _NamelessChunk:
         """Return tuples of a push with ids for their labels: the first of the three steps of `chunk`."""
         label = self._label_ids(tuples.label[first : first + count])
@@ -213,11 +218,14 @@ class Intake:
             unread = np.where(is_named != 0, np.int32(-1), of_streams)
             has_reader = has_reader | is_named
             edges += int(is_named.sum())
+        if names is not None:
+            has_reader = names
         sources, targets = (ends[first : first + count] for ends in (tuples.source, tuples.target))
         passed_by = None if keeps_all else self._filter.passed_by(label, sources, targets)
         if passed_by is not None:
             has_reader = has_reader & (passed_by == 0)
-        return _NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges)
+        has_ends = names is None or bool(names.any())
+        return _NamelessChunk(tuples, first, label, has_reader, of_streams, is_named, unread, edges, has_ends)
 
     def name_ends(self, chunk: _NamelessChunk) -> _NamedChunk:
         """Give ids to the names of the ends of tuples: the second step, which only changes the dictionary of vertices.
@@ -226,6 +234,9 @@ class Intake:
         """
         tuples, first, end = chunk.tuples, chunk.first, chunk.first + len(chunk.label)
         fresh = np.zeros(0, np.int32)
+        if not chunk.has_ends:
+            nothing = np.full(end - first, -1, np.int32)
+            return _NamedChunk(chunk, nothing, nothing.copy(), fresh)
         try:
             source, fresh = self.vertices.intern(tuples.source[first:end], chunk.has_reader)
             target, more = self.vertices.intern(tuples.target[first:end], chunk.has_reader)
@@ -241,7 +252,7 @@ class Intake:
     def finish(self, named_chunk: _NamedChunk) -> IntakeChunk:
         """Make room for the tuples, and return them: the last step."""
         begun, source, target, fresh = named_chunk
-        tuples, first, label, _, of_streams, is_named, unread, edges = begun
+        tuples, first, label, _, of_streams, is_named, unread, edges, _ = begun
         count = len(label)
         try:
             self._make_room(edges, fresh)

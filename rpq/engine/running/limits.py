@@ -41,7 +41,17 @@ def default_limit() -> int:
 
 
 def peak_memory_bytes() -> int:
-    """Return the peak of the resident memory of this process in bytes; 0 if the system does not report it."""
+    """Return the peak of the resident memory of this process in bytes; 0 if the system does not report it.
+
+    On Linux it is that of the address space: `ru_maxrss` includes the process that started this one.
+    """
+    try:
+        with open("/proc/self/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
     try:
         import resource
     except ImportError:

@@ -8,6 +8,8 @@ and of its own label where a query reads that without a condition. Behind it a d
   the version before had are deleted. `EdgeVersions` knows the version of every edge.
 - With `parallel` each insert is an edge of its own. A derived label has an edge between two vertices as long as some of the
   parallel edges that satisfy its condition lasts: inserts alone, whose largest timestamp counts. A delete removes them all.
+- With `id` an insert replaces the edge with its id, whatever the ends and labels of the two. Several edges with equal ends
+  may have a label, and `EdgesById` knows which of them is left when one goes.
 
 An edge that edge variables may bind is a vertex of its own too (`rpq.stream.edge_vertices`), for each version one: an insert
 brings the edges from its source to this vertex and on to its target, a delete or a replacement takes them away.
@@ -32,9 +34,11 @@ from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import LabelSet, Reading, has_conditions, readings_of
 from rpq.language.where import WhereError
-from rpq.stream.chunk import Chunk
+from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
+from rpq.stream.columns import EdgeIds
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
+from rpq.stream.edges_by_id import EdgesBefore, EdgesById
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.plain_columns import NUMBER
@@ -44,8 +48,8 @@ from rpq.stream.stream_time import StreamTime
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, Window
 
-Identity = Literal["triple", "parallel"]
-"""When two inserts are the same edge: with equal source, label and target, or never."""
+Identity = Literal["triple", "parallel", "id"]
+"""When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
 
 _ReaderKey = tuple[LabelSet, AnyWindow]
 """The plain labels that a query reads, with whatever conditions, and its window."""
@@ -64,6 +68,12 @@ class DerivedChunk(NamedTuple):
     """int64: for each edge the place of the first of its event; None where each is an event of its own."""
     outcome: np.ndarray
     """uint8: what became of each tuple."""
+
+    def first_of_events(self, events: np.ndarray) -> np.ndarray:
+        """Return `first` for events of several tuples, whose first tuples are `events` (int64, a tuple)."""
+        of_edges = events if self.row is None else events[self.row]
+        begins = np.flatnonzero(np.diff(of_edges, prepend=-1))
+        return np.repeat(begins, np.diff(begins, append=len(of_edges)))
 
 
 class _Reader:
@@ -168,7 +178,11 @@ class Multigraph:
     ) -> None:
         self.identity: Identity = identity
         self.sets = ConditionSets(ids_of=self._ids_of)
-        self.versions = EdgeVersions(keeps_all=identity == "parallel", capacity=capacity)
+        self.by_id: EdgesById | None = EdgesById(capacity=capacity) if identity == "id" else None
+        """The edges by id; None where edges have none."""
+        self.versions = self.by_id or EdgeVersions(keeps_all=identity == "parallel", capacity=capacity)
+        self.kept_window: Window | None = None
+        """The window whose edges are all kept, if there is one."""
         self.outcomes = np.zeros(OUTCOME_COUNT, np.int64)
         """What became of all tuples, as the engine as a whole sees them."""
         self.inserts = 0
@@ -307,6 +321,11 @@ class Multigraph:
         """Let edges that are vertices know the types of properties and of timestamps."""
         self._vertices.edges.types, self._vertices.edges.unit = self.sets.types, self.sets.time_unit
 
+    @property
+    def edge_ids(self) -> EdgeIds | None:
+        """The kind of the ids of edges; None where they have none."""
+        return None if self.by_id is None else EdgeIds(self.by_id.names.kind)
+
     # --- labels ----------------------------------------------------------------------------------------------
 
     def reads(self, label: np.ndarray) -> np.ndarray:
@@ -324,7 +343,7 @@ class Multigraph:
             self._masks = {labels: np.zeros(0, np.uint8) for labels, _ in self._readers}
         if self._room < len(names):
             for labels, mask in self._masks.items():
-                new = [isinstance(name, str) and labels.has(name) for name in names[self._room :]]
+                new = [isinstance(name, str) and name != "" and labels.has(name) for name in names[self._room :]]
                 self._masks[labels] = np.concatenate([mask, np.array(new, np.uint8)])
             self._room = len(names)
         return self._masks
@@ -345,27 +364,88 @@ class Multigraph:
 
     # --- the stream ------------------------------------------------------------------------------------------
 
-    def derive(self, chunk: Chunk, properties: Mapping[str, pa.Array], time: int | None) -> DerivedChunk:
+    def derive(
+        self,
+        chunk: Chunk,
+        properties: Mapping[str, pa.Array],
+        time: int | None,
+        *,
+        timestamp: np.ndarray,
+        edge: pa.Array | None = None,
+    ) -> DerivedChunk:
         """Return the tuples of a chunk as edges with derived labels; `time` is the stream time before them.
 
-        `properties` are columns of as many rows. O(tuples + edges).
+        `properties` are columns of as many rows, `timestamp` the times that conditions see, and `edge` the ids of edges
+        where they have one. O(tuples + edges).
         """
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
         windows = list({window for _, window in self._readers})
         bounds = {window: _lower_bounds(window, now) for window in windows}
         everything = np.minimum.reduce([*bounds.values()]) if bounds else now
-        satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, chunk.timestamp)
+        satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
+        if self.by_id is not None:
+            assert edge is not None
+            return self._derived_by_id(self.by_id, chunk, self.by_id.name(edge), now, satisfied, everything, bounds)
+        assert isinstance(self.versions, EdgeVersions)
         before = self.versions.apply(chunk, satisfied, everything)
         outcome = self._judge(chunk, before, bounds)
         is_late = chunk.timestamp <= everything
-        more = self._end_edges(chunk, properties, before, is_late) if self._steps else None
+        more = self._end_edges(chunk, properties, timestamp, before, is_late) if self._steps else None
         derived = self._derived(chunk, now, satisfied, before, is_late, outcome, () if more is None else more.row)
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
         return derived if more is None else _merged(derived, chunk, more)
 
-    def _judge(self, chunk: Chunk, before: VersionsBefore, bounds: Mapping[AnyWindow, np.ndarray]) -> np.ndarray:
-        """Count what became of tuples for each reader, and return it for the engine as a whole."""
+    def _derived_by_id(
+        self,
+        edges: EdgesById,
+        chunk: Chunk,
+        edge: np.ndarray,
+        now: np.ndarray,
+        satisfied: np.ndarray,
+        everything: np.ndarray,
+        bounds: Mapping[AnyWindow, np.ndarray],
+    ) -> DerivedChunk:
+        """Return the operations on the graph of tuples whose edges have ids."""
+        count = len(edge)
+        is_whole = (chunk.delete != 0) & (edge < 0)
+        whole = np.where(is_whole, self._whole_sets(chunk), 0) if is_whole.any() else np.zeros(count, np.int32)
+        if self.kept_window is not None:
+            everything = np.minimum(everything, _lower_bounds(self.kept_window, now))
+        before, made = edges.apply(
+            chunk,
+            edge,
+            satisfied=satisfied,
+            whole=whole.astype(np.int32),
+            bound=everything,
+            is_read=np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names)))),
+            sets=self.sets.flat(),
+        )
+        outcome = self._judge(chunk, before, bounds)
+        has_operations = np.bincount(made.row, minlength=count) > 0
+        rows = _rows_to_apply(has_operations, chunk.timestamp, now)
+        idle = np.zeros(0, np.int64) if rows is None else rows[~has_operations[rows]]
+        nothing = np.full(len(idle), -1, np.int32)
+        row = np.concatenate([made.row, idle])
+        order = np.argsort(row, kind="stable")
+        moved = nothing, chunk.label[idle], nothing, chunk.timestamp[idle], np.ones(len(idle), np.uint8)
+        columns = (np.concatenate([one, other])[order] for one, other in zip(made[:5], moved, strict=True))
+        source, label, target, timestamp, delete = (np.ascontiguousarray(column) for column in columns)
+        row = row[order]
+        derived = Chunk(source, target, label, timestamp, delete, np.empty(len(row), np.int32))
+        begins = np.flatnonzero(np.diff(row, prepend=-1))
+        if len(begins) == len(row):
+            return DerivedChunk(derived, row, None, outcome)
+        first = np.repeat(begins, np.diff(begins, append=len(row)))
+        return DerivedChunk(derived, row, first, outcome)
+
+    def _judge(
+        self, chunk: Chunk, before: VersionsBefore | EdgesBefore, bounds: Mapping[AnyWindow, np.ndarray]
+    ) -> np.ndarray:
+        """Count what became of tuples for each reader, and return it for the engine as a whole.
+
+        A tuple is relevant by its label, or by that of the edge with its id, if the window holds that.
+        """
         masks = self._masks_of_labels()
         is_delete = chunk.delete != 0
         longest = np.full(len(is_delete), np.iinfo(np.int64).max)
@@ -374,6 +454,8 @@ class Multigraph:
         for (labels, window), reader in self._readers.items():
             is_mine = masks[labels][chunk.label] != 0
             bound = bounds[window]
+            if isinstance(before, EdgesBefore):
+                is_mine = is_mine | ((masks[labels][before.label] != 0) & (before.timestamp > bound))
             outcome = self._outcomes(chunk, is_delete, is_mine, before, bound)
             reader.counts += np.bincount(outcome, minlength=OUTCOME_COUNT)
             if len(self._readers) > 1:
@@ -385,10 +467,17 @@ class Multigraph:
         return outcome
 
     def _outcomes(
-        self, chunk: Chunk, is_delete: np.ndarray, is_read: np.ndarray, before: VersionsBefore, bound: np.ndarray
+        self,
+        chunk: Chunk,
+        is_delete: np.ndarray,
+        is_read: np.ndarray,
+        before: VersionsBefore | EdgesBefore,
+        bound: np.ndarray,
     ) -> np.ndarray:
         """Return what became of tuples where edges with a timestamp up to a bound have left."""
         is_held = before.timestamp > bound
+        if self.by_id is not None:
+            is_held &= (chunk.delete != DELETE_UNLESS_NEWER) | (chunk.timestamp >= before.timestamp)
         held = INSERTED if self.identity == "parallel" else REFRESHED
         of_insert = np.where(chunk.timestamp <= bound, LATE, np.where(is_held, held, INSERTED))
         of_delete = np.where(is_held, DELETED, ABSENT)
@@ -476,7 +565,12 @@ class Multigraph:
         return found
 
     def _end_edges(
-        self, chunk: Chunk, properties: Mapping[str, pa.Array], before: VersionsBefore, is_late: np.ndarray
+        self,
+        chunk: Chunk,
+        properties: Mapping[str, pa.Array],
+        timestamp: np.ndarray,
+        before: VersionsBefore,
+        is_late: np.ndarray,
     ) -> _EndEdges | None:
         """Return the edges between vertices and edges that are vertices, None for none."""
         is_delete = chunk.delete != 0
@@ -484,7 +578,7 @@ class Multigraph:
         is_effective = (before.is_effective != 0) & is_known
         is_insert = (is_effective | is_late) & ~is_delete & is_known
         takes_away = is_effective if self.identity == "triple" else is_effective & is_delete
-        columns = self.sets.complete(properties, chunk.timestamp)
+        columns = self.sets.complete(properties, timestamp)
         pieces: list[_EndEdges] = []
         entering = np.zeros(len(is_delete), bool)
         doubled = np.zeros(len(is_delete), bool)
@@ -516,7 +610,7 @@ class Multigraph:
         values = {name: columns[name] for name in self.values_read}
         for rows, mine, others in ((new, vertex, twin), (twice, twin, vertex)):
             described = EdgeVertexColumns(
-                chunk.source[rows], chunk.label[rows], chunk.target[rows], chunk.timestamp[rows], numbers[rows], others[rows]
+                chunk.source[rows], chunk.label[rows], chunk.target[rows], timestamp[rows], numbers[rows], others[rows]
             )
             taken = {name: column.take(pa.array(rows)) for name, column in values.items()}
             self._vertices.edges.add(mine[rows], described, taken)
@@ -597,16 +691,16 @@ class Multigraph:
         """Return the timestamp up to which edges have left every window at a stream time."""
         if time is None:
             return ABSENT_VERSION
-        bounds = [int(_lower_bounds(window, np.array([time]))[0]) for _, window in self._readers]
-        return min(bounds, default=time)
+        windows: list[AnyWindow] = [window for _, window in self._readers]
+        if self.by_id is not None and self.kept_window is not None:
+            windows.append(self.kept_window)
+        return min((int(_lower_bounds(window, np.array([time]))[0]) for window in windows), default=time)
 
     def collect(self, time: int | None) -> None:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
         self.versions.collect(self.lower_bound(time))
-        source, label, target, timestamp, satisfied = self.versions.all_columns()
         if self.sets.count > self._sets_after_collect:
-            renumbered = self.sets.retain(satisfied)
-            self.versions.load(source, label, target, timestamp, renumbered[satisfied])
+            self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count
 
     def restore(
@@ -616,6 +710,7 @@ class Multigraph:
 
         O(versions + edges).
         """
+        assert isinstance(self.versions, EdgeVersions)
         satisfied = np.zeros(len(source), np.int32)
         if self.identity == "triple":
             derived: dict[tuple[int, int, int], list[int]] = {}
@@ -637,8 +732,9 @@ class Multigraph:
         return np.flatnonzero(is_there).astype(np.int32)
 
     def edges_live(self, time: int | None) -> int:
-        """Return how many edges the longest window holds."""
-        return len(self.versions.live(self.lower_bound(time)))
+        """Return how many edges with a label that is read the longest window holds."""
+        live = self.versions.live(self.lower_bound(time))
+        return int(np.count_nonzero(self.reads(self.versions.columns(live)[1])))
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -651,7 +747,8 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
     Raises `QueryError` where the query or the engine has what does not go with them.
     """
     reading, *more = readings_of(question)
-    what = "a query with conditions on edges" if evaluation.identity == "triple" else 'an engine with edges="parallel"'
+    is_triple = evaluation.identity == "triple"
+    what = "a query with conditions on edges" if is_triple else f'an engine with edges="{evaluation.identity}"'
     reason = None
     selected = question.pattern.values if isinstance(question, EdgeValuesQuery) else ()
     edge = next((one for one in selected if one.kind == "number"), None)
@@ -660,7 +757,9 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
             f"query {question.name!r} selects the edge ?{edge.variable}, which has no number where inserts replace edges: "
             f'select its properties, as ?{edge.variable}.amount, or use rpq.Engine(…, edges="parallel")'
         )
-    if more or reading.stream is not None:
+    if evaluation.identity == "id" and any(isinstance(label, EdgeEnd) for label in reading.labels.named):
+        reason = 'edge variables do not go with it yet: use edges="parallel" or edges="triple"'
+    elif more or reading.stream is not None:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
     elif reading.window.kind == "count":
         reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
@@ -668,8 +767,6 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = "rows with witnesses do not go with it: leave out witness=True"
     elif evaluation.share[1] > 1:
         reason = "shares do not go with it: evaluate it in one engine, with threads=…"
-    elif evaluation.events is not None:
-        reason = "events of several tuples do not go with it: leave out events=…"
     elif evaluation.graph.statics:
         reason = "static edges do not go with it, which have no properties: push them with a timestamp"
     if reason is not None:
@@ -697,6 +794,12 @@ def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty
     multigraph = evaluation.multigraph
     if evaluation.graph.time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
         return
+    if empty and evaluation.identity == "id":
+        raise RegistrationError(
+            f"query {question.name!r}: in mid-stream a query in an engine with edges=\"id\" begins with the edges of its "
+            'window, since inserts replace them; leave out start="empty"',
+            available_from=None,
+        )
     for reading in readings_of(question):
         unkept = multigraph.unevaluated(reading.labels)
         if isinstance(question, EdgeValuesQuery) and not unkept and (lost := question.properties - multigraph.values_read):
@@ -722,13 +825,33 @@ def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty
         )
 
 
+def refuse_forgotten_edges(question: Question, evaluation: Evaluated, *, to_timestamp: Callable[[int], Any]) -> None:
+    """Raise `RegistrationError` where a query would need the versions of edges that have left all windows so far.
+
+    Whatever label a version has, an older insert with its id changes nothing. `to_timestamp` turns integers into times of
+    the stream.
+    """
+    edges, time = None if evaluation.multigraph is None else evaluation.multigraph.by_id, evaluation.graph.time
+    if edges is None or evaluation.multigraph is None or time is None:
+        return
+    lost = edges.latest_left(evaluation.multigraph.lower_bound(time))
+    for reading in readings_of(question):
+        window = reading.window
+        if lost == ABSENT_VERSION or lost <= int(_lower_bounds(window, np.array([time]))[0]):
+            continue
+        why = f"query {question.name!r}: its window would hold edges that were forgotten, since no window held them"
+        if not isinstance(window, Window):
+            raise RegistrationError(f"{why}, one with timestamp {to_timestamp(lost)} among them", available_from=None)
+        available = to_timestamp(window.expiry_slide(lost) * window.slide)
+        raise RegistrationError(f"{why}; it can be registered from {available} on", available_from=available)
+
+
 class Evaluated(Protocol):
     """What an engine is, as far as it matters to edges with properties."""
 
     identity: Identity
     witness: bool
     share: tuple[int, int]
-    events: Literal["window", "alone"] | None
     graph: SnapshotGraph
     multigraph: Multigraph | None
 

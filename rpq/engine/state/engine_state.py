@@ -20,13 +20,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.evaluation import Evaluation
 from rpq.engine.running.intake import over_unbounded_window
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption
-from rpq.engine.state.state_content import Content, Labels, MultigraphState, QueryState
+from rpq.engine.state.state_content import Content, EdgesByIdState, Labels, MultigraphState, QueryState
 from rpq.engine.state.state_layout import STATE, Edges, EdgeVertexArrays, read_file, write_file
 from rpq.errors import QueryError
 from rpq.files.destinations import replacing
@@ -36,6 +38,7 @@ from rpq.language.protocol import RunningQuery
 from rpq.language.readings import readings_of
 from rpq.language.where import WhereError
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
+from rpq.stream.edges_by_id import EdgesById
 from rpq.stream.outcomes import NOT_HELD, OUTCOMES
 from rpq.stream.properties import PropertyTypes
 from rpq.stream.stream_labels import EdgeEnd
@@ -70,7 +73,7 @@ def write_state(path: str, evaluation: Evaluation, about: dict[str, Any]) -> Non
 def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
     edges, vertices = evaluation.graph.edges, evaluation.vertices
     static = evaluation.graph.static_edges()
-    version_source, version_label, version_target, version_timestamp = _versions_of(evaluation)
+    version_source, version_label, version_target, version_timestamp, version_set = _versions_of(evaluation)
     is_named = np.zeros(vertices.count, bool)
     for selection in (window_edges, static):
         is_named[edges.source[selection]] = is_named[edges.target[selection]] = True
@@ -100,6 +103,8 @@ def _edges_of(evaluation: Evaluation, window_edges: np.ndarray) -> Edges:
         version_target=number[version_target],
         version_label=labels[version_label],
         version_timestamp=version_timestamp,
+        version_names=_edge_names_of(evaluation),
+        version_set=np.unique(version_set, return_inverse=True)[1].astype(np.int32),
     )
 
 
@@ -130,12 +135,32 @@ def _edge_vertices_of(
 
 
 def _versions_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
-    """Return source, label, target and timestamp of the versions of edges that some window holds."""
+    """Return source, label, target, timestamp and set of the versions of edges that some window holds."""
     multigraph = evaluation.multigraph
     if multigraph is None:
-        return tuple(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64))
+        return tuple(np.zeros(0, dtype) for dtype in (np.int32, np.int32, np.int32, np.int64, np.int32))
     live = multigraph.versions.live(multigraph.lower_bound(evaluation.graph.time))
-    return multigraph.versions.columns(live)[:4]
+    return multigraph.versions.columns(live)
+
+
+def _edge_names_of(evaluation: Evaluation) -> pa.ChunkedArray | None:
+    """Return the ids of the edges of `_versions_of`, None where they have none."""
+    multigraph = evaluation.multigraph
+    if multigraph is None or multigraph.by_id is None:
+        return None
+    live = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time))
+    return pa.chunked_array([multigraph.by_id.names.names_of(live)])
+
+
+def _edges_by_id_of(evaluation: Evaluation, edges: EdgesById) -> EdgesByIdState:
+    assert evaluation.multigraph is not None
+    numbers, sets = _label_numbers(evaluation), evaluation.multigraph.sets
+    used = np.unique(_versions_of(evaluation)[4]).tolist()
+    return EdgesByIdState(
+        kind=edges.names.kind,
+        sets=[numbers[list(sets.labels_of(number))].tolist() for number in used],
+        lost=edges.lost,
+    )
 
 
 def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
@@ -151,6 +176,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
         is_timed=sets.is_timed,
         inserts=multigraph.inserts,
         counts=[multigraph.counts(running.question.name).tolist() for running in evaluation.running],
+        by_id=None if multigraph.by_id is None else _edges_by_id_of(evaluation, multigraph.by_id),
     )
 
 
@@ -331,6 +357,9 @@ class Saved:
         for one, counts in zip(self.content.queries, state.counts, strict=True):
             multigraph.set_counts(one.question.name, np.array(counts))
         saved = self.edges
+        if multigraph.by_id is not None and state.by_id is not None:
+            self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
+            return
         multigraph.restore(
             identity[saved.version_source],
             saved.version_label,
@@ -353,6 +382,30 @@ class Saved:
         edges = evaluation.vertices.edges
         edges.add(ids, columns, {name: properties[name].combine_chunks() for name in properties.column_names})
         edges.make_current(ids[made.current != 0])
+
+    def _restore_edges_by_id(
+        self, state: EdgesByIdState, edges: EdgesById, multigraph: Multigraph, identity: np.ndarray
+    ) -> None:
+        """Restore the versions of edges that have ids. Raises `Damage`."""
+        saved, labels = self.edges, self.content.labels.names
+        edges.names.kind, edges.lost = state.kind, state.lost
+        if saved.version_names is None or saved.version_set is None:
+            if len(saved.version_source):
+                raise Damage("edges have no ids")
+            return
+        names = saved.version_names.combine_chunks()
+        if ("int64" if pa.types.is_integer(names.type) else "string") != state.kind:
+            raise Damage(f"the ids of edges are not of kind {state.kind}")
+        if len(pc.unique(names)) < len(names):
+            raise Damage("an id of an edge occurs twice")
+        if ((saved.version_set < 0) | (saved.version_set >= len(state.sets))).any():
+            raise Damage(f"an edge has a set of labels with a number outside 0 to {len(state.sets) - 1}")
+        in_sets = [number for one in state.sets for number in one]
+        if any(number >= len(labels) or not isinstance(labels[number], ConditionLabel) for number in in_sets):
+            raise Damage("a set of labels has one without a condition")
+        sets = np.array([multigraph.sets.number_of(one) for one in state.sets], np.int32)
+        ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
+        edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""

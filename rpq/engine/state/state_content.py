@@ -168,20 +168,48 @@ class KeepWindow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EdgesByIdState:
+    """What is known of edges with ids besides their versions.
+
+    `kind` is that of the ids, `sets` the numbers of the derived labels of each set that a version has, and `lost` the
+    largest timestamp of an edge that came too late or has left all windows.
+    """
+
+    kind: str | None
+    sets: list[list[int]]
+    lost: int
+
+    def described(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        return {"kind": self.kind, "sets": self.sets, "lost": self.lost}
+
+    @classmethod
+    def read(cls, content: JsonValue) -> EdgesByIdState:
+        """Read the output of `described`. Raises `Damage`."""
+        kind = content["kind"]
+        return cls(
+            kind=None if kind.is_none else kind.one_of("int64", "string"),
+            sets=[[label.whole(0) for label in one] for one in content["sets"]],
+            lost=content["lost"].whole(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class MultigraphState:
     """The identity of edges, the types of properties, and the counts of tuples for each query in the order of `Outcome`.
 
-    `unit` is the unit of timestamps in conditions, None for plain numbers; `is_timed` whether tuples have come.
-    `inserts` is the number of well-formed inserts.
+    `unit` is the unit of timestamps in conditions, None for plain numbers; `is_timed` whether tuples have come. `inserts` is
+    the number of well-formed inserts. Where edges have ids, `by_id` is what is known of them.
     """
 
-    identity: Literal["triple", "parallel"]
+    identity: Literal["triple", "parallel", "id"]
     types: dict[str, pa.DataType]
     loose: list[str]
     unit: str | None
     is_timed: bool
     counts: list[list[int]]
     inserts: int = 0
+    by_id: EdgesByIdState | None = None
 
     def described(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -193,20 +221,23 @@ class MultigraphState:
             "timed": self.is_timed,
             "counts": self.counts,
             "inserts": self.inserts,
+            **({} if self.by_id is None else {"ids": self.by_id.described()}),
         }
 
     @classmethod
     def read(cls, content: JsonValue, queries: int) -> MultigraphState:
         """Read the output of `described`. Raises `Damage`."""
         unit = content["unit"]
+        identity: Literal["triple", "parallel", "id"] = content["identity"].one_of("triple", "parallel", "id")
         return cls(
-            identity=content["identity"].one_of("triple", "parallel"),
+            identity=identity,
             types={name: _type(kind) for name, kind in content["types"].items()},
             loose=[name.unicode() for name in content["loose"]],
             unit=None if unit.is_none else unit.one_of(*TIME_UNITS),
             is_timed=content["timed"].flag(),
             counts=[list(map(_count, of_query.tuple_of(len(OUTCOMES)))) for of_query in content["counts"].tuple_of(queries)],
             inserts=_count(content["inserts"]) if "inserts" in content else 0,
+            by_id=EdgesByIdState.read(content["ids"]) if identity == "id" else None,
         )
 
 

@@ -35,6 +35,7 @@ _COLUMNS = ("source", "target", "label", "timestamp")
 _STATIC = ("static_source", "static_target", "static_label")
 _VERSIONS = ("version_source", "version_target", "version_label")
 _VERTICES = ("vertex_source", "vertex_label", "vertex_target", "vertex_twin")
+_IDS = ("id", "id_ends", "id_bytes")
 _LARGEST_TEXT = 2**31 - 1
 
 
@@ -79,6 +80,8 @@ class Edges:
     which each edge expires. The static edges are separate, whether they are in a window or not. `version_…` are the edges
     whose current version an engine knows that keeps properties, whether a query has a use for them or not. `vertices` are
     edges that are vertices, whose numbers follow those of `names`.
+    whose current version an engine knows that keeps properties, whether a query has a use for them or not. Where edges have
+    ids, `version_names` are those of these edges, and `version_set` the number of the set of derived labels of each.
 
     Numbers are int32, timestamps and slides int64, with one entry per edge. `names` are int64 or text, or None if no
     vertex ever occurred.
@@ -98,6 +101,8 @@ class Edges:
     version_label: np.ndarray
     version_timestamp: np.ndarray
     vertices: EdgeVertexArrays
+    version_names: pa.ChunkedArray | None = None
+    version_set: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -164,6 +169,12 @@ def _arrays(edges: Edges) -> dict[str, np.ndarray]:
         arrays |= {name: getattr(edges, name) for name in (*_VERSIONS, "version_timestamp")}
     if len(edges.vertices.source):
         arrays |= {f"vertex_{name}": array for name, array in edges.vertices._asdict().items()}
+    if edges.version_names is not None and edges.version_set is not None and len(edges.version_source):
+        arrays["version_set"] = edges.version_set
+        if pa.types.is_integer(edges.version_names.type):
+            arrays[_IDS[0]] = np.array(edges.version_names, np.int64)
+        else:
+            arrays[_IDS[1]], arrays[_IDS[2]] = _text_arrays(edges.version_names)
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
 
@@ -211,16 +222,16 @@ def _parsed(content: bytes) -> StateFile:
     if at != len(content):
         raise Damage(f"its arrays end at byte {at:,} of {len(content):,}")
     state = described["state"]
-    return StateFile(described=state, edges=_edges(_names(arrays), arrays))
+    return StateFile(described=state, edges=_edges(_names(arrays, "names", "name_ends", "name_bytes"), arrays))
 
 
-def _names(arrays: dict[str, np.ndarray]) -> pa.ChunkedArray | None:
-    if "names" in arrays:
-        return pa.chunked_array([_typed(arrays, "names", np.int64)])
-    if "name_ends" not in arrays:
+def _names(arrays: dict[str, np.ndarray], integers: str, ends: str, data: str) -> pa.ChunkedArray | None:
+    """Return names from the array of integers, or those of texts; None if neither is there. Raises `Damage`."""
+    if integers in arrays:
+        return pa.chunked_array([_typed(arrays, integers, np.int64)])
+    if ends not in arrays:
         return None
-    chunks = list(_texts(_typed(arrays, "name_ends", np.int64), _typed(arrays, "name_bytes", np.uint8)))
-    return pa.chunked_array(chunks, pa.string())
+    return pa.chunked_array(list(_texts(_typed(arrays, ends, np.int64), _typed(arrays, data, np.uint8))), pa.string())
 
 
 def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
@@ -277,6 +288,9 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         typed = ((name, array.dtype.type) for name, array in made._asdict().items() if name != "values")
         known = {name: _typed(arrays, f"vertex_{name}", dtype, others) for name, dtype in typed}
         made = EdgeVertexArrays(**known, values=_typed(arrays, "vertex_values", np.uint8))
+    version_names = _names(arrays, *_IDS)
+    if version_names is not None and len(version_names) != versions:
+        raise Damage(f"there are {len(version_names):,} ids of edges for {versions:,} edges")
     edges = Edges(
         names=names,
         vertices=made,
@@ -288,6 +302,8 @@ def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edge
         **static,
         **version,
         version_timestamp=_typed(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
+        version_names=version_names,
+        version_set=None if version_names is None else _typed(arrays, "version_set", np.int32, versions),
     )
     with_names = 0 if names is None else len(names)
     vertices = with_names + len(made.source)

@@ -388,6 +388,47 @@ def mentioned_variables(operator: Operator) -> Names:
     return found
 
 
+def variables_in_order(operator: Operator) -> tuple[str, ...]:
+    """Return every variable that occurs in an operator, in the order of first occurrence, which no renaming changes.
+
+    >>> from rpq.language.sparql.syntax.reading import read
+    >>> variables_in_order(read("SELECT ?a ?c { ?c <x> ?b BIND(?b + ?d AS ?a) }").body)
+    ('c', 'b', 'd', 'a')
+    """
+    return tuple(dict.fromkeys(_occurrences(operator)))
+
+
+def _occurrences(operator: Operator) -> Iterator[str]:
+    for inner in children(operator):
+        yield from _occurrences(inner)
+    for formula in formulas_of(operator):
+        yield from _occurrences_in_formula(formula)
+    match operator:
+        case Conjunction(atoms):
+            for one in atoms:
+                yield from _names(one)
+        case Extend(_, variable):
+            yield variable
+        case Values(variables):
+            yield from variables
+        case Group(_, keys, aggregates):
+            yield from keys
+            yield from (name for name, _ in aggregates)
+
+
+def _occurrences_in_formula(formula: Formula) -> Iterator[str]:
+    match formula:
+        case Variable(name):
+            yield name
+        case Call(_, arguments):
+            for argument in arguments:
+                yield from _occurrences_in_formula(argument)
+        case Exists(body):
+            yield from _occurrences(body)
+        case Aggregate(_, argument) if argument is not None:
+            yield from _occurrences_in_formula(argument)
+
+
 def is_monotone(operator: Operator) -> bool:
     """Return whether more edges can only add solutions: no OPTIONAL, MINUS, NOT EXISTS, aggregate or EXISTS in a formula.
 

@@ -59,8 +59,11 @@ class Member(Protocol):
     def resolve(self, *, fresh: Container[str] = ()) -> None:
         """Link plans whose constants have ids now, and unlink others. Constants that are `fresh` have no edges yet."""
 
-    def delta(self, parts: dict[Place, Delta]) -> Delta:
-        """Return the rows that changes of its parts make."""
+    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
+        """Return the rows that changes of its parts make.
+
+        `changed` are the changes of the parts of all queries by number, one object for all queries that have a part in them.
+        """
 
     def _check(self) -> None:
         """Assert the invariants."""
@@ -524,13 +527,15 @@ class PatternHost:
 
     def _deltas_of(self, delivered: DeliveredRows, *, before: int | None = None) -> list[tuple[str, Delta]]:
         parts_of: dict[str, dict[Place, Delta]] = {}
-        for number, rows in delivered.by_part().items():
-            selected = rows if before is None else rows.before(2 * before)
+        changed = delivered.by_part()
+        if before is not None:
+            changed = {number: rows.before(2 * before) for number, rows in changed.items()}
+        for number, rows in changed.items():
             for name, place in self._parts[number]:
-                parts_of.setdefault(name, {})[place] = selected
+                parts_of.setdefault(name, {})[place] = rows
         deltas = []
         for name, parts in parts_of.items():
-            deltas.append((name, self.members[name].delta(parts)))
+            deltas.append((name, self.members[name].delta(parts, changed)))
             self._changed_members.add(name)
         return [(name, delta) for name, delta in deltas if len(delta)]
 

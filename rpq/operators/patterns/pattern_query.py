@@ -6,7 +6,7 @@ variables, literals or DISTINCT, `Solutions` forms its rows from theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -310,7 +310,7 @@ class RunningPattern(HostedQuery):
 
     # --- results ---------------------------------------------------------------------------------------------
 
-    def delta(self, parts: dict[Place, Delta]) -> Delta:
+    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         """Return the rows that changes of its parts make."""
         if not self._is_direct:
             return self._delta_of_solutions(parts)

@@ -8,7 +8,7 @@ known of such a vertex never changes, all this is linear but for the last step. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -193,7 +193,7 @@ class RunningEdgeValues(RunningPattern):
     def _net(self, changes: WeightedRows) -> WeightedRows:
         return changes.net() if self._distinct is None else self._distinct.change(changes)
 
-    def delta(self, parts: dict[Place, Delta]) -> Delta:
+    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         events, changes = weighted(parts.values(), first=self._host.first)
         if self._is_direct:
             (joined,) = changes

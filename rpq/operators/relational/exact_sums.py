@@ -62,6 +62,8 @@ _LARGEST_BIT = LIMB * ONE + 1023
 _BELOW = 6
 """Limbs below the lowest, for the fraction of a quotient: 10¹⁸ and a count have less than 122 bits, a double 54."""
 _ABOVE = 4
+_LEADING = 7
+"""Limbs that are divided: their quotient by 10¹⁸ and a count, which have less than 124 bits, has the 54 bits that matter."""
 _WORK = _BELOW + _ABOVE + ONE + LIMB + 8
 
 # The figures of a sum or an average of a group; of a count there is the first.
@@ -387,6 +389,8 @@ def _multiply(limbs, count, factor):
 def _divide(limbs, count, divisor):
     """Divide digits that are not negative; return the remainder."""
     rest = np.int64(0)
+    while count > 0 and limbs[count - 1] == 0:
+        count -= 1
     if divisor < 2**31:
         for i in range(count - 1, -1, -1):
             rest = (rest << LIMB) | limbs[i]
@@ -498,11 +502,19 @@ def _real_result(row, at, end, first_limb, divisor, work):
     if is_negative:
         _negate(work, count)
     has_rest = False
-    if is_mixed:
-        has_rest |= _divide(work, count, _BILLION) != 0
-        has_rest |= _divide(work, count, _BILLION) != 0
-    if divisor != 0:
-        has_rest |= _divide(work, count, divisor) != 0
+    if is_mixed or divisor != 0:
+        while count > 0 and work[count - 1] == 0:
+            count -= 1
+        last = max(count - _LEADING, 0)  # the digits below are too small to be in the result
+        for i in range(last):
+            has_rest |= work[i] != 0
+            work[i] = 0
+        leading = work[last:count]
+        if is_mixed:
+            has_rest |= _divide(leading, count - last, _BILLION) != 0
+            has_rest |= _divide(leading, count - last, _BILLION) != 0
+        if divisor != 0:
+            has_rest |= _divide(leading, count - last, divisor) != 0
     return _nearest(work, count, lowest, is_negative, has_rest)
 
 

@@ -46,6 +46,8 @@ class SparqlExplanation:
     """The labels of which some edges are passed by, with those that are stored, as "any vertex to h7"."""
     threads: str = ""
     """A text on how threads divide the query; empty before it is registered, and if one thread evaluates it."""
+    shared: str = ""
+    """A text on the operators that other queries have too; empty if there are none."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values."""
@@ -61,6 +63,7 @@ class SparqlExplanation:
             f"semantics    {self.semantics}",
             *report,
             *([f"threads      {self.threads}"] if self.threads else []),
+            *([f"shared       {self.shared}"] if self.shared else []),
             *(["windows", *(f"  {name}: {window}" for name, window in self.windows)] if self.windows else []),
             *(f"warning      {warning}" for warning in self.warnings),
             "",
@@ -75,10 +78,15 @@ class SparqlExplanation:
 
 
 def explain_query(
-    query: SparqlQuery, operators: str, accepted: Callable[[str], Collection[Ends]] = lambda label: ()
+    query: SparqlQuery,
+    operators: str,
+    accepted: Callable[[str], Collection[Ends]] = lambda label: (),
+    *,
+    shared: str = "",
 ) -> SparqlExplanation:
-    """Return the explanation of a query; `operators` describes the network of a running query and is empty otherwise.
+    """Return the explanation of a query.
 
+    `operators` describes the network of a running query, and `shared` what of it others have; they are empty otherwise.
     `accepted` returns which edges of a label all queries of the engine accept, if that is known.
     """
     streams: dict[str | None, str] = {one.name: f" on <{one.stream}>" for one in query.parsed.windows if one.stream}
@@ -96,6 +104,7 @@ def explain_query(
         algebra=algebra_text(rewrite(query.parsed.body)),
         operators=operators,
         warnings=query.warnings,
+        shared=shared,
         stored=tuple(
             (label, texts)
             for label in sorted(map(str, query.named_labels))

@@ -265,7 +265,8 @@ class NumericColumn(_FormulaColumn[int]):
         found: np.ndarray = self._by_vertex[ids]
         missing = np.flatnonzero(self._are_unknown(found))
         if len(missing):
-            fresh = np.unique(ids[missing])
+            fresh = np.sort(ids[missing])
+            fresh = fresh[np.diff(fresh, prepend=-1) != 0]  # as `unique`, which hashes, at many times its speed
             self._by_vertex[fresh] = self._judged_singly(fresh) if len(fresh) < FEW else self._judged(fresh)
             found[missing] = self._by_vertex[ids[missing]]
         return found

@@ -85,10 +85,13 @@ class GroupFigures:
         """Make room for `count` more groups. Amortised O(1) a group."""
         fields = self._bags.bags.fields
         if fields[USED] - fields[FREE] + count > fields[ROOM]:
+            used = int(fields[USED])
             self._bags.make_room(count)
-            more = int(self._bags.bags.fields[ROOM]) - len(self._figures)
-            if more > 0:
-                self._set_figures(np.concatenate([self._figures, np.zeros((more, self._figures.shape[1]), np.int64)]))
+            room = int(self._bags.bags.fields[ROOM])
+            if room > len(self._figures):
+                figures = np.zeros((room, self._figures.shape[1]), np.int64)  # most of it is not touched before it is used
+                figures[:used] = self._figures[:used]
+                self._set_figures(figures)
 
     @property
     def room(self) -> int:

@@ -7,7 +7,7 @@ the rows of one key are compared in Python. References are to sections of SPARQL
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -18,7 +18,7 @@ from rpq.language.sparql.algebra import Formula
 from rpq.operators.bags.matching import MatchedRows, Mode
 from rpq.operators.bags.value_matching import ValueMatches, ValueMode
 from rpq.operators.relational.formula_columns import Condition
-from rpq.operators.relational.nodes import Node
+from rpq.operators.relational.nodes import Node, by_place
 from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
@@ -51,6 +51,11 @@ class Agreement:
         self._more = [place for place, name in enumerate(right.columns) if name not in shared]
         self.columns = (*left.columns, *(right.columns[place] for place in self._more))
         self.sure = left.sure | right.sure
+
+    @property
+    def parameters(self) -> Hashable:
+        """The places of the columns that are compared."""
+        return (*map(tuple, self._key_places), tuple(self._optional_places))
 
     def matched(self, mode: Mode) -> MatchedRows:
         """Return the compiled matching of rows; only if the key alone decides which rows agree."""
@@ -217,6 +222,10 @@ class MatchNode(Node):
         self._output: list[tuple[int, Row, int]] = []
         """(event, row, weight) of the present call."""
 
+    @property
+    def parameters(self) -> Hashable:
+        return self._agreement.parameters
+
     def begin(self) -> WeightedRows:
         if self._matched is not None:
             self._matched.clear()
@@ -337,6 +346,11 @@ class LeftJoinNode(MatchNode):
         matched = agreement.matched("left join") if is_plain else None
         super().__init__(agreement, agreement.columns, left.sure, left, right, matched=matched, counts_partners=True)
         self._condition = None if condition is None else Condition(condition, self.columns, terms)
+        self._formula = None if condition is None else by_place(condition, self.columns)
+
+    @property
+    def parameters(self) -> Hashable:
+        return super().parameters, self._formula
 
     def _change_event(self, event: int, lefts: Sequence[Change], rights: Sequence[Change]) -> None:
         before: dict[Row, int] = {}  # of rows of the left that this event touches, how often they were there alone
@@ -456,6 +470,11 @@ class ExistsNode(MatchNode):
             counts_partners=not self._is_simple,
         )
         self._counts: dict[Key, int] = {}  # of keys of the right, where rows of one key agree
+
+    @property
+    def parameters(self) -> Hashable:
+        common = None if self._common is None else tuple(self._common)
+        return super().parameters, self._is_negated, self._marks, common
 
     def begin(self) -> WeightedRows:
         self._counts.clear()

@@ -6,12 +6,13 @@ References are to sections of SPARQL 1.1. All but `DistinctNode` and `ProductNod
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from rpq.language.pattern import Constant, Variable
-from rpq.language.sparql.algebra import Formula
+from rpq.language.sparql.algebra import Aggregate, Call, Formula
 from rpq.language.sparql.algebra_text import formula_text
 from rpq.language.sparql.values.terms import is_literal
 from rpq.operators.bags.product import Distinct, Product
@@ -38,6 +39,15 @@ class Node(ABC):
     def width(self) -> int:
         """The number of columns."""
         return len(self.columns)
+
+    @property
+    def parameters(self) -> Hashable:
+        """Everything but the inputs that the output depends on, with columns as places.
+
+        Nodes of one class over equal inputs are equal if their parameters are, whatever their columns are called, and then
+        one of them does the work of all (`SharedOperators`). A class without parameters of its own is never shared.
+        """
+        return self
 
     def begin(self) -> WeightedRows:
         """Remove everything and return the output for empty inputs."""
@@ -89,6 +99,22 @@ def places_of(names: Iterable[str], columns: Sequence[str]) -> list[int]:
     return [columns.index(name) if name in columns else -1 for name in names]
 
 
+def by_place(formula: Formula, columns: Sequence[str]) -> Formula:
+    """Return a formula with the places of columns as the names of variables; empty for those that are no column.
+
+    >>> by_place(Call("<", (Variable("age"), Constant("7"))), ["name", "age"])
+    Call(function='<', arguments=(Variable(name='1'), Constant(name='7')))
+    """
+    match formula:
+        case Variable(name):
+            return Variable(str(columns.index(name)) if name in columns else "")
+        case Call(_, arguments):
+            return replace(formula, arguments=tuple(by_place(one, columns) for one in arguments))
+        case Aggregate(_, argument) if argument is not None:
+            return replace(formula, argument=by_place(argument, columns))
+    return formula
+
+
 class LeafNode(Node):
     """Basic graph pattern (§18.3): the bindings of a part of a conjunction, which the kernels of patterns find.
 
@@ -115,6 +141,10 @@ class RowsNode(Node):
         sure = [name for place, name in enumerate(columns) if all(row[place] != UNBOUND for row in rows)]
         super().__init__(columns, sure)
         self._rows = np.array(rows, np.int32).reshape(len(rows), len(columns))
+
+    @property
+    def parameters(self) -> Hashable:
+        return self._rows.shape, self._rows.tobytes()
 
     def begin(self) -> WeightedRows:
         """Return the rows, which are present from the beginning."""
@@ -149,6 +179,10 @@ class ProjectNode(Node):
         """Return the names of the input columns by the output columns."""
         return self._sources
 
+    @property
+    def parameters(self) -> Hashable:
+        return tuple(self._places)
+
     def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
         return change.select_columns(self._places)
@@ -171,6 +205,10 @@ class CopyNode(Node):
         super().__init__((*inner.columns, *names), sure, inner)
         self._places = [*range(inner.width), *places_of([name for _, name in copies], inner.columns)]
 
+    @property
+    def parameters(self) -> Hashable:
+        return tuple(self._places)
+
     def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
         return change.select_columns(self._places)
@@ -187,6 +225,7 @@ class ExtendNode(Node):
         has_value = isinstance(formula, Constant) or (isinstance(formula, Variable) and formula.name in inner.sure)
         super().__init__((*inner.columns, name), {*inner.sure, *([name] if has_value else [])}, inner)
         self._text = f"?{name} = {formula_text(formula)}"
+        self._formula = by_place(formula, inner.columns)
         self._values = IdColumn(formula, inner.columns, terms)
         self._sources = {column: column for column in inner.columns}
         if isinstance(formula, Variable):
@@ -195,6 +234,10 @@ class ExtendNode(Node):
     def sources(self) -> dict[str, str]:
         """Return the names of the input columns by the output columns that are copies of them."""
         return self._sources
+
+    @property
+    def parameters(self) -> Hashable:
+        return self._formula
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
@@ -227,6 +270,11 @@ class FilterNode(Node):
         super().__init__(inner.columns, inner.sure, inner)
         self._text = formula_text(condition)
         self._condition = Condition(condition, inner.columns, terms)
+        self._formula = by_place(condition, inner.columns)
+
+    @property
+    def parameters(self) -> Hashable:
+        return self._formula
 
     def change(self, *changes: WeightedRows) -> WeightedRows:
         (change,) = changes
@@ -257,6 +305,10 @@ class UnionNode(Node):
         super().__init__(names, sure, *branches)
         self._places = [places_of(names, branch.columns) for branch in branches]
 
+    @property
+    def parameters(self) -> Hashable:
+        return tuple(map(tuple, self._places))
+
     def change(self, *changes: WeightedRows) -> WeightedRows:
         return merge([change.select_columns(places) for change, places in zip(changes, self._places, strict=True)])
 
@@ -276,6 +328,10 @@ class ConstructNode(Node):
         self._triples = [
             (self._end(source, inner), terms.intern(label), self._end(target, inner)) for source, label, target in template
         ]
+
+    @property
+    def parameters(self) -> Hashable:
+        return tuple(self._triples)
 
     def _end(self, term: Variable | Constant, inner: Node) -> tuple[int, int]:
         if isinstance(term, Constant):
@@ -342,6 +398,10 @@ class DistinctNode(StoringNode):
         super().__init__(inner.columns, inner.sure, inner)
         self._operator = Distinct(self.width)
 
+    @property
+    def parameters(self) -> Hashable:
+        return ()
+
     def begin(self) -> WeightedRows:
         self._operator.clear()
         return WeightedRows.empty(self.width)
@@ -370,6 +430,10 @@ class ProductNode(StoringNode):
         super().__init__(columns, frozenset().union(*(part.sure for part in parts)), *parts)
         select = [(number, place) for number, part in enumerate(parts) for place in range(part.width)]
         self._operator = Product([part.width for part in parts], select)
+
+    @property
+    def parameters(self) -> Hashable:
+        return ()
 
     def begin(self) -> WeightedRows:
         self._operator.clear()

@@ -47,6 +47,7 @@ from rpq.language.sparql.algebra import (
     mentioned_variables,
     name_of,
     possible_variables,
+    variables_in_order,
     variables_of,
 )
 from rpq.language.sparql.rewriting import rewrite
@@ -116,8 +117,11 @@ class ConjunctionPart(NamedTuple):
         return " . ".join(f"{text_of(source)} {read} {text_of(target)}" for source, read, target in self.meaning.edges)
 
 
-def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[ConjunctionPart]]:
-    """Return for each meaning its parts, whose columns are the `needed` variables. Raises `QueryError`. O(atoms³)."""
+def parts_of(conjunction: Conjunction, needed: Sequence[str]) -> list[list[ConjunctionPart]]:
+    """Return for each meaning its parts, whose columns are the `needed` variables in this order.
+
+    Raises `QueryError`. O(atoms³).
+    """
     atoms = []
     windows = [*dict.fromkeys(one.window for one in conjunction.atoms)]
     for window in windows:
@@ -126,7 +130,7 @@ def parts_of(conjunction: Conjunction, needed: frozenset[str]) -> list[list[Conj
     return [_parts(meaning, needed) for meaning in meanings_of(atoms, isomorphism=False)]
 
 
-def _parts(meaning: Meaning, needed: frozenset[str]) -> list[ConjunctionPart]:
+def _parts(meaning: Meaning, needed: Sequence[str]) -> list[ConjunctionPart]:
     groups: list[tuple[set[str], list[int]]] = []
     edges = [*dict.fromkeys(meaning.edges)]
     for number, (source, _, target) in enumerate(edges):
@@ -139,7 +143,7 @@ def _parts(meaning: Meaning, needed: frozenset[str]) -> list[ConjunctionPart]:
             else:
                 apart.append(group)
         groups = [*apart, (names, numbers)]
-    wanted = [variable(name) for name in sorted(needed)]
+    wanted = [variable(name) for name in needed]
     parts = []
     for names, numbers in sorted(groups, key=lambda group: min(group[1])):
         columns = tuple(name.removeprefix("?") for name in wanted if name in names)
@@ -231,8 +235,8 @@ class NetworkPlan:
 
 def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
     """Return the network of a question. Raises `QueryError`. O(size · depth)."""
-    planner = _Planner(terms)
     body = rewrite(question.body)
+    planner = _Planner(terms, variables_in_order(body))
     match question.form:
         case "select":
             top: Node = _project(question.columns, planner.node(body, frozenset(question.columns)))
@@ -246,16 +250,24 @@ def plan_network(question: SparqlQuestion, terms: TermIds) -> NetworkPlan:
 
 
 class _Planner:
-    """The builder of operators, which numbers the columns that are not in the text."""
+    """The builder of operators, which numbers the columns that are not in the text.
 
-    def __init__(self, terms: TermIds) -> None:
+    Columns are in the order in which the query names its `variables`, so queries that differ in these names have one plan.
+    """
+
+    def __init__(self, terms: TermIds, variables: Sequence[str]) -> None:
         self._terms = terms
+        self._places = {name: place for place, name in enumerate(variables)}
         self._numbers = 0
         self.leaves: list[tuple[LeafNode, ConjunctionPart]] = []
 
     def _fresh(self, prefix: str) -> str:
         self._numbers += 1
         return f".{prefix} {self._numbers}"
+
+    def _ordered(self, names: Names) -> list[str]:
+        """Return variables of the query in the order of their first occurrence."""
+        return sorted(names & self._places.keys(), key=self._places.__getitem__)
 
     def node(self, operator: Operator, needed: Names) -> Node:
         """Return the node of an operator, with those of the `needed` columns that it may bind, and perhaps others."""
@@ -265,7 +277,7 @@ class _Planner:
             case Join(parts):
                 return self._join(parts, needed)
             case Union(branches):
-                columns = sorted(needed & possible_variables(operator))
+                columns = self._ordered(needed & possible_variables(operator))
                 return UnionNode(columns, *(self.node(branch, needed) for branch in branches))
             case LeftJoin():
                 return self._left_join(operator, needed)
@@ -274,7 +286,7 @@ class _Planner:
             case SemiJoin(left, right, is_negated):
                 return self.exists(self.node(left, needed | mentioned_variables(right)), right, is_negated=is_negated)
             case Minus(left, right):
-                shared = sorted(possible_variables(left) & possible_variables(right))
+                shared = self._ordered(possible_variables(left) & possible_variables(right))
                 if not shared:
                     return self.node(left, needed)
                 other = ProjectNode(shared, self.node(right, frozenset(shared)))
@@ -292,16 +304,16 @@ class _Planner:
                 used = [name for name in columns if name in needed]
                 return _project(used, self.node(inner, frozenset(used)))
             case Distinct(inner):
-                names = sorted(possible_variables(inner))
-                return DistinctNode(ProjectNode(names, self.node(inner, frozenset(names))))
+                names = self._ordered(possible_variables(inner))
+                return DistinctNode(_project(names, self.node(inner, frozenset(names))))
 
     # --- conjunctions and joins ------------------------------------------------------------------------------
 
     def _conjunction(self, conjunction: Conjunction, needed: Names) -> Node:
-        meanings = [self._product([*map(self._leaf, parts)]) for parts in parts_of(conjunction, needed)]
+        meanings = [self._product([*map(self._leaf, parts)]) for parts in parts_of(conjunction, self._ordered(needed))]
         if len(meanings) == 1:
             return meanings[0]
-        return UnionNode(sorted(needed & possible_variables(conjunction)), *meanings)
+        return UnionNode(self._ordered(needed & possible_variables(conjunction)), *meanings)
 
     def _product(self, parts: Sequence[Node]) -> Node:
         """Return the product of parts of a conjunction."""
@@ -347,7 +359,7 @@ class _Planner:
         if comparisons and isinstance(inner, Join) and _are_linked([*map(possible_variables, inner.parts)], comparisons):
             nodes = self._nodes(inner.parts, looked_at)
         elif comparisons and isinstance(inner, Conjunction) and inner.atoms:
-            meanings = parts_of(inner, looked_at)
+            meanings = parts_of(inner, self._ordered(looked_at))
             if len(meanings) == 1 and _are_linked([frozenset(part.columns) for part in meanings[0]], comparisons):
                 nodes = [*map(self._leaf, meanings[0])]
         if not nodes:
@@ -406,7 +418,7 @@ class _Planner:
         for one in (comparison, comparison.mirrored()):
             compared = variables_of(one.right)
             if variables_of(one.left) <= outer and compared <= own:
-                right = ProjectNode(sorted(shared | compared), self.node(inner, shared | compared))
+                right = ProjectNode(self._ordered(shared | compared), self.node(inner, shared | compared))
                 return ValueMatchNode("not exists" if is_negated else "exists", left, right, one, self._terms)
         return None
 
@@ -488,7 +500,7 @@ class _Planner:
 
     def _given(self, operator: Operator, given: Node, outer: Names) -> Node:
         """Return an operator evaluated for all rows of `given`: with the columns of `given` and its own."""
-        copies = [copy_of(name) for name in sorted(outer)]
+        copies = [copy_of(name) for name in outer]
 
         def inside(inner: Operator) -> Node:
             return self._given(inner, given, outer)
@@ -516,7 +528,7 @@ class _Planner:
                 return self._optional(inside(left), beside(right), condition, same=copies)
             case Minus(left, right):
                 of_left, of_right = inside(left), beside(right)
-                shared = sorted(possible_variables(left) & possible_variables(right))
+                shared = self._ordered(possible_variables(left) & possible_variables(right))
                 partners = [name for name in of_right.columns if name in shared or name in copies]
                 common = [(name, copy_of(name) if name in outer else None) for name in shared]
                 other = ProjectNode(partners, of_right)
@@ -557,12 +569,14 @@ class _Planner:
 
 
 def _project(columns: Sequence[str], inner: Node) -> Node:
-    """Return a projection; nodes below that only rename its columns are skipped."""
+    """Return a projection; nodes below that only rename or choose its columns are skipped."""
     sources = [*columns]
-    while isinstance(inner, ExtendNode):
+    while isinstance(inner, ExtendNode | ProjectNode):
         columns_of_inner, known = frozenset(inner.columns), inner.sources()
         if any(name in columns_of_inner and name not in known for name in sources):
             break
+        if isinstance(inner, ProjectNode) and not columns_of_inner.issuperset(sources):
+            break  # below may be a column of the same name, which is not this one
         sources = [known.get(name, name) for name in sources]
         (inner,) = inner.inputs
     return ProjectNode(columns, inner, sources=sources)

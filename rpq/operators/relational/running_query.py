@@ -2,12 +2,14 @@
 
 The conjunctions of the body are parts of `PatternHost`, whose relations and indexes it shares with patterns and other
 queries. What the kernels find of a chunk is numbered by event and goes through the network (`rpq.operators.relational`)
-once; what comes out is net of each event.
+once; what comes out is net of each event. Queries that have operators in common (`SharedOperators`) go through theirs
+together, and each gets and counts the rows that it would have alone. Only queries that started empty in mid-stream have
+operators of their own, as their windows hold less than those of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +23,22 @@ from rpq.language.sparql.query import SparqlQuery
 from rpq.operators.patterns.divided_query import DividedQuery, divide, start_lanes
 from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.joins.plan import shaped_parts
-from rpq.operators.patterns.meanings import MeaningEdge, Neighbours, PathRead, Roots, divided_end, variable
+from rpq.operators.patterns.meanings import (
+    MeaningEdge,
+    NamedVertex,
+    Neighbours,
+    PathRead,
+    Roots,
+    divided_end,
+    variable,
+)
 from rpq.operators.patterns.pattern_host import PatternHost
 from rpq.operators.patterns.read_relations import WindowedEdge, WindowedPath, WindowedReads
 from rpq.operators.patterns.relations.path_relations import STATIC_ALONE, Need
 from rpq.operators.patterns.relations.shared_relations import Content
 from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.relational.division import divides
-from rpq.operators.relational.evaluation import Network
+from rpq.operators.relational.evaluation import LeafChange, LeafChanges, Network, SharedOperators, ids_in
 from rpq.operators.relational.explanation import SparqlExplanation, explain_query
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.planning import ConjunctionPart, Read, plan_network
@@ -46,6 +56,66 @@ from rpq.stream.window import INT64_MAX, UnboundedWindow, Window
 _CONTENT: dict[Reporting, ReportContent] = {"ISTREAM": "enter", "DSTREAM": "leave", "RSTREAM": "whole"}
 
 
+class OperatorPool:
+    """The operators of queries that have the ids of terms in common, for each thread.
+
+    Ids are released when all of these queries have said which ids wait for a report (`retain`).
+    """
+
+    def __init__(self, terms: TermIds, forget: Callable[[], object]) -> None:
+        self.terms = terms
+        self._forget = forget
+        self._of_threads: dict[int, SharedOperators] = {}
+        self._waiting: list[np.ndarray] = []
+        self._fresh: np.ndarray | None = None
+
+    @classmethod
+    def of_queries(cls, resources: Resources, *, is_divided: bool) -> OperatorPool:
+        """Return the pool that a new query is to have, which may be that of others."""
+        terms = SharedTermIds() if is_divided else TermIds()
+        if resources.sharing == "never" or resources.is_late:
+            return cls(terms, lambda: None)
+        shared, key = resources.shared, (cls, is_divided)
+        if key not in shared:
+            shared[key] = cls(terms, lambda: shared.pop(key, None))
+        pool: OperatorPool = shared[key]
+        return pool
+
+    def of(self, thread: int) -> SharedOperators:
+        """Return the operators of a thread."""
+        return self._of_threads.setdefault(thread, SharedOperators(self.terms))
+
+    def forget_if_unused(self) -> None:
+        """Let new queries begin another pool if no query has an operator of this one."""
+        if not self.queries:
+            self._forget()
+
+    @property
+    def queries(self) -> int:
+        """The number of queries, each counted once for each thread."""
+        return sum(map(len, self._of_threads.values()))
+
+    def add_vertices(self, vertices: VertexDictionary, fresh: np.ndarray) -> None:
+        """Add new vertices, whose ids are `fresh`, unless another query has added the same."""
+        if fresh is not self._fresh:
+            self._fresh = fresh
+            self.terms.add_vertices(vertices, fresh)
+
+    def retain(self, waiting: np.ndarray) -> None:
+        """Keep the ids of rows that wait for a report of one query in the next `release`."""
+        self._waiting.append(waiting)
+
+    def release(self) -> None:
+        """Release the terms that are in no operator, and not among those that wait; once after calls of `retain`."""
+        if self._waiting and len(self.terms):
+            operators = self._of_threads.values()
+            gone = self.terms.keep(np.concatenate([*map(ids_in, operators), *self._waiting]))
+            if len(gone):
+                for node in (node for one in operators for node in one):
+                    node.forget(gone)
+        self._waiting.clear()
+
+
 class RunningSparql(HostedQuery):
     """A registered query in SPARQL."""
 
@@ -60,33 +130,41 @@ class RunningSparql(HostedQuery):
         question: SparqlQuery,
         resources: Resources,
         *,
+        pool: OperatorPool,
         divided_by: str | None = None,
-        terms: TermIds | None = None,
     ) -> None:
         super().__init__(question, resources)
         self.divided_by = divided_by
         registration = question.parsed.registration
         self.report_content = "changes" if registration is None else _CONTENT[registration.reporting]
         self.is_divided = True  # which vertices terms of its own are
-        self._terms = TermIds() if terms is None else terms
-        plan = plan_network(question.parsed, self._terms)
-        self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
-        self._network = Network(plan)
-        if question.report == "change":
-            self._network.isolate_groups()
+        self._pool = pool
+        self._terms = pool.terms
+        self._operators = pool.of(self._host.thread)
+        network = self._network = self._plan()
+        self._has_left = False
+        self.has_first_rows = bool(len(network.begin({}).net()))  # of no edges
         window = question.window
         self._report_step = None if question.report == "change" else window.slide if question.report == "slide" else 1
         """The number of time units that one report covers, None if every event is reported."""
-        self._is_netted = not self._network.is_plain or any(window.kind == "count" for window in self.windows)
-        self._is_netted &= not self._network.is_net
+        self._is_netted = not network.is_plain or any(window.kind == "count" for window in self.windows)
+        self._is_netted &= not network.is_net
         self._names = sorted({name for _, part in self._leaves for name in part.meaning.names})
         self._places = {name: place for place, name in enumerate(question.windows)}
-        self._parts: dict[int, tuple[dict[str, int], int, tuple[str, ...]]] = {}
-        """For each leaf the ids of its constants, the number of its part in the host, and the columns of the part."""
+        self._parts: dict[int, tuple[dict[str, int], int, tuple[int, ...]]] = {}
+        """For each leaf the ids of its constants, the number of its part in the host, and the places of its columns."""
         self._start()
-        self.has_first_rows = bool(len(self._network.begin({}).net()))  # of no edges
 
     # --- relations and plans ---------------------------------------------------------------------------------
+
+    def _plan(self) -> Network:
+        """Plan a network of operators that no other query has."""
+        plan = plan_network(self.question.parsed, self._terms)
+        self._leaves: list[tuple[LeafNode, ConjunctionPart]] = [*plan.leaves]
+        network = Network(plan)
+        if self.question.report == "change":
+            network.isolate_groups()
+        return network
 
     def _enter(self) -> None:
         reads = [self._windowed(edge) for _, part in self._leaves for edge in part.meaning.edges]
@@ -95,13 +173,37 @@ class RunningSparql(HostedQuery):
             self._host, self.question, self.question.readings, reads, origin=self._origin, static=default
         )
         self._relations.enter()
+        if self._has_left:  # and others may have its operators
+            self._network = self._plan()
+            self._network.begin({})
         self._begin_latency()
         self.resolve()
+        keys = [self._key_of_leaf(part) for _, part in self._leaves]
+        self._operators.join(self._network, keys, self._leaf_changes)
 
     def _withdraw(self) -> None:
         for leaf in [*self._parts]:
             self._take_out(leaf)
+        self._operators.leave(self._network)
+        self._has_left = True
         self._relations.leave()
+
+    def leave(self) -> None:
+        super().leave()
+        self._pool.forget_if_unused()
+
+    def _key_of_leaf(self, part: ConjunctionPart) -> Hashable:
+        """Return everything that the changes of a leaf depend on, in which the names of variables do not occur."""
+        places: dict[str, int] = {}
+
+        def place_of(term: str | NamedVertex) -> int | NamedVertex:
+            return term if isinstance(term, NamedVertex) else places.setdefault(term, len(places))
+
+        atoms = tuple(
+            (place_of(edge[0]), self._relations.relation(self._windowed(edge)), place_of(edge[2]))
+            for edge in part.meaning.edges
+        )
+        return atoms, tuple(places[name] for name in part.select), self._report_step
 
     def _windowed(self, edge: MeaningEdge) -> WindowedEdge | WindowedPath:
         """Return the relation that an atom requires; the atom is an edge of a meaning."""
@@ -150,7 +252,8 @@ class RunningSparql(HostedQuery):
         ((shaped, columns, constants),) = shaped_parts(atoms, part.select, isomorphism=False)
         number = self._host.add_part(shaped, explicit=True, is_reported=False, constants=constants)
         self._host.join_part(number, self.question.name, Place(leaf, 0))
-        self._parts[leaf] = dict(ids), number, columns
+        places = tuple(columns.index(f"?{name}") for name in self._leaves[leaf][0].columns)
+        self._parts[leaf] = dict(ids), number, places
 
     def _take_out(self, leaf: int) -> None:
         number = self._parts.pop(leaf)[1]
@@ -171,16 +274,15 @@ class RunningSparql(HostedQuery):
             self.resolve()
         self._graph = graph
         self.vertex_room = self._host.vertex_room
-        if self._host.thread == 0:  # else they know them already
-            self._terms.add_vertices(vertices, fresh)
+        self._pool.add_vertices(vertices, fresh)
         self._network.forget(fresh)
 
     def retained_vertices(self) -> np.ndarray:
+        self._pool.release()
         return self._terms.pinned_vertices()
 
     def retain(self, waiting: np.ndarray) -> None:
-        """Forget terms that are in no operator, and not among those that wait for a report."""
-        release_terms([self], waiting)
+        self._pool.retain(waiting)
 
     def count_from(self, numbers: Sequence[int]) -> None:
         self._relations.count_from(numbers)
@@ -200,35 +302,45 @@ class RunningSparql(HostedQuery):
 
     def _begin(self) -> WeightedRows:
         """Initialize the network from the current relations and return the answer."""
-        return self._network.begin(self._leaves_now()).net()
+        leaves, now = self._network.leaves, self._leaves_now()
+        return self._network.begin({id(leaves[leaf]): rows for leaf, rows in now.items()}).net()
 
     def _leaves_now(self) -> dict[int, WeightedRows]:
-        """Return the current rows of the leaves, by the id of the leaf. O(edges), plus the cost of joining them."""
+        """Return the current rows of the leaves by number. O(edges), plus the cost of joining them."""
         return {
-            id(self._leaves[leaf][0]): self._rows_of_leaf(
-                leaf, WeightedRows.inserted(self._host.rows_of_part(number, len(columns)))
-            )
-            for leaf, (_, number, columns) in sorted(self._parts.items())
+            leaf: self._rows_of_leaf(WeightedRows.inserted(self._host.rows_of_part(number, len(places))), places)
+            for leaf, (_, number, places) in sorted(self._parts.items())
         }
 
     # --- results ---------------------------------------------------------------------------------------------
 
-    def _rows_of_leaf(self, number: int, rows: WeightedRows) -> WeightedRows:
-        """Return changes of the part of a leaf as changes of the leaf."""
-        leaf, columns = self._leaves[number][0], self._parts[number][2]
-        rows = rows.select_columns([columns.index(f"?{name}") for name in leaf.columns])
+    def _rows_of_leaf(self, rows: WeightedRows, places: Sequence[int]) -> WeightedRows:
+        """Return changes of a part as changes of a leaf, the columns of which have these places."""
+        rows = rows.select_columns(places)
         return rows.with_rows(self._terms.replace_aliases(rows.rows))
 
-    def delta(self, parts: dict[Place, Delta]) -> Delta:
-        """Return the changes of the answer that changes of leaves cause."""
-        events, changes = weighted(parts.values(), first=self._host.first)
+    def _leaf_changes(self, changed: Mapping[int, Delta]) -> LeafChanges:
+        """Return the changes of the leaves among those of all parts, by their numbers."""
+        leaves = self._network.leaves
+        parts = ((leaf, changed.get(number), places) for leaf, (_, number, places) in self._parts.items())
+        return {id(leaves[leaf]): LeafChange(delta, places) for leaf, delta, places in parts if delta is not None}
+
+    def _bags(self, changes: LeafChanges) -> tuple[dict[int, WeightedRows], np.ndarray]:
+        """Return changes of leaves as bags, and the (order, time) of the events in them."""
+        events, of_parts = weighted([one.delta for one in changes.values()], first=self._host.first)
         leaves = {
-            id(self._leaves[number][0]): self._rows_of_leaf(number, rows)
-            for (number, _), rows in zip(parts, changes, strict=True)
+            leaf: self._rows_of_leaf(rows, one.places) for (leaf, one), rows in zip(changes.items(), of_parts, strict=True)
         }
-        if self._report_step is not None:
-            leaves, events = self._by_report(leaves, events, self._report_step)
-        change = self._network.change(leaves)
+        return (leaves, events) if self._report_step is None else self._by_report(leaves, events, self._report_step)
+
+    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
+        """Return the changes of the answer that changes of leaves cause."""
+        connected = self._operators.connected(self._network)
+        if len(connected) > 1:
+            change, events = connected.change(self._network, changed, self._bags)
+        else:
+            leaves, events = self._bags(self._leaf_changes(changed))
+            change = self._network.change(leaves)
         if self._is_netted:
             change = change.net()
         return self._to_delta(change, events[:, 0], events[:, 1])
@@ -276,14 +388,18 @@ class RunningSparql(HostedQuery):
             return np.zeros((0, len(self.question.columns)), np.int32)
         twin = plan_network(self.question.parsed, self._terms)
         now = self._leaves_now()
-        leaves = zip(twin.leaves, self._leaves, strict=True)
-        answer = Network(twin).begin({id(other): now[id(leaf)] for (other, _), (leaf, _) in leaves if id(leaf) in now}).net()
+        answer = Network(twin).begin({id(twin.leaves[leaf][0]): rows for leaf, rows in now.items()}).net()
         if not self._host.division.is_whole:
             answer = answer.where(self._are_own(answer.rows))
         return np.repeat(answer.rows, answer.weights, axis=0)
 
     def explain(self) -> SparqlExplanation:
-        return explain_query(self.question.original, self._network.describe(), self._host.edges_accepted)
+        return explain_query(
+            self.question.original,
+            self._network.describe(),
+            self._host.edges_accepted,
+            shared=self._operators.describe_sharing(self._network),
+        )
 
     def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
         return np.array([self._terms.intern(text) for text in texts], np.int32)
@@ -294,8 +410,9 @@ class RunningSparql(HostedQuery):
 
     @property
     def nbytes(self) -> int:
-        """The approximate number of bytes, without the data structures of the host."""
-        return self._terms.nbytes + self._network.nbytes
+        """The approximate number of bytes without the data structures of the host, and its part of what it shares."""
+        operators = sum(node.nbytes // self._operators.users(node) for node in self._network.steps)
+        return self._terms.nbytes // max(self._pool.queries, 1) + operators
 
     def operator_sizes(self) -> list[tuple[str, int, int]]:
         """Return (description, entries, bytes) of each operator that stores something."""
@@ -308,22 +425,17 @@ class RunningSparql(HostedQuery):
     def _check(self) -> None:
         """Assert that the network stores the right rows. O(answers)."""
         self._network._check()
-
-
-def release_terms(lanes: Sequence[RunningSparql], waiting: np.ndarray) -> None:
-    """Release the terms that are in no operator of queries that share them, and not among those that wait for a report."""
-    terms = lanes[0]._terms
-    if len(terms):
-        gone = terms.keep(np.concatenate([*(lane._network.ids() for lane in lanes), waiting]))
-        for lane in lanes:
-            lane._network.forget(gone)
+        self._operators._check()
 
 
 class DividedSparql(DividedQuery):
     """A query in SPARQL that several threads divide; they share the ids of its terms."""
 
     def retain(self, waiting: np.ndarray) -> None:
-        release_terms(self.lanes, waiting)  # type: ignore[arg-type]  # all of them are in SPARQL
+        self.first.retain(waiting)
+
+    def ids_of_terms(self, texts: Sequence[str | None]) -> np.ndarray:
+        return self.first.ids_of_terms(texts)
 
 
 def division_of(question: SparqlQuery) -> str | None:
@@ -339,11 +451,15 @@ def start_sparql(question: SparqlQuery, resources: Resources) -> RunningSparql |
     """Start a query in the hosts of all threads where they divide it, else in the first."""
     host: PatternHost = resources.host
     divided_by = division_of(question) if host.divides_more else None
-    if divided_by is None:
-        return RunningSparql(question, resources)
-    terms = SharedTermIds()
-    lanes = start_lanes(resources, lambda lane: RunningSparql(question, lane, divided_by=divided_by, terms=terms))
-    return DividedSparql(lanes)
+    pool = OperatorPool.of_queries(resources, is_divided=divided_by is not None)
+    try:
+        if divided_by is None:
+            return RunningSparql(question, resources, pool=pool)
+        return DividedSparql(
+            start_lanes(resources, lambda lane: RunningSparql(question, lane, pool=pool, divided_by=divided_by))
+        )
+    finally:
+        pool.forget_if_unused()  # where it failed
 
 
 def describe_query(query: SparqlQuery) -> dict[str, Any]:

@@ -27,7 +27,7 @@ FIRST_NUMBER = FIRST + (1 << 29)
 
 
 class TermIds:
-    """The terms of one query.
+    """The terms of one query, or of several that share operators.
 
     - Terms to ids: `intern`; ids to terms: `text`, `texts`
     - Vertices: `add_vertices` for new ones, `replace_aliases` in rows of input, `pinned_vertices`
@@ -206,7 +206,7 @@ class TermIds:
 
 
 class SharedTermIds(TermIds):
-    """The terms of one query that several threads evaluate: ids are given by one of them at a time."""
+    """The terms of queries that several threads evaluate: ids are given by one of them at a time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -223,6 +223,10 @@ class SharedTermIds(TermIds):
     def quotients_as_terms(self, dividends: np.ndarray, divisors: np.ndarray) -> np.ndarray:
         with self._lock:
             return super().quotients_as_terms(dividends, divisors)
+
+    def numbers(self, kinds: np.ndarray, high: np.ndarray, low: np.ndarray, *, as_terms: bool) -> np.ndarray:
+        with self._lock:
+            return super().numbers(kinds, high, low, as_terms=as_terms)
 
     def text(self, identity: int) -> str | None:
         with self._lock:

@@ -2,10 +2,10 @@
 
 The *label* of a term is (high, rank). `high` is the double nearest to a number, as an integer in the same order; above all
 numbers, strings have their first bytes, moments their seconds, and the other classes of `order_key` a number each. Terms
-with an equal `high` are *tied*: two spellings of a number, numbers that differ beyond a double, strings that begin alike.
-Python sorts these by `order_key` and gives them ranks with gaps, so that another term has one between two others; without a
-gap all of them are numbered again. Either way the order of two terms never changes, so what kernels ordered by labels stays
-in order.
+with an equal `high` are *tied*. Many strings, IRIs and moments are: kernels rank them (`text_order`). Few others are, such
+as two spellings of a number, or numbers that differ beyond a double: Python sorts these by `order_key`. Ranks have gaps, so
+that another term has one between two others; without a gap tied terms are numbered again. Either way the order of two terms
+never changes, so what kernels ordered by labels stays in order.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rpq.language.sparql.values.moments import MOMENTS
 from rpq.language.sparql.values.operators import order_key
 from rpq.operators.relational.formula_columns import nearest_reals
 from rpq.operators.relational.term_ids import FIRST, TermIds
+from rpq.operators.relational.text_order import OTHER, Keys, TextOrder, key_of, read_names
 from rpq.rows.weighted_rows import UNBOUND
 
 _UNKNOWN = np.iinfo(np.int64).min
@@ -50,6 +51,7 @@ _DAY = 86_400
 """Moments are from year 1 to year 9999, and up to 14 hours away from these by their zone."""
 _OTHERS = {3: 0x7FFA << 48, 5: 0x7FFC << 48}
 """`high` of booleans and other terms, by their class in `order_key`."""
+_FIRST_DATE_TIME = _MOMENTS + (_MOMENT_TYPES.index("dateTime") << _BITS_OF_SECONDS) + _DAY
 _LARGEST = np.iinfo(np.int64).max
 
 
@@ -95,11 +97,14 @@ class ValueOrder:
         """By `high`: (order key, id) of tied terms in order."""
         self._keys: dict[int, Any] = {}
         """The order keys of tied terms, by id."""
+        self._texts = TextOrder()
+        """The strings, IRIs and moments, tied or not."""
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
-        return sum(array.nbytes for array in self._labels) + 100 * len(self._only) + 300 * len(self._keys)
+        of_ties = 100 * len(self._only) + 300 * len(self._keys) + self._texts.nbytes
+        return sum(array.nbytes for array in self._labels) + of_ties
 
     def include(self, ids: np.ndarray) -> None:
         """Give the terms of ids (int32) their labels. O(ids), plus the sorting of new ones."""
@@ -111,24 +116,15 @@ class ValueOrder:
             count = find_unlabelled(self.view, ids, missing)
         if not count:
             return
-        missing = missing[:count]
-        known: dict[int, Any] = {}
+        missing = missing[:count].astype(np.int64)
         if len(missing) <= _SINGLE:
-            for identity in missing.tolist():
-                known[identity] = key = order_key(str(self._terms.text(identity)))
-                high, rank, place = self._place(identity)
-                high[place], rank[place] = _high(key), 0
-                self._rank([identity], [int(high[place])], known)
+            self._label_singly(missing)
             return
         is_vertex = missing < FIRST
-        highs = np.empty(len(missing), np.int64)
         if is_vertex.any():
-            highs[is_vertex] = self._highs(missing[is_vertex], self._terms.names(missing[is_vertex]), known)
+            self._label(missing[is_vertex], self._terms.names(missing[is_vertex]))
         if not is_vertex.all():
-            texts = pa.array(self._terms.texts(missing[~is_vertex]), pa.string())
-            highs[~is_vertex] = self._highs(missing[~is_vertex], texts, known)
-        self._set(missing, highs, np.zeros(len(missing), np.int64))
-        self._rank(missing.tolist(), highs.tolist(), known)
+            self._label(missing[~is_vertex], pa.array(self._terms.texts(missing[~is_vertex]), pa.string()))
 
     def _make_room(self, ids: np.ndarray) -> None:
         needed = int(ids.max()) + 1
@@ -153,15 +149,43 @@ class ValueOrder:
             self._labels = labels
             self.view = view(labels)
 
-    def _highs(self, ids: np.ndarray, names: pa.Array, known: dict[int, Any]) -> np.ndarray:
-        """Return the upper parts of labels; the order keys that this takes are added to `known`, by id."""
+    def _label(self, ids: np.ndarray, names: pa.Array) -> None:
+        """Give new terms with these names labels: kernels read numbers, texts and moments, Python the others."""
         highs = _in_order(nearest_reals(names))
-        others = np.flatnonzero(highs == _NOT_A_NUMBER)
-        if len(others):
-            keys = [order_key(str(text)) for text in self._terms.texts(ids[others])]
-            known.update(zip(ids[others].tolist(), keys, strict=True))
-            highs[others] = [_high(key) for key in keys]
-        return highs
+        are_numbers = highs != _NOT_A_NUMBER
+        if not are_numbers.all():
+            others = ids[~are_numbers]
+            kinds, of_others, keys = read_names(names.filter(pa.array(~are_numbers)), _STRINGS, _FIRST_DATE_TIME)
+            are_read = kinds != OTHER
+            if are_read.any():
+                self._insert_texts(others[are_read], of_others[are_read], keys.where(are_read))
+            if not are_read.all():
+                self._label_singly(others[~are_read])
+            ids, highs = ids[are_numbers], highs[are_numbers]
+        if len(ids):
+            self._set(ids, highs, np.zeros(len(ids), np.int64))
+            self._rank(ids.tolist(), highs.tolist(), {})
+
+    def _label_singly(self, ids: np.ndarray) -> None:
+        """Give new terms labels, one by one."""
+        texts: dict[int, tuple[int, bytes]] = {}
+        for identity, text in zip(ids.tolist(), self._terms.texts(ids), strict=True):
+            key = order_key(str(text))
+            high = _high(key)
+            if _is_text(high):
+                texts[identity] = high, key_of(key)
+                continue
+            highs, ranks, place = self._place(identity)
+            highs[place], ranks[place] = high, 0
+            self._rank([identity], [high], {identity: key})
+        if texts:
+            of_texts, keys = zip(*texts.values(), strict=True)
+            self._insert_texts(np.array([*texts], np.int64), np.array(of_texts, np.int64), Keys.of([*keys]))
+
+    def _insert_texts(self, ids: np.ndarray, highs: np.ndarray, keys: Keys) -> None:
+        self._set(ids, highs, 0)
+        ranked, ranks = self._texts.insert(ids, highs, keys, GAP)
+        self._set(ranked, None, ranks)
 
     def _set(self, ids: np.ndarray, highs: np.ndarray | None, ranks: np.ndarray | int) -> None:
         """Write labels; without `highs`, ranks alone."""
@@ -223,13 +247,17 @@ class ValueOrder:
 
     def forget(self, fresh: np.ndarray) -> None:
         """Discard the labels of ids, which now denote other terms."""
-        if not self._only:
+        if not self._only and not len(self._texts):
             return
         if len(fresh) <= _SINGLE:
             for identity in fresh.tolist():
                 high, rank, place = self._place(identity)
                 if place < len(rank) and rank[place] != _UNKNOWN:
-                    self._leave(identity, int(high[place]))
+                    if _is_text(of_place := high.item(place)):
+                        one = slice(place, place + 1)
+                        self._texts.remove(np.array([identity], np.int64), high[one], rank[one])
+                    else:
+                        self._leave_others(identity, of_place)
                     rank[place] = _UNKNOWN
             return
         labels = self._labels
@@ -240,11 +268,19 @@ class ValueOrder:
             places = fresh[(fresh >= first) & (fresh < end)] - first
             places = places[places < len(rank)]
             places = np.unique(places[rank[places] != _UNKNOWN])
-            for place, of_place in zip(places.tolist(), high[places].tolist(), strict=True):
-                self._leave(first + place, of_place)
+            self._leave(first + places, high[places], rank[places])
             rank[places] = _UNKNOWN
 
-    def _leave(self, identity: int, high: int) -> None:
+    def _leave(self, ids: np.ndarray, highs: np.ndarray, ranks: np.ndarray) -> None:
+        are_texts = _are_texts(highs)
+        if are_texts.any():
+            self._texts.remove(ids[are_texts], highs[are_texts], ranks[are_texts])
+            ids, highs = ids[~are_texts], highs[~are_texts]
+        for identity, high in zip(ids.tolist(), highs.tolist(), strict=True):
+            self._leave_others(identity, high)
+
+    def _leave_others(self, identity: int, high: int) -> None:
+        """Discard a term that Python ranked."""
         key = self._keys.pop(identity, None)
         if key is None:
             del self._only[high]
@@ -258,6 +294,7 @@ class ValueOrder:
 
     def check(self, ids: np.ndarray) -> None:
         """Assert that the labels of these ids have the order of their terms."""
+        self._texts._check()
         ids = np.unique(ids)
         ids = ids[ids != UNBOUND]
         keys = [order_key(str(text)) for text in self._terms.texts(ids)]
@@ -277,6 +314,17 @@ class ValueOrder:
         if identity < FIRST:
             return labels.high, labels.rank, identity
         return labels.term_high, labels.term_rank, identity - FIRST
+
+
+def _is_text(high: int) -> bool:
+    """Return whether this is the upper part of the label of a string, an IRI or a moment."""
+    return high >= _STRINGS and (high < _OTHERS[3] or _MOMENTS <= high < _OTHERS[5])
+
+
+def _are_texts(highs: np.ndarray) -> np.ndarray:
+    """Return whether these are the upper parts of labels of strings, IRIs and moments."""
+    found: np.ndarray = (highs >= _STRINGS) & ((highs < _OTHERS[3]) | (highs >= _MOMENTS) & (highs < _OTHERS[5]))
+    return found
 
 
 def _in_order(reals: np.ndarray) -> np.ndarray:

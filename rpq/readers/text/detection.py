@@ -18,7 +18,7 @@ from rpq.readers.text.jsonlines import JsonLayout, JsonLines, read_object
 from rpq.readers.text.line_layout import FURTHER, INTEGER, Layout, split_line
 from rpq.readers.text.parsing import BlockParser, LineError, LineParser, Rows, data_records
 from rpq.readers.text.textfile import DetectedFormat, detect_file, line_error
-from rpq.stream.fields import DEFAULT_UNIT, STREAM, FieldError, quote_value, time_kind
+from rpq.stream.fields import DEFAULT_UNIT, EDGE, STREAM, FieldError, quote_value, time_kind
 
 
 def with_times(layout: Layout, block: Block, *, unit: str) -> Layout | None:
@@ -176,7 +176,7 @@ class Detection:
             is_header=bool(names),
             quoted=quoted,
             predicate=predicate,
-            properties=self._property_columns,
+            properties={name: column for name, column in self._property_columns.items() if column in layout.fields},
             warnings=warnings,
         )
 
@@ -255,17 +255,20 @@ class Detection:
         """Add the columns of properties. Raises `FieldError` for one that is missing."""
         fields = list(layout.fields)
         for name in (self.columns[name] for name in self.columns.properties):
+            if name not in names and self.columns.fixed:
+                continue  # what a post lacks is null
             if names.count(name) != 1:
                 found = f"found {', '.join(map(quote_value, names))}{did_you_mean(name, names)}" if names else (
                     "the file has no header that names its columns"
                 )
                 reason = f"occurs {names.count(name)} times" if names.count(name) else "is missing"
-                raise FieldError(f"{reason}; a query reads it as a property of edges, and {found}", name)
+                raise FieldError(f"{reason}; {self.columns.use_of(name)}, and {found}", name)
             place = names.index(name)
             if fields[place] not in ("", FURTHER + name):
                 raise FieldError(f"is the column {fields[place]} of tuples, and no property of edges besides", name)
             fields[place] = FURTHER + name
-        return replace(layout, fields=tuple(fields))
+        edge = FURTHER + self.columns[EDGE] if self.columns.has_ids and FURTHER + self.columns[EDGE] in fields else ""
+        return replace(layout, fields=tuple(fields), edge=edge)
 
     def _with_condition(self, where: Where, layout: Layout, names: list[str]) -> tuple[Layout, Predicate]:
         """Add the columns that a condition uses; an input's names take precedence over a tuple's."""

@@ -29,9 +29,9 @@ from rpq.language.predicate import texts_of
 from rpq.language.where import EXACT
 from rpq.readers.column_names import EVENT, OP_AND_DELETE, ColumnNames
 from rpq.readers.source import Block
-from rpq.readers.text.line_layout import FURTHER, LARGEST, SMALLEST, check_text, no_operation
+from rpq.readers.text.line_layout import FURTHER, LARGEST, NO_ID, SMALLEST, check_text, no_operation
 from rpq.readers.text.parsing import EXACT_BYTES, Rows, data_lines, halves, read_exactly
-from rpq.stream.fields import DELETE, STREAM, FieldError, check_time, quote_value, time_kind, times_of
+from rpq.stream.fields import DELETE, EDGE, STREAM, FieldError, check_time, quote_value, time_kind, times_of
 from rpq.stream.values import boolean_of_text, booleans_of_text
 
 _VALUE_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
@@ -81,6 +81,7 @@ class JsonLayout:
         if duplicates:
             raise FieldError("occurs twice in the object", min(duplicates))
         values: dict[str, Any] = {}
+        is_by_id = self.names.has_ids and self._is_delete_by_id(found)
         for column, name in self.columns:
             if column == STREAM:
                 values[column] = _name_or_none(found.get(name), name, "the name of a stream, or null")
@@ -97,6 +98,9 @@ class JsonLayout:
                 self._read_delete(found, name, values)
                 continue
             value = found.get(name)
+            if value is None and is_by_id and column != "timestamp":
+                values[column] = None
+                continue
             if value is None:
                 reason = "is null; expected a value" if name in found else _missing(name, found)
                 raise FieldError(reason, name)
@@ -113,6 +117,22 @@ class JsonLayout:
             values[FURTHER + key] = check_text(value, key) if isinstance(value, str) and value else value
         values.setdefault(DELETE, False)
         return values
+
+    def _is_delete_by_id(self, found: Mapping[str, Any]) -> bool:
+        """Return whether a tuple is a delete with an id; raise `FieldError` for an insert without one, and for bad ids."""
+        name = self.names[EDGE]
+        edge, values = found.get(name), {}
+        if edge is not None and (not isinstance(edge, (str, int)) or isinstance(edge, bool)):
+            raise FieldError(f"{_quote_json(edge)} is no id of an edge; expected text or an integer", name)
+        looked_for = self.names.looked_for
+        if "op" in looked_for:
+            values[DELETE] = _is_minus(found.get(self.names["op"]), self.names["op"])
+        if DELETE in looked_for:
+            self._read_delete(found, self.names[DELETE], values)
+        is_delete = bool(values.get(DELETE))
+        if edge in (None, "") and not is_delete:
+            raise FieldError(NO_ID, name)
+        return is_delete and edge not in (None, "")
 
     def _read_delete(self, found: Mapping[str, Any], name: str, values: dict[str, Any]) -> None:
         value = found.get(name)
@@ -146,7 +166,9 @@ class JsonLayout:
         return check_time(value, name, kind=self.times, unit=self.time_unit)
 
     def refuse_missing(self, found: Mapping[str, Any]) -> None:
-        """Raise `MissingColumns` if an object lacks required keys."""
+        """Raise `MissingColumns` if an object lacks required keys; a delete with an id needs no names."""
+        if self.names.has_ids and self.names[EDGE] in found and self._is_delete_by_id(found):
+            return
         there = [column for column in self.names.looked_for if column in _OPTIONAL or self.names[column] in found]
         self.names.refuse_missing(list(found), there=there)
 
@@ -277,7 +299,7 @@ class JsonLines:
         for key in layout.further:
             assert table is not None
             further = _untyped_column(table.column(key).combine_chunks())
-            if further is None:
+            if further is None or (layout.names.has_ids and key == layout.names[EDGE] and not _are_ids(further, columns)):
                 return None
             columns[FURTHER + key] = further
         return Rows(columns=columns, data_lines=count)
@@ -381,6 +403,16 @@ def _check_column(array: pa.Array, column: str, layout: JsonLayout) -> pa.Array 
     if pa.types.is_string(array.type) and pc.min(pc.binary_length(array)).as_py() == 0:
         return None
     return array
+
+
+def _are_ids(values: pa.Array, columns: Mapping[str, pa.Array]) -> bool:
+    """Return whether values are ids of edges, and all inserts have one."""
+    if not pa.types.is_string(values.type) and not pa.types.is_integer(values.type):
+        return False
+    is_there = values.is_valid()
+    if pa.types.is_string(values.type):
+        is_there = pc.fill_null(pc.not_equal(values, ""), False)
+    return bool(pc.all(pc.or_(is_there, columns[DELETE]) if DELETE in columns else is_there).as_py())
 
 
 def _has_values(array: pa.Array) -> bool:

@@ -30,6 +30,9 @@ SMALLEST, LARGEST = -(2**63), 2**63 - 1
 FURTHER = "="
 """The prefix of the name of a field that is not a column of a tuple, but used as text by a condition."""
 
+NO_ID = "is empty; where edges have ids (--edges id), an insert needs one"
+"""The message for an insert without an id."""
+
 _BLANKS = re.compile("[ \t]+")
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"(?=\t|\Z)')
 
@@ -164,7 +167,8 @@ class Layout:
     empty or not.  The last `optional` fields may be missing from a line.  With `integers`, vertices and labels must be
     integers, but remain text; with `brackets`, one pair of angle brackets around them is removed.  `quotes` enables
     quotes between tabs (`rpq.readers.text.quotes`); they are always enabled between commas, never between blanks.
-    `times` is the kind of timestamps: integers, or times (all with a zone or all without) that become integers in
+    `edge` is the field with the ids of edges, where they have some: an insert needs one, and a delete that has one needs no
+    names.  `times` is the kind of timestamps: integers, or times (all with a zone or all without) that become integers in
     `time_unit`.
     """
 
@@ -174,6 +178,7 @@ class Layout:
     integers: bool = False
     brackets: bool = False
     quotes: bool = False
+    edge: str = ""
     times: Literal["integers", "naive", "aware"] = "integers"
     time_unit: str = "us"
 
@@ -197,6 +202,7 @@ class Layout:
         if not len(self.fields) - self.optional <= len(texts) <= len(self.fields):
             raise FieldError(self._wrong_width(len(texts)))
         values: dict[str, str | int | bool | None] = {}
+        is_by_id = bool(self.edge) and self._is_delete_by_id(texts)
         for field, text in zip(self.fields, texts, strict=False):
             if field == "timestamp":
                 values[field] = self._timestamp(text)
@@ -208,6 +214,8 @@ class Layout:
                 values[field] = check_text(text, field) if text else None
             elif field.startswith(FURTHER):
                 values[field] = text and check_text(text, field.removeprefix(FURTHER))
+            elif is_by_id and field and not text:
+                values[field] = None
             elif field:
                 name = check_text(text, field)
                 if self.integers and not INTEGER.fullmatch(name):
@@ -216,6 +224,14 @@ class Layout:
                     name = check_text(without_brackets(name), field)
                 values[field] = name
         return values
+
+    def _is_delete_by_id(self, texts: list[str]) -> bool:
+        """Return whether a tuple is a delete with an id; raise `FieldError` for an insert without one."""
+        given = dict(zip(self.fields, texts, strict=False))
+        is_delete = check_op(given["op"]) if "op" in given else "delete" in given and check_delete(given["delete"])
+        if not given.get(self.edge) and not is_delete:
+            raise FieldError(NO_ID, self.edge.removeprefix(FURTHER))
+        return is_delete and bool(given.get(self.edge))
 
     def _timestamp(self, text: str) -> int:
         if self.times != "integers":

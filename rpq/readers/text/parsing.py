@@ -308,6 +308,11 @@ def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | Non
     if not table.num_rows:
         return None
     columns: dict[str, pa.Array] = {}
+    is_by_id = None
+    if layout.edge:
+        is_by_id = _deletes_by_id(table, layout)
+        if is_by_id is None:
+            return None
     for name in table.column_names:
         column = table.column(name)
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -323,11 +328,30 @@ def _check_columns(table: pa.Table, layout: Layout) -> dict[str, pa.Array] | Non
         elif name in ("stream", "event"):
             column = _names_or_none(column)
         else:
+            if is_by_id is not None and is_by_id.true_count:
+                column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+                column = pc.if_else(pc.and_(is_by_id, pc.equal(column, "")), pa.scalar(None, pa.string()), column)
+                column = column.dictionary_encode() if name == "label" else column
             column = _names(column, layout)
         if column is None:
             return None
         columns[name] = column
     return columns
+
+
+def _deletes_by_id(table: pa.Table, layout: Layout) -> pa.Array | None:
+    """Return which tuples are deletes with an id of an edge; None where an insert has none, or a delete cannot be read."""
+    names = [name for name in table.column_names if name in ("op", "delete", layout.edge)]
+    columns = {name: table.column(name).combine_chunks() for name in names}
+    has_id = pc.not_equal(columns[layout.edge], "")
+    is_delete = pa.array(np.zeros(table.num_rows, np.bool_))
+    if "op" in columns:
+        is_delete = _deletes(columns["op"])
+    elif "delete" in columns:
+        is_delete = booleans_of_text(columns["delete"])
+    if is_delete is None or is_delete.null_count or not pc.all(pc.or_(is_delete, has_id)).as_py():
+        return None
+    return pc.and_(is_delete, has_id)
 
 
 def _names_or_none(column: pa.Array) -> pa.Array:

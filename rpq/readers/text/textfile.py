@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rpq.errors import InputError
 from rpq.language.predicate import Predicate, UntypedColumn
-from rpq.readers.batch import LABEL_TYPE
+from rpq.readers.batch import LABEL_TYPE, left_after_condition
 from rpq.readers.inputs import BATCH_ROWS, REJECTION_MESSAGES
 from rpq.readers.source import Block, ByteSource
 from rpq.readers.text.line_layout import Layout, is_ignored
@@ -161,7 +161,7 @@ class TextFile:
         selected = int(np.count_nonzero(mask))
         self.filtered += count - selected
         self.undecided += undecided
-        return batch if selected == count else batch.filter(pa.array(mask))
+        return batch if selected == count else left_after_condition(batch, mask)
 
     def _reject(self, bad: LineError) -> None:
         if self._stop:

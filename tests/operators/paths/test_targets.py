@@ -6,6 +6,7 @@ semantics.md S1 S7
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from rpq.operators.paths.direction import Way, way_of
 from tests.engine.test_engine_properties import SEEDS, cut, same_moments, stream
 from tests.twins import assert_path, examples, tiny
 
+ROOT = Path(__file__).parents[3]
 EXPRESSIONS = ("a", "a/b*", "(a|^b)+", "a*/b*", "!a/b", "a/^b?", "!(a|^b)+", "(a/b)+", "^(a/c)*", "a/b*/c", "a{0}", "a{2,3}")
 WINDOWS = ((1, 1), (20, 3), (7, 7), (40, 1), (4, 9))
 
@@ -231,7 +233,8 @@ def test_the_command_finds_one_target_as_fast_as_one_source(tmp_path: Path) -> N
     (tmp_path / "edges.csv").write_text("source,target,label,timestamp\n" + lines)
     options = ["--input", "edges.csv", "--window", "10", "--slide", "1", "--output", "rows.csv", "--stats", "figures.json"]
     command = [sys.executable, "-m", "rpq.cli", "run", "a+", *options, "--target", "v250"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows = (tmp_path / "rows.csv").read_text().splitlines()
     assert rows[0] == "source,target,timestamp,op"

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rpq import Engine, Query, Window
@@ -17,9 +18,11 @@ from rpq.language.sparql.values.formula_values import judge, value_or_unbound
 from rpq.language.sparql.values.operators import order_key
 from rpq.language.sparql.values.terms import XSD
 from rpq.language.sparql.values.typed_values import NoValue
+from rpq.operators.relational import text_order, value_order
 from rpq.operators.relational.groups import GroupNode
 from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.term_ids import TermIds
+from rpq.operators.relational.text_order import key_of, read_names
 from rpq.operators.relational.value_order import ValueOrder
 from rpq.rows.weighted_rows import WeightedRows
 
@@ -42,11 +45,22 @@ SPECIAL = [
 ]  # fmt: skip
 
 
+def draw_moment(chance):
+    """Return a dateTime of a few seconds, or a literal that is nearly one."""
+    date = f"{chance.choice([1, 1999, 2000, 2024]):04d}-{chance.choice([1, 2, 13]):02d}-{chance.choice([1, 28, 29, 31]):02d}"
+    time = f"{chance.choice([0, 23, 23, 24]):02d}:{chance.choice([0, 0, 59, 60]):02d}:{chance.choice([0, 0, 1, 60]):02d}"
+    fraction = chance.choice(["", "", ".", ".0", ".5", ".50", ".125"])
+    zone = chance.choice(["", "Z", "+00:00", "-14:00", "+13:59", "+14:30"])
+    return literal(f"{date}T{time}{fraction}{zone}", "dateTime")
+
+
 def draw(chance):
     """Return a term: special ones often, and many that begin alike or are equal as doubles."""
-    match chance.randrange(6):
+    match chance.randrange(7):
         case 0 | 1:
             return chance.choice(SPECIAL)
+        case 6:
+            return draw_moment(chance)
         case 2:
             return f"http://example.org/{chance.randrange(40)}"
         case 3:
@@ -175,6 +189,33 @@ def test_labels_have_the_order_of_terms(seed, monkeypatch):
     assert order.nbytes > 0
     order.forget(terms.keep(np.zeros(0, np.int64)))
     assert not order._only and not order._tied and not order._keys
+    assert not len(order._texts)
+
+
+def test_kernels_read_texts_and_moments_as_python_does():
+    chance = random.Random(1)
+    letters = 'ab"!\0z_:.7-\u07ff\ud7ff\ue000\U0001f600'
+    names = [draw_moment(chance) for _ in range(3000)]
+    names += ["".join(chance.choices(letters, k=chance.randrange(9))) for _ in range(3000)]
+    texts = pa.array(["", *names]).slice(1)
+    kinds, highs, keys = read_names(texts, value_order._STRINGS, value_order._FIRST_DATE_TIME)
+    found = {text_order.OTHER: 0, text_order.TEXT: 0, text_order.MOMENT: 0}
+    for place, name in enumerate(names):
+        found[int(kinds[place])] += 1
+        if kinds[place] != text_order.OTHER:
+            key = order_key(name)
+            assert value_order._high(key) == highs[place], name
+            start = keys.start[place]
+            assert bytes(keys.data[start : start + keys.length[place]]) == key_of(key), name
+    assert min(found.values()) > 300
+
+
+def test_keys_of_texts_have_the_order_of_terms():
+    chance = random.Random(2)
+    texts = ["".join(chance.choices("a\0\x01!é\U0001f600", k=chance.randrange(4))) for _ in range(60)]
+    terms = [term for text in texts for term in (text, f'"{text}"', f'"{text}"@en') if text and order_key(term)[0] == 2]
+    keys = sorted(map(order_key, {*terms}))
+    assert len(keys) > 60 and [key_of(key) for key in keys] == sorted(map(key_of, keys))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -197,7 +238,7 @@ def test_rows_of_the_engine_are_those_of_the_window(seed, report, tmp_path):
             time += chance.randrange(3)
             subject, label = f"s{chance.randrange(4)}", chance.choice(["of", "has", "has"])
             edge = subject, f"g{chance.randrange(2)}" if label == "of" else draw(chance), label
-            goes = chance.random() < 0.2 and edges
+            goes = chance.random() < 0.2 and bool(edges)
             if goes:
                 edge = chance.choice([*edges])
                 edges.pop(edge)

@@ -1,7 +1,6 @@
 """Queries and streams beside those of the other tables, each with a bound: no figure may be far from its neighbours.
 
-A line is a function with the decorator `line`. It receives the settings and returns a `Reading`: what it measured, and the
-bound if this depends on the run. To add one, write the function; `rpq bench cliffs --only NAME` runs it alone.
+Lines are functions with the decorator `line`. To add one, write the function; `rpq bench cliffs --only NAME` runs it alone.
 """
 
 from __future__ import annotations
@@ -14,104 +13,37 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import rpq
 from rpq.operators.paths.path_query import PathQuery
 from rpq.workloads import named_queries
 from rpq.workloads.bench import measure as measuring
+from rpq.workloads.bench.comparisons import edge_properties  # noqa: F401  its lines are part of the table
+from rpq.workloads.bench.comparisons.bounds import COLUMNS, LINES, Reading, line, tuples_per_second, window_of
 from rpq.workloads.bench.comparisons.path_speed import stream_of
 from rpq.workloads.bench.comparisons.sparql_speed import QUESTIONS, edge_a_moment
-from rpq.workloads.bench.experiment import Column, Experiment, Outcome, Record, Say, Settings, figures_of_others
-from rpq.workloads.bench.memory import resident_memory
+from rpq.workloads.bench.experiment import Experiment, Outcome, Say, Settings, figures_of_others
+from rpq.workloads.bench.memory import command_memory, resident_memory
 from rpq.workloads.bench.streams import Stream
 from rpq.workloads.generate.facts import like_yago
-from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris
-
-"""The number of slides of a window."""
-
-_LEAST_WINDOW = 1_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """A figure, and its bound where that depends on the run; else the bound is that of the line."""
-
-    measured: float
-    bound: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A line of the table. A figure is `at least` or `at most` its bound."""
-
-    name: str
-    what: str
-    unit: str
-    sense: Literal["at least", "at most"]
-    bound: float | None
-    measure: Callable[[Settings], Reading]
-
-    def record(self, settings: Settings) -> Record:
-        """Measure, and return the record of this line."""
-        reading = self.measure(settings)
-        bound = self.bound if reading.bound is None else reading.bound
-        assert bound is not None, f"{self.name} has no bound"
-        is_met = reading.measured >= bound if self.sense == "at least" else reading.measured <= bound
-        return {
-            "name": self.name,
-            "what": self.what,
-            "measured": reading.measured,
-            "sense": self.sense,
-            "bound": bound,
-            "unit": self.unit,
-            "is_met": is_met,
-        }
-
-
-LINES: dict[str, Line] = {}
-"""The lines by their names, in the order of the table."""
-
-
-def line(
-    name: str,
-    what: str,
-    *,
-    unit: str = "tuples/s",
-    sense: Literal["at least", "at most"] = "at least",
-    bound: float | None = None,
-) -> Callable[[Callable[[Settings], Reading]], Callable[[Settings], Reading]]:
-    """Return a decorator that adds a function to the table as a line. Names are in capitals, as `--only` reads them."""
-
-    def add(measure: Callable[[Settings], Reading]) -> Callable[[Settings], Reading]:
-        assert name == name.upper() and name not in LINES, name
-        LINES[name] = Line(name=name, what=what, unit=unit, sense=sense, bound=bound, measure=measure)
-        return measure
-
-    return add
-
-
-def window_of(settings: Settings, edges: int) -> int:
-    """Return the edges in the window of a line that has `edges` of them at the settings by default."""
-    return max(_LEAST_WINDOW, round(edges * settings.scale * settings.edges / 1_000_000))
-
-
-def tuples_per_second(text: str, stream: Stream, settings: Settings) -> float:
-    """Return tuples per CPU second, of the fastest of several runs in fresh engines with warm kernels."""
-    query = rpq.Query(text, window=stream.window, semantics="explicit", name="line")
-    (runs,) = measuring.run_in_turn(query, [(stream, 1)], repeat=settings.repeat)
-    return len(stream) / min(run.cpu_seconds for run in runs)
-
+from rpq.workloads.generate.rdf.terms import choose_terms, decimals, integers, numbered_iris, typed_literals
 
 # --- aggregates ------------------------------------------------------------------------------------------------------
 
 _PER_JOINED_ROW = 50e-9
 """Seconds that a joined row may take."""
 
-Values = Literal["integers", "decimals", "floats", "doubles", "mixed"]
+Values = Literal["integers", "decimals", "floats", "doubles", "mixed", "iris", "moments"]
 
 
 def _values(kind: Values, numbers: np.ndarray) -> pa.Array:
-    """Return literals of a type for amounts of cents; mixed ones have every type in turn."""
+    """Return terms for numbers: literals for amounts of cents, where mixed ones have every type in turn; IRIs; moments."""
+    if kind == "iris":
+        return numbered_iris("http://example.org/value/", numbers)
+    if kind == "moments":
+        texts = pc.strftime(pa.array(1_700_000_000_000 + 100 * numbers).cast(pa.timestamp("ms")), "%Y-%m-%dT%H:%M:%S")
+        return typed_literals(texts, "dateTime")
     if kind == "integers":
         return integers(numbers)
     if kind == "decimals":
@@ -180,9 +112,10 @@ line("DISTINCT-JOIN-100", "distinct values over a join at selectivity 100")(
 )
 
 
-def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int) -> Reading:
+def _of_groups(settings: Settings, *, head: str, kind: Values, groups: int, distinct: int = 10_000) -> Reading:
     text = f"SELECT ?group ({head} AS ?result) {{ ?group <urn:rated> ?value }} GROUP BY ?group"
-    return Reading(measured=tuples_per_second(text, rated_groups(kind, groups, window_of(settings, 40_000)), settings))
+    stream = rated_groups(kind, groups, window_of(settings, 40_000), distinct=distinct)
+    return Reading(measured=tuples_per_second(text, stream, settings))
 
 
 line("COUNT-DISTINCT", "distinct values counted by 100 groups", bound=3e5)(
@@ -192,6 +125,13 @@ for _name in ("MIN", "MAX", "SAMPLE"):
     line(f"{_name}-40000", f"{_name} in one group of 40,000 members", bound=3e5)(
         partial(_of_groups, head=f"{_name}(?value)", kind="decimals", groups=1)
     )
+_TIED: dict[Values, str] = {"iris": "IRIs that begin alike", "moments": "moments, ten a second"}
+for _tied, _what in _TIED.items():
+    for _name, _head in (("MIN", "MIN(?value)"), ("MAX", "MAX(?value)"), ("COUNT-DISTINCT", "COUNT(DISTINCT ?value)")):
+        _of = f"{_name.replace('-', ' ')} in one group of 40,000 {_what}, all different"
+        line(f"{_name}-{_tied.upper()}", _of, bound=3e5)(
+            partial(_of_groups, head=_head, kind=_tied, groups=1, distinct=1_000_000)
+        )
 
 
 # --- joins by value --------------------------------------------------------------------------------------------------
@@ -410,16 +350,30 @@ for _name in ("JOIN", "AVG"):
 # --- one query alone -------------------------------------------------------------------------------------------------
 
 
+def _pairs(settings: Settings) -> Stream:
+    """Return a stream of pairs of vertices, under two labels in turn."""
+    number = np.arange(2 * window_of(settings, 10_000))
+    source, target = numbered_iris("x", number * 7_919 % len(number)), numbered_iris("y", number * 7_907 % len(number))
+    return edge_a_moment("pairs", len(number) // 2, source, choose_terms(["a2q", "c2a"], number % 2), target)
+
+
 @line("MEMORY-PROCESS", "peak memory of a process that runs one path query", unit="MB", sense="at most", bound=180)
 def _memory_of_a_process(settings: Settings) -> Reading:
     """Return the peak resident megabytes of a process that warms up, pushes Arrow batches and reads no rows."""
-    number = np.arange(2 * window_of(settings, 10_000))
-    source, target = numbered_iris("x", number * 7_919 % len(number)), numbered_iris("y", number * 7_907 % len(number))
-    stream = edge_a_moment("pairs", len(number) // 2, source, choose_terms(["a2q", "c2a"], number % 2), target)
+    stream = _pairs(settings)
     query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
     measuring.warm_up(query, stream)
     resident_memory(query, stream)  # compiles what the warm-up leaves out, which would take a compiler and its memory
     return Reading(measured=resident_memory(query, stream).run / 1e6)
+
+
+@line("MEMORY-RUN", "peak memory of `rpq run` with a path query over a text file", unit="MB", sense="at most", bound=200)
+def _memory_of_a_run(settings: Settings) -> Reading:
+    stream = _pairs(settings)
+    query = rpq.Query("a2q/c2a*", window=stream.window, name="line")
+    measuring.warm_up(query, stream)
+    command_memory(query, stream)  # compiles what the warm-up leaves out
+    return Reading(measured=command_memory(query, stream) / 1e6)
 
 
 # --- one tuple at a time ---------------------------------------------------------------------------------------------
@@ -504,17 +458,6 @@ for _name, _what, _bounds in (
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
-
-COLUMNS = (
-    Column(key="name", heading="line"),
-    Column(key="what", heading="what"),
-    Column(key="measured", heading="measured", format=",.4g"),
-    Column(key="sense", heading=""),
-    Column(key="bound", heading="bound", format=",.4g"),
-    Column(key="unit", heading="unit"),
-    Column(key="is_met", heading="met"),
-)
-
 
 def measure(settings: Settings, say: Say) -> Outcome:
     """Measure the selected lines; the facts say how many of them meet their bounds."""

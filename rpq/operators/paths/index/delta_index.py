@@ -129,6 +129,7 @@ class DeltaIndex:
         settings[layout.SIMPLE] = not self.judge.walks_return
         settings[layout.JUDGED] = self.judge.doubts
         self._waiting: Chunk | None = None  # static edges that the next load enters
+        self._place_of_load: int | None = None  # the tuple of a chunk because of which edges are loaded anew
         self._apply_chunk: Any = None  # bound when the first chunk comes
         self.index = new_index(program, settings, self.cell, supports=witness or self.judge.doubts, capacity=capacity)
         self.judge.serve(self)
@@ -406,7 +407,11 @@ class DeltaIndex:
             delete=np.zeros(len(live), np.uint8),
             edge=live.astype(np.int32),
         )
-        self._load(chunk, relative, quiet=True)
+        self._place_of_load = int(saved)
+        try:
+            self._load(chunk, relative, quiet=True)
+        finally:
+            self._place_of_load = None
         state[layout.TUPLE] = saved
 
     # --- steps, some of them for the judge, and memory -------------------------------------------------------
@@ -442,7 +447,8 @@ class DeltaIndex:
 
     def request_memory(self) -> None:
         """Tell the guard that more memory is about to be taken; it may refuse."""
-        self.guard(self.nbytes + self.nbytes // 4, int(self.state[layout.TUPLE]))
+        place = self.state[layout.TUPLE] if self._place_of_load is None else self._place_of_load
+        self.guard(self.nbytes + self.nbytes // 4, int(place))
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(size of the index × degree)."""

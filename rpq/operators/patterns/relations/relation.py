@@ -43,13 +43,14 @@ class RelationStore:
         entries = 2
         while entries < 2 * capacity:
             entries *= 2
+        self._relation_room = Relation.zeros(1)  # `relation` is its beginning, so that thousands are added in linear time
         self.relations = Relations(
             lists=np.zeros(capacity, np.int64),
             edge=Edge.zeros(max(2, capacity)),
             table=np.zeros(entries, np.int64),
             slots=np.zeros(0, np.int32),
             free=np.full(tables.CLASSES, NONE, np.int64),
-            relation=Relation.zeros(0),
+            relation=self._relation_room[:0],
             window=Window.zeros(0),
             reader_first=np.zeros(1, np.int32),
             reader=np.zeros(0, np.int32),
@@ -138,14 +139,16 @@ class RelationStore:
 
         With `loopless` it has no edges from a vertex to itself; `divided_by` is that of `Relation`.
         """
-        relations = self.relations
-        row = Relation.zeros(1)
+        number = len(self.relations.relation)
+        if number == len(self._relation_room):
+            self._relation_room = lengthen(self._relation_room, 2 * number)
+        row = self._relation_room[number : number + 1]
         row["window"] = window
         row["cell"] = row["first_seed"] = row["first_support"] = NONE
         row["is_loopless"] = loopless
         row["divided_by"] = divided_by
-        self.relations = relations._replace(relation=np.concatenate([relations.relation, row]))
-        return len(relations.relation)
+        self.relations = self.relations._replace(relation=self._relation_room[: number + 1])
+        return number
 
     def reuse_relation(
         self, relation: int, window: int, *, loopless: bool = False, divided_by: int = tables.UNDIVIDED

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from rpq.automata.symbols import ConditionLabel, LabelSymbol
+from rpq.automata.symbols import LabelSymbol
 from rpq.language.readings import LabelSet
 from rpq.operators.patterns import tables
 from rpq.operators.patterns.relations.relation import RelationStore
@@ -68,7 +68,9 @@ class SharedRelations:
         self._label_ids: dict[LabelName, int] = {}
         self._label_names: dict[int, LabelName] = {}
         self._label_room = 0
-        self._read: Counter[LabelName] = Counter()  # label to the number of relations that read it
+        self._readers: dict[LabelName, list[int]] = {}  # label to the relations that read it
+        self._extents: Counter[Hashable] = Counter()  # extent to the number of its relations
+        self._merged: Counter[LabelName] = Counter()  # label of the merged stream to the number of its names with ids
         self._numbered: dict[int, Content] = {}  # number of a count window in the store to one of its relations
 
     def __getitem__(self, content: Content) -> int:
@@ -88,8 +90,9 @@ class SharedRelations:
         else:
             number = self.store.add_relation(window, loopless=content.loopless, divided_by=divided_by)
         self._numbers[content] = number
-        self._read[content.name] += 1
-        if not isinstance(content.name, ConditionLabel) or content.name in self._label_ids:  # else it has no edges yet
+        self._extents[content.extent] += 1
+        self._readers.setdefault(content.name, []).append(number)
+        if self._bears_edges(content):
             self._announce_labels()
 
     def release(self, content: Content) -> None:
@@ -100,18 +103,22 @@ class SharedRelations:
         del self._users[content]
         number = self._numbers.pop(content)
         self._with_static.discard(content)
-        self._read[content.name] -= 1
-        if not self._read[content.name]:
-            del self._read[content.name]
+        self._readers[content.name].remove(number)
+        if not self._readers[content.name]:
+            del self._readers[content.name]
         self.store.empty_relation(number)
         self._idle.append(number)
         extent = content.extent
-        if content.window.kind != "unbounded" and not any(other.extent == extent for other in self._numbers):
+        self._extents[extent] -= 1
+        if not self._extents[extent]:
+            del self._extents[extent]
+        if content.window.kind != "unbounded" and extent not in self._extents:
             window = self._windows.pop(extent)
             self._numbered.pop(window, None)
             self.store.rest_window(window)
             self._idle_windows.append(window)
-        self._announce_labels()
+        if self._bears_edges(content):
+            self._announce_labels()
 
     def _window(self, content: Content) -> int:
         extent = content.extent
@@ -149,10 +156,13 @@ class SharedRelations:
             old = self._label_names.get(number, name)
             if old != name and self._label_ids.get(old) == number:
                 del self._label_ids[old]
+                self._merged -= Counter([merged_name(old)])
                 changed |= self._is_read(old) or bool(self._numbered)
             self._label_names[number] = name
             is_relevant = self._is_read(name) or any(_numbers(content, name) for content in self._numbered.values())
             changed |= is_relevant and self._label_ids.get(name) != number
+            if name not in self._label_ids:
+                self._merged[merged_name(name)] += 1
             self._label_ids[name] = number
             if number >= self._label_room:
                 self._label_room = max(number + 1, 2 * self._label_room, 16)
@@ -162,7 +172,11 @@ class SharedRelations:
 
     def _is_read(self, name: LabelName) -> bool:
         """Return whether any relation reads tuples with a label, as its stream names it."""
-        return name in self._read or merged_name(name) in self._read
+        return name in self._readers or merged_name(name) in self._readers
+
+    def _bears_edges(self, content: Content) -> bool:
+        """Return whether tuples with known labels belong to a relation, or are numbered by its window."""
+        return content.numbered is not None or content.name in self._label_ids or self._merged[content.name] > 0
 
     def labels(self) -> tuple[np.ndarray, list[LabelName]]:
         """Return the known label ids, and their names."""
@@ -175,14 +189,11 @@ class SharedRelations:
     def _announce_labels(self) -> None:
         """Update the store's relations of each label; a tuple of a named stream belongs to relations of both kinds."""
         readers: list[list[int]] = [[] for _ in range(self._label_room)]
-        by_name: dict[LabelName, list[int]] = {}
-        for content, number in self._numbers.items():
-            by_name.setdefault(content.name, []).append(number)
         numbering: list[list[int]] = [[] for _ in range(self._label_room)]
         for name, label in self._label_ids.items():
-            readers[label] += by_name.get(merged_name(name), [])
+            readers[label] += self._readers.get(merged_name(name), [])
             if isinstance(name, StreamLabel):
-                readers[label] += by_name.get(name, [])
+                readers[label] += self._readers.get(name, [])
             numbering[label] += [window for window, content in self._numbered.items() if _numbers(content, name)]
         self.store.read_labels(readers, numbering)
 

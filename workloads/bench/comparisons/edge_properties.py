@@ -1,0 +1,174 @@
+"""Conditions on the properties of edges, beside the same queries without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from time import process_time
+
+import numpy as np
+import pyarrow as pa
+
+import rpq
+from rpq.engine.running.multigraph import Identity
+from rpq.workloads.bench.comparisons.bounds import Reading, line, window_of
+from rpq.workloads.bench.comparisons.path_speed import stream_of
+from rpq.workloads.bench.experiment import Settings
+from rpq.workloads.bench.measure import RowsDifferError, median
+from rpq.workloads.bench.streams import BATCH_ROWS, Stream
+
+_AMOUNTS = 1_000
+"""Amounts are drawn evenly from the integers below this."""
+
+
+def with_amounts(stream: Stream, *, seed: int) -> Stream:
+    """Return a stream whose edges have a property `amount`."""
+    amounts = np.random.default_rng(seed).integers(_AMOUNTS, size=len(stream))
+    return replace(stream, table=stream.table.append_column("amount", pa.array(amounts)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """A query over a stream, in an engine whose edges have this identity."""
+
+    text: str
+    stream: Stream
+    edges: Identity
+
+    def run(self) -> tuple[float, int, int]:
+        """Return the CPU seconds of a fresh engine, and the rows added and removed."""
+        engine = rpq.Engine(rpq.Query(self.text, window=self.stream.window, name="line"), edges=self.edges)
+        seconds = 0.0
+        for batch in self.stream.batches():
+            started = process_time()
+            engine.push(batch, collect=False)
+            seconds += process_time() - started
+        figures = engine.statistics()
+        return seconds, figures.rows_added, figures.rows_removed
+
+
+def _times_as_long(case: _Case, base: _Case, *, repeat: int, has_same_rows: bool) -> Reading:
+    """Return the median over turns of the seconds of a case divided by those of its base. Raises `RowsDifferError`."""
+    ratios = []
+    for turn in range(repeat + 1):
+        seconds, *rows = case.run()
+        seconds_of_base, *rows_of_base = base.run()
+        if has_same_rows and rows != rows_of_base:
+            raise RowsDifferError(f"{case.text}: {rows} rows, {rows_of_base} without the condition")
+        if turn:  # the first one loads kernels
+            ratios.append(seconds / seconds_of_base)
+    return Reading(measured=median(ratios))
+
+
+@cache
+def _stream(settings: Settings) -> Stream:
+    return with_amounts(stream_of("stackoverflow", settings, lambda text: None), seed=settings.seed)
+
+
+def _half_of_edges(settings: Settings, *, edges: Identity) -> Reading:
+    """Compare a query half of whose edges satisfy its conditions with the same query over those edges alone."""
+    stream = _stream(settings)
+    satisfied = stream.table.filter(np.asarray(stream.table["amount"]) > _AMOUNTS // 2).combine_chunks()
+    text = f"a2q[amount > {_AMOUNTS // 2}]/c2a[amount > {_AMOUNTS // 2}]*"
+    case = _Case(text=text, stream=stream, edges=edges)
+    base = _Case(text=text, stream=replace(stream, table=satisfied), edges=edges)
+    # With `triple` an edge that does not satisfy the condition replaces one that does.
+    return _times_as_long(case, base, repeat=settings.repeat, has_same_rows=edges == "parallel")
+
+
+def _all_edges(settings: Settings, *, edges: Identity) -> Reading:
+    """Compare a query whose conditions all edges satisfy with the same query without conditions, edges being triples."""
+    stream = _stream(settings)
+    case = _Case(text="a2q[amount >= 0]/c2a[amount >= 0]*", stream=stream, edges=edges)
+    base = _Case(text="a2q/c2a*", stream=stream, edges="triple")
+    return _times_as_long(case, base, repeat=settings.repeat, has_same_rows=True)
+
+
+for _edges in ("parallel", "triple"):
+    line(
+        f"CONDITION-HALF-{_edges.upper()}",
+        f"a2q/c2a* with conditions that half of the edges satisfy, over all edges, {_edges}",
+        unit="× over those edges",
+        sense="at most",
+        bound=1.3,
+    )(partial(_half_of_edges, edges=_edges))
+    line(
+        f"CONDITION-ALL-{_edges.upper()}",
+        f"a2q/c2a* with conditions that all edges satisfy, {_edges}",
+        unit="× without conditions",
+        sense="at most",
+        bound=1.15,
+    )(partial(_all_edges, edges=_edges))
+
+
+_PER_QUERY = 1e-6
+"""Seconds that an update may take for each query that it satisfies, beside its own."""
+
+
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Thousands:
+    """Figures of many queries with a condition each on the same label.
+
+    CPU microseconds: of an update, less one for each query that it satisfies; and of registering a query.
+    """
+
+    update: float
+    registering: float
+
+
+@cache
+def _thousands(settings: Settings) -> _Thousands:
+    """Push edges of one label, each of which satisfies ten of the queries on average, through a full window."""
+    stream = stream_of("stackoverflow", settings, lambda text: None)
+    table = stream.table.filter(np.asarray(stream.table["label"]) == "a2q")
+    table = table.slice(0, 2 * window_of(settings, 50_000))
+    satisfied = np.random.default_rng(settings.seed).geometric(1 / 11, size=len(table)) - 1  # with a mean of ten
+    table = table.append_column("amount", pa.array(satisfied)).combine_chunks()
+    queries = max(100, window_of(settings, 10_000))
+    started = process_time()
+    engine = rpq.Engine(
+        *(
+            rpq.Query(f"?x a2q[amount > {number}] ?y", window=stream.window, name=f"amount {number}")
+            for number in range(queries)
+        ),
+        edges="parallel",
+    )
+    registering = process_time() - started
+    half = len(table) // 2
+    engine.push(table.slice(0, half), collect=False)
+    started = process_time()
+    for batch in table.slice(half).to_batches(max_chunksize=BATCH_ROWS):
+        engine.push(batch, collect=False)
+    seconds = process_time() - started
+    rows = int(np.minimum(satisfied[half:], queries).sum())
+    return _Thousands(
+        update=(seconds - rows * _PER_QUERY) / (len(table) - half) * 1e6, registering=registering / queries * 1e6
+    )
+
+
+line(
+    "CONDITIONS-10000",
+    "10,000 patterns with a condition each, of which an edge satisfies ten on average",
+    unit="µs/tuple, satisfied queries apart",
+    sense="at most",
+    bound=3,
+)(lambda settings: Reading(measured=_thousands(settings).update))
+line(
+    "CONDITIONS-10000-REGISTER", "the same: registering a query", unit="µs/query", sense="at most", bound=1_000
+)(lambda settings: Reading(measured=_thousands(settings).registering))
+
+
+@line("CONDITION-BYTES", "memory of an edge for one condition", unit="bytes", sense="at most", bound=24)
+def _bytes_an_edge(settings: Settings) -> Reading:
+    """Return the bytes that an engine holds more an edge than one without conditions; the property itself has eight."""
+    stream = _stream(settings)
+    window = rpq.UnboundedWindow()
+    held = []
+    for text in ("a2q", "a2q[amount >= 0]"):
+        engine = rpq.Engine(rpq.Query(text, window=window, name="line"))
+        for batch in stream.batches():
+            engine.push(batch, collect=False)
+        held.append(engine._evaluation.edge_bytes)
+    return Reading(measured=(held[1] - held[0]) / engine.statistics().edges_live)
