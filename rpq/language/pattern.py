@@ -327,10 +327,10 @@ class Pattern:
     def joined(self, *, paths: str) -> Pattern:
         """Return the pattern whose solutions are filtered and of which values are taken: edges are vertices there.
 
-        All variables and blank nodes are its columns. An edge variable is a blank node whose name no text has.
+        All variables and blank nodes are its columns. An edge variable is a variable whose name no text has.
 
-        >>> print(*Pattern.read("?x ?e:a ?y", None).joined(paths="walk").atoms, sep="  ")
-        ?x <subject of a> _:.e  _:.e <object of a> ?y
+        >>> print(*Pattern.read("?x ?e:a ?y", None).joined(paths="walk").atoms, sep=", ")
+        ?x subject of a ?.e, ?.e object of a ?y
         """
         if not self.has_values:
             return self
