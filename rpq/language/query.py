@@ -383,7 +383,7 @@ class PatternQuery(Query):
             return pattern.columns
         from rpq.rows.typed_columns import ColumnKind, ValueColumns  # imports Arrow
 
-        kinds: dict[str, ColumnKind] = {"vertex": "vertex", "number": "count", "timestamp": "time", "property": "value"}
+        kinds: dict[str, ColumnKind] = {"vertex": "vertex", "number": "value", "timestamp": "time", "property": "value"}
         return ValueColumns(pattern.columns, tuple(kinds[value.kind] for value in pattern.values))
 
     @property

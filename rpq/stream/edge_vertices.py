@@ -2,13 +2,14 @@
 
 Such a vertex has an id of the dictionary and no name. It stands for one version of an edge, so what is known of it never
 changes: an insert that replaces an edge brings another vertex. An edge that an expression may walk both ways has two, one
-for each direction (`twin`); both have the number of the edge.
+for each direction (`twin`); both have the number of the edge. Where edges have ids, this number is that of the id in their
+dictionary, and the versions of an edge have it in common.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,15 @@ from rpq.stream.properties import PropertyTypes
 NO_VERTEX = -1
 
 
+class EdgeNames(Protocol):
+    """The dictionary of the ids that edges have."""
+
+    kind: str | None
+
+    def names_of(self, ids: np.ndarray) -> pa.Array:
+        """Return the names of ids."""
+
+
 class EdgeVertexColumns(NamedTuple):
     """What is known of edges that are vertices, but for their values."""
 
@@ -25,15 +35,15 @@ class EdgeVertexColumns(NamedTuple):
     label: np.ndarray  # int32
     target: np.ndarray  # int32
     timestamp: np.ndarray  # int64
-    number: np.ndarray  # int64: the position of the insert among all inserts
+    number: np.ndarray  # int64: the position of the insert among all inserts, or what the id of the edge has in `EdgeNames`
     twin: np.ndarray  # int32: the vertex for the other direction, NO_VERTEX if there is none
 
 
 class EdgeVertices:
     """The edges that are vertices, by the ids of these.
 
-    - `add`, `forget`, `take_current`
-    - Values: `columns`, `timestamps`, `numbers`, `values`
+    - `add`, `forget`, `take_current`, `take_numbered`
+    - Values: `columns`, `timestamps`, `numbers`, `identities`, `values`
     """
 
     def __init__(self) -> None:
@@ -41,18 +51,22 @@ class EdgeVertices:
         """The types of the properties of the stream."""
         self.unit: str | None = None
         """The unit of timestamps, None for plain numbers."""
+        self.names: EdgeNames | None = None
+        """The ids of edges; None where they have none."""
         self._room = 0
         self._columns = EdgeVertexColumns(*(np.zeros(0, dtype) for dtype in (np.int32,) * 3 + (np.int64,) * 2 + (np.int32,)))
         self._values: dict[str, np.ndarray] = {}
         self._is_current = np.zeros(0, bool)
-        self._current: dict[tuple[int, ...], list[int]] | None = None
+        self._current: dict[tuple[int, ...], dict[int, None]] | None = None
         """The vertices of the current edges between two vertices with one label; None until a tuple takes some away."""
+        self._numbered: dict[int, dict[int, None]] = {}
+        """Those of the current edges by number, where edges have ids."""
 
     @property
     def nbytes(self) -> int:
         """The approximate number of bytes held."""
         arrays = sum(array.nbytes for array in (*self._columns, *self._values.values()))
-        return arrays + 300 * len(self._current or ())
+        return arrays + 500 * len(self._current or ()) + 300 * len(self._numbered)
 
     def _make_room(self, count: int) -> None:
         if count <= self._room:
@@ -83,24 +97,53 @@ class EdgeVertices:
         """Note that edges are there until they are taken away."""
         self._is_current[ids] = True
         if self._current is not None:
-            for key, vertex in zip(self._keys(ids), ids.tolist(), strict=True):
-                self._current.setdefault(key, []).append(vertex)
+            for key, number, vertex in zip(self._keys(ids), self.numbers(ids).tolist(), ids.tolist(), strict=True):
+                self._enter(key, number, vertex)
 
-    def make_one_current(self, key: tuple[int, ...], vertex: int) -> None:
-        """Note that an edge is there between two vertices with a label: (source, label, target)."""
+    def make_one_current(self, key: tuple[int, ...], number: int, vertex: int) -> None:
+        """Note that an edge with a number is there between two vertices with a label: (source, label, target)."""
         self._is_current[vertex] = True
         if self._current is not None:
-            self._current.setdefault(key, []).append(vertex)
+            self._enter(key, number, vertex)
 
-    def take_current(self, key: tuple[int, ...]) -> Sequence[int]:
-        """Return the vertices of the current edges between two vertices with a label, which are so no longer."""
+    def _enter(self, key: tuple[int, ...], number: int, vertex: int) -> None:
+        assert self._current is not None
+        self._current.setdefault(key, {})[vertex] = None
+        if self.names is not None:
+            self._numbered.setdefault(number, {})[vertex] = None
+
+    def _remove(self, vertices: Sequence[int]) -> None:
+        """Remove vertices from the current ones, by ends and by number."""
+        assert self._current is not None
+        ids = np.array(vertices, np.int64)
+        self._is_current[ids] = False
+        for key, number, vertex in zip(self._keys(ids), self.numbers(ids).tolist(), vertices, strict=True):
+            _discard(self._current, key, vertex)
+            if self.names is not None:
+                _discard(self._numbered, number, vertex)
+
+    def _know_current(self) -> dict[tuple[int, ...], dict[int, None]]:
+        """Return the current edges by their ends, which are known from now on."""
         if self._current is None:
             self._current = {}
             self.make_current(np.flatnonzero(self._is_current))
-        found: Sequence[int] = self._current.pop(key, ())
-        if found:
-            self._is_current[found] = False
-        return found
+        return self._current
+
+    def take_current(self, key: tuple[int, ...]) -> Sequence[int]:
+        """Return the vertices of the current edges between two vertices with a label, which are so no longer."""
+        return self._taken(self._know_current().get(key))
+
+    def take_numbered(self, number: int) -> Sequence[int]:
+        """Return the vertices of the current edge with this number, which are so no longer, where edges have ids."""
+        self._know_current()
+        return self._taken(self._numbered.get(number))
+
+    def _taken(self, found: dict[int, None] | None) -> Sequence[int]:
+        if not found:
+            return ()
+        vertices = [*found]
+        self._remove(vertices)
+        return vertices
 
     def _keys(self, ids: np.ndarray) -> Iterable[tuple[int, ...]]:
         ends = (self._columns.source, self._columns.label, self._columns.target)
@@ -124,12 +167,7 @@ class EdgeVertices:
         """Forget edges, whose ids become free."""
         ids = ids[ids < self._room]
         if self._current is not None:
-            mine = ids[self._is_current[ids]]
-            for vertex, key in zip(mine.tolist(), self._keys(mine), strict=True):
-                current = self._current[key]
-                current.remove(vertex)
-                if not current:
-                    del self._current[key]
+            self._remove(ids[self._is_current[ids]].tolist())
         self._is_current[ids] = False
         self._columns.source[ids] = NO_VERTEX
         for mine in self._values.values():
@@ -154,6 +192,16 @@ class EdgeVertices:
         """Return the numbers of edges (int64), which are equal for the two directions of one edge."""
         found: np.ndarray = self._columns.number[ids]
         return found
+
+    def identities(self, ids: np.ndarray) -> pa.Array:
+        """Return the ids of edges or, where they have none, their numbers. O(ids)."""
+        numbers = self.numbers(ids)
+        return pa.array(numbers) if self.names is None else self.names.names_of(numbers.astype(np.int32))
+
+    @property
+    def identity_type(self) -> pa.DataType:
+        """The type of `identities`; text while no id was seen."""
+        return pa.int64() if self.names is None or self.names.kind == "int64" else pa.string()
 
     def values(self, name: str, ids: np.ndarray) -> pa.Array:
         """Return a property of edges, null for those that have none, in the type of the property. O(ids)."""
@@ -183,6 +231,16 @@ class EdgeVertices:
                 columns = self._columns
                 ends = columns.source[vertex], columns.label[vertex], columns.target[vertex]
                 assert key == ends, "an edge has other ends"
+        numbered = [(number, vertex) for number, vertices in self._numbered.items() for vertex in vertices]
+        known = [] if self.names is None else list(zip(self.numbers(current).tolist(), current.tolist(), strict=True))
+        assert sorted(numbered) == sorted(known), "an edge has another number"
+
+
+def _discard(known: dict[Any, dict[int, None]], key: Any, vertex: int) -> None:
+    """Remove a vertex from those of a key, and the key with the last one."""
+    del known[key][vertex]
+    if not known[key]:
+        del known[key]
 
 
 def _objects(values: pa.Array) -> np.ndarray:

@@ -282,11 +282,15 @@ class EdgesById:
         """Replace the numbers of sets of derived labels by others."""
         self._arrays.satisfied[:] = numbers[self._arrays.satisfied]
 
-    def load(self, names: pa.Array, columns: tuple[np.ndarray, ...]) -> None:
-        """Set the edges with these different names, and their columns, in a new object. O(edges · log edges)."""
+    def load(self, names: pa.Array, columns: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Set the edges with these different names, and their columns, in a new object; return the ids of these names.
+
+        O(edges · log edges).
+        """
         ids = self.name(names)
         self._make_room(len(ids))
         self._enter(ids, columns)
+        return ids
 
     def _check(self) -> None:
         """Assert that names, versions, groups and the table agree."""

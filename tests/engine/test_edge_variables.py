@@ -118,7 +118,7 @@ def check(engine: rpq.Engine, oracle: PropertyEngine, queries: list[Described]) 
         assert answers == oracle.solutions(one.query.name)
 
 
-@pytest.mark.parametrize("identity", ["triple", "parallel"])
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
 @examples(200)
 @given(data=st.data())
 def test_random_streams(identity, data):
@@ -249,6 +249,60 @@ def test_queries_that_come_in_mid_stream():
     assert [tuple(row[1:]) for row in pushed(engine, ("w", "u", 4), n=[9], m=[0]).rows()] == [(9, 4, 4, "+")]
 
 
+@pytest.mark.parametrize("kind", ["integer", "text"])
+def test_ids_are_selected_and_replaced(kind):
+    """A replacement with another label, other ends or another value is one event; one of no selected value brings no row."""
+    one, other = {"integer": (7, 9), "text": ("07", "7")}[kind]
+    query = rpq.Query("?x ?e:(a|b) ?y", window=WINDOW, select=["x", "e", "e.n"], semantics="explicit", name="q")
+    engine = rpq.Engine(query, edges="id")
+
+    def insert(source: str, label: str, time: int, edge: object, n: int) -> list[tuple]:
+        return shown(engine.insert(source, "y", label, time, edge=edge, properties={"n": n}))
+
+    first = engine.push(source=["u"], target=["y"], label=["a"], timestamp=[1], edge=[one], n=[1])
+    assert first.to_arrow("q").schema.field("e").type == {"integer": pa.int64(), "text": pa.string()}[kind]
+    assert insert("u", "a", 1, other, 1) == [("u", other, 1, 1, "+")]
+    assert insert("u", "b", 2, one, 1) == []
+    assert insert("v", "b", 2, one, 1) == [("u", one, 1, 2, "-"), ("v", one, 1, 2, "+")]
+    assert insert("v", "b", 3, one, 2) == [("v", one, 1, 3, "-"), ("v", one, 2, 3, "+")]
+    assert insert("v", "b", 2, one, 5) == []  # older than the edge that is held
+    assert insert("v", "c", 4, one, 2) == [("v", one, 2, 4, "-")]
+    assert insert("v", "a", 4, one, 2) == [("v", one, 2, 4, "+")]
+    again = restored(engine)
+    assert sorted(again.answers("q")) == sorted([("u", other, 1), ("v", one, 2)])
+    assert shown(again.delete("v", "y", "a", 5)) == [("v", one, 2, 5, "-")]  # all edges with these ends
+    assert shown(again.advance(15)) == [("u", other, 1, 15, "-")]
+    assert shown(engine.delete(None, None, None, 5, edge=other)) == [("u", other, 1, 5, "-")]
+    for state in (engine, again):
+        state._check()
+
+
+def test_edges_with_equal_ends_differ_by_their_ids():
+    filters = {"same": "?e = ?f", "differ": "?e <> ?f"}
+    text = "?x ?e:a ?y . ?x ?f:a ?y"
+    queries = [rpq.Query(text, window=WINDOW, filter=one, select=["e", "f"], name=name) for name, one in filters.items()]
+    engine = rpq.Engine(*queries, edges="id", _capacity=1)
+    pushed(engine, ("u", "v", 1), ("u", "v", 1), ("u", "v", 2), edge=["p", "q", "p"])
+    for state in (engine, restored(engine)):
+        assert sorted(state.answers("same")) == [("p", "p"), ("q", "q")]
+        assert sorted(state.answers("differ")) == [("p", "q"), ("q", "p")]
+
+
+def test_names_of_ids_are_forgotten_with_their_edges():
+    """Ids that come once each are as many as the window has, so that their numbers are given out again and again."""
+    query = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"], semantics="explicit", name="q")
+    engine = rpq.Engine(query, edges="id", _capacity=1)
+    told: Counter = Counter()
+    for time in range(200):
+        for name, _, op in shown(pushed(engine, ("u", "v", time), edge=[f"e{time}"])):
+            told[name] += 1 if op == "+" else -1
+        engine._check()
+    expected = {f"e{time}" for time in range(200) if time > 195 - 10}
+    assert {name for name, count in told.items() if count} == expected == {name for (name,) in engine.answers("q")}
+    by_id = engine._evaluation.multigraph.by_id
+    assert len(by_id.names.names.length) < 100
+
+
 def test_rows_that_wait_for_a_report_are_saved():
     query = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["x", "e.n"], report="slide")
     engine = rpq.Engine(query)
@@ -293,8 +347,6 @@ def test_what_is_refused(text, options, said):
 def test_what_an_engine_refuses():
     with pytest.raises(rpq.QueryError, match="has no number where inserts replace edges"):
         rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"]))
-    with pytest.raises(rpq.QueryError, match="edge variables do not go with it yet"):
-        rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW), edges="id")
     with pytest.raises(rpq.QueryError, match="does not go with shares"):
         rpq.Engine(rpq.Query("?x a ?y", window=WINDOW, filter="?x <> ?y"), share=(0, 2))
     engine = rpq.Engine(rpq.Query("?x ?e:a ?y", window=WINDOW, filter="?e.n > 'x'", name="q"))

@@ -12,7 +12,8 @@ and of its own label where a query reads that without a condition. Behind it a d
   may have a label, and `EdgesById` knows which of them is left when one goes.
 
 An edge that edge variables may bind is a vertex of its own too (`rpq.stream.edge_vertices`), for each version one: an insert
-brings the edges from its source to this vertex and on to its target, a delete or a replacement takes them away.
+brings the edges from its source to this vertex and on to its target, a delete or a replacement takes them away. Its number
+is that of the insert or, with `id`, that of the id.
 
 Counts of tuples go by the tuples as they came: by label, whatever the conditions, one each. A window of time holds an edge
 if its version has a timestamp inside, so the versions tell what became of a tuple in each window.
@@ -38,7 +39,7 @@ from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
-from rpq.stream.edges_by_id import EdgesBefore, EdgesById
+from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.plain_columns import NUMBER
@@ -103,6 +104,15 @@ class _Walk(NamedTuple):
     """Whether edges are walked the other way too, so that the vertex is the twin."""
     is_loopless: bool
     condition: str
+
+
+class _Fates(NamedTuple):
+    """What becomes of edges that are vertices by the tuples of a chunk."""
+
+    number: np.ndarray  # int64: the number of the edge; -1 for a delete without an id
+    is_told: np.ndarray  # bool: inserts of which the graph is told, late ones too
+    is_held: np.ndarray  # bool: inserts whose edges are there from then on
+    takes_away: np.ndarray  # bool: tuples that may end edges that were there
 
 
 class _EndEdges(NamedTuple):
@@ -195,6 +205,7 @@ class Multigraph:
         """The properties that columns and filters of queries read."""
         self._filters: dict[str, Any] = {}
         self._vertices = vertices
+        self._vertices.edges.names = None if self.by_id is None else self.by_id.names
         self._labels = labels
         self._admit = admit
         self._is_read = is_read
@@ -386,58 +397,40 @@ class Multigraph:
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
         if self.by_id is not None:
             assert edge is not None
-            return self._derived_by_id(self.by_id, chunk, self.by_id.name(edge), now, satisfied, everything, bounds)
+            if self.kept_window is not None:
+                everything = np.minimum(everything, _lower_bounds(self.kept_window, now))
+            number = self.by_id.name(edge)
+            before, made = self._apply_by_id(self.by_id, chunk, number, satisfied, everything)
+            outcome = self._judge(chunk, before, bounds)
+            fates = _fates_by_id(chunk, number, before, everything)
+            more = self._end_edges(chunk, properties, timestamp, fates) if self._steps else None
+            derived = _derived_by_id(made, chunk, now, outcome, () if more is None else more.row)
+            return derived if more is None else _merged(derived, chunk, more)
         assert isinstance(self.versions, EdgeVersions)
-        before = self.versions.apply(chunk, satisfied, everything)
-        outcome = self._judge(chunk, before, bounds)
+        versions_before = self.versions.apply(chunk, satisfied, everything)
+        outcome = self._judge(chunk, versions_before, bounds)
         is_late = chunk.timestamp <= everything
-        more = self._end_edges(chunk, properties, timestamp, before, is_late) if self._steps else None
-        derived = self._derived(chunk, now, satisfied, before, is_late, outcome, () if more is None else more.row)
+        fates = self._fates(chunk, versions_before, is_late)
+        more = self._end_edges(chunk, properties, timestamp, fates) if self._steps else None
+        derived = self._derived(chunk, now, satisfied, versions_before, is_late, outcome, () if more is None else more.row)
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
         return derived if more is None else _merged(derived, chunk, more)
 
-    def _derived_by_id(
-        self,
-        edges: EdgesById,
-        chunk: Chunk,
-        edge: np.ndarray,
-        now: np.ndarray,
-        satisfied: np.ndarray,
-        everything: np.ndarray,
-        bounds: Mapping[AnyWindow, np.ndarray],
-    ) -> DerivedChunk:
-        """Return the operations on the graph of tuples whose edges have ids."""
-        count = len(edge)
+    def _apply_by_id(
+        self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, satisfied: np.ndarray, bound: np.ndarray
+    ) -> tuple[EdgesBefore, Operations]:
+        """Apply tuples whose edges have ids; return what these were before, and the operations on the graph."""
         is_whole = (chunk.delete != 0) & (edge < 0)
-        whole = np.where(is_whole, self._whole_sets(chunk), 0) if is_whole.any() else np.zeros(count, np.int32)
-        if self.kept_window is not None:
-            everything = np.minimum(everything, _lower_bounds(self.kept_window, now))
-        before, made = edges.apply(
+        whole = np.where(is_whole, self._whole_sets(chunk), 0) if is_whole.any() else np.zeros(len(edge), np.int32)
+        return edges.apply(
             chunk,
             edge,
             satisfied=satisfied,
             whole=whole.astype(np.int32),
-            bound=everything,
+            bound=bound,
             is_read=np.ascontiguousarray(self._is_read(np.arange(len(self._labels.names)))),
             sets=self.sets.flat(),
         )
-        outcome = self._judge(chunk, before, bounds)
-        has_operations = np.bincount(made.row, minlength=count) > 0
-        rows = _rows_to_apply(has_operations, chunk.timestamp, now)
-        idle = np.zeros(0, np.int64) if rows is None else rows[~has_operations[rows]]
-        nothing = np.full(len(idle), -1, np.int32)
-        row = np.concatenate([made.row, idle])
-        order = np.argsort(row, kind="stable")
-        moved = nothing, chunk.label[idle], nothing, chunk.timestamp[idle], np.ones(len(idle), np.uint8)
-        columns = (np.concatenate([one, other])[order] for one, other in zip(made[:5], moved, strict=True))
-        source, label, target, timestamp, delete = (np.ascontiguousarray(column) for column in columns)
-        row = row[order]
-        derived = Chunk(source, target, label, timestamp, delete, np.empty(len(row), np.int32))
-        begins = np.flatnonzero(np.diff(row, prepend=-1))
-        if len(begins) == len(row):
-            return DerivedChunk(derived, row, None, outcome)
-        first = np.repeat(begins, np.diff(begins, append=len(row)))
-        return DerivedChunk(derived, row, first, outcome)
 
     def _judge(
         self, chunk: Chunk, before: VersionsBefore | EdgesBefore, bounds: Mapping[AnyWindow, np.ndarray]
@@ -564,31 +557,34 @@ class Multigraph:
             self._walks_on[label] = found
         return found
 
-    def _end_edges(
-        self,
-        chunk: Chunk,
-        properties: Mapping[str, pa.Array],
-        timestamp: np.ndarray,
-        before: VersionsBefore,
-        is_late: np.ndarray,
-    ) -> _EndEdges | None:
-        """Return the edges between vertices and edges that are vertices, None for none."""
+    def _fates(self, chunk: Chunk, before: VersionsBefore, is_late: np.ndarray) -> _Fates:
+        """Return what becomes of edges that are vertices, where they have no ids."""
         is_delete = chunk.delete != 0
         is_known = chunk.source >= 0
         is_effective = (before.is_effective != 0) & is_known
-        is_insert = (is_effective | is_late) & ~is_delete & is_known
-        takes_away = is_effective if self.identity == "triple" else is_effective & is_delete
+        return _Fates(
+            number=self.inserts + np.cumsum(~is_delete),
+            is_told=(is_effective | is_late) & ~is_delete & is_known,
+            is_held=is_effective & ~is_delete,
+            takes_away=is_effective if self.identity == "triple" else is_effective & is_delete,
+        )
+
+    def _end_edges(
+        self, chunk: Chunk, properties: Mapping[str, pa.Array], timestamp: np.ndarray, fates: _Fates
+    ) -> _EndEdges | None:
+        """Return the edges between vertices and edges that are vertices, None for none."""
+        count = len(chunk.label)
         columns = self.sets.complete(properties, timestamp)
         pieces: list[_EndEdges] = []
-        entering = np.zeros(len(is_delete), bool)
-        doubled = np.zeros(len(is_delete), bool)
+        entering = np.zeros(count, bool)
+        doubled = np.zeros(count, bool)
         walked: list[tuple[_Walk, np.ndarray]] = []
         verdicts: dict[str, np.ndarray] = {}
-        labels = [label for label in np.unique(chunk.label).tolist() if self._walks(label)]
+        labels = [label for label in np.unique(chunk.label[fates.is_told]).tolist() if self._walks(label)]
         for label in labels:
             mine = chunk.label == label
             for walk in self._walks(label):
-                accepted = mine & is_insert
+                accepted = mine & fates.is_told
                 if walk.condition != ALWAYS:
                     if walk.condition not in verdicts:
                         verdicts[walk.condition] = self.sets.verdicts(walk.condition, columns, len(mine))
@@ -606,15 +602,13 @@ class Multigraph:
         twice = np.flatnonzero(doubled)
         ids = self._vertices.reserve(len(new) + len(twice))
         vertex[new], twin[twice] = ids[: len(new)], ids[len(new) :]
-        numbers = self.inserts + np.cumsum(~is_delete)
         values = {name: columns[name] for name in self.values_read}
         for rows, mine, others in ((new, vertex, twin), (twice, twin, vertex)):
-            described = EdgeVertexColumns(
-                chunk.source[rows], chunk.label[rows], chunk.target[rows], timestamp[rows], numbers[rows], others[rows]
-            )
+            of_tuples = chunk.source, chunk.label, chunk.target, timestamp, fates.number, others
+            described = EdgeVertexColumns(*(column[rows] for column in of_tuples))
             taken = {name: column.take(pa.array(rows)) for name, column in values.items()}
             self._vertices.edges.add(mine[rows], described, taken)
-        old_rows, old = self._replace_current(chunk, vertex, takes_away, is_effective & ~is_delete)
+        old_rows, old = self._replace_current(chunk, vertex, fates)
         if len(old):
             gone = self._vertices.edges.columns(old)
             for label in np.unique(gone.label).tolist():
@@ -630,27 +624,27 @@ class Multigraph:
         pieces = [piece for piece in pieces if len(piece.row)]
         return _EndEdges(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))) if pieces else None
 
-    def _replace_current(
-        self, chunk: Chunk, vertex: np.ndarray, takes_away: np.ndarray, is_held: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _replace_current(self, chunk: Chunk, vertex: np.ndarray, fates: _Fates) -> tuple[np.ndarray, np.ndarray]:
         """Make vertices of inserted edges current; return those that are so no longer, each with the tuple that ends it."""
         edges = self._vertices.edges
         rows: list[int] = []
         old: list[int] = []
-        is_new = is_held & (vertex != NO_VERTEX)
-        if not takes_away.any():
+        is_new = fates.is_held & (vertex != NO_VERTEX)
+        if not fates.takes_away.any():
             edges.make_current(vertex[is_new])
             return np.zeros(0, np.int64), np.zeros(0, np.int32)
-        relevant = np.flatnonzero(takes_away | is_new)
-        of_rows = (chunk.source, chunk.label, chunk.target, vertex, takes_away, is_new)
-        for row, u, label, v, mine, takes, comes in zip(
+        relevant = np.flatnonzero(fates.takes_away | is_new)
+        of_rows = (chunk.source, chunk.label, chunk.target, fates.number, vertex, fates.takes_away, is_new)
+        for row, u, label, v, number, mine, takes, comes in zip(
             relevant.tolist(), *(column[relevant].tolist() for column in of_rows), strict=True
         ):
-            if takes and (gone := edges.take_current((u, label, v))):
+            if takes:
+                is_by_id = self.by_id is not None and number >= 0
+                gone = edges.take_numbered(number) if is_by_id else edges.take_current((u, label, v))
                 old += gone
                 rows += [row] * len(gone)
             if comes:
-                edges.make_one_current((u, label, v), mine)
+                edges.make_one_current((u, label, v), number, mine)
         return np.array(rows, np.int64), np.array(old, np.int32)
 
     def _whole_sets(self, chunk: Chunk) -> np.ndarray:
@@ -741,6 +735,49 @@ class Multigraph:
         self.versions._check()
 
 
+def _fates_by_id(chunk: Chunk, number: np.ndarray, before: EdgesBefore, bound: np.ndarray) -> _Fates:
+    """Return what becomes of edges that are vertices and have ids."""
+    is_insert = chunk.delete == 0
+    was_held = before.timestamp > bound
+    is_late = chunk.timestamp <= bound
+    is_older = was_held & (chunk.timestamp < before.timestamp)
+    is_held = is_insert & ~is_late & ~is_older
+    is_deleted = ~is_insert & was_held & ~(is_older & (chunk.delete == DELETE_UNLESS_NEWER))
+    return _Fates(
+        number=number.astype(np.int64),
+        is_told=is_held | (is_insert & is_late),
+        is_held=is_held,
+        takes_away=is_deleted | (is_held & was_held),
+    )
+
+
+def _derived_by_id(
+    made: Operations, chunk: Chunk, now: np.ndarray, outcome: np.ndarray, has_more: Sequence[int] | np.ndarray
+) -> DerivedChunk:
+    """Return operations on the graph as edges, with the tuples that are needed to move the time.
+
+    The tuples at the places `has_more` become other edges.
+    """
+    has_operations = np.bincount(made.row, minlength=len(chunk.label)) > 0
+    if len(has_more):
+        has_operations[has_more] = True
+    rows = _rows_to_apply(has_operations, chunk.timestamp, now)
+    idle = np.zeros(0, np.int64) if rows is None else rows[~has_operations[rows]]
+    nothing = np.full(len(idle), -1, np.int32)
+    row = np.concatenate([made.row, idle])
+    order = np.argsort(row, kind="stable")
+    moved = nothing, chunk.label[idle], nothing, chunk.timestamp[idle], np.ones(len(idle), np.uint8)
+    columns = (np.concatenate([one, other])[order] for one, other in zip(made[:5], moved, strict=True))
+    source, label, target, timestamp, delete = (np.ascontiguousarray(column) for column in columns)
+    row = row[order]
+    derived = Chunk(source, target, label, timestamp, delete, np.empty(len(row), np.int32))
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    if len(begins) == len(row):
+        return DerivedChunk(derived, row, None, outcome)
+    first = np.repeat(begins, np.diff(begins, append=len(row)))
+    return DerivedChunk(derived, row, first, outcome)
+
+
 def reading_of(question: Question, evaluation: Evaluated) -> Reading:
     """Return what a query reads in an engine whose edges have an identity or properties.
 
@@ -755,11 +792,9 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
     if evaluation.identity == "triple" and edge is not None:
         raise QueryError(
             f"query {question.name!r} selects the edge ?{edge.variable}, which has no number where inserts replace edges: "
-            f'select its properties, as ?{edge.variable}.amount, or use rpq.Engine(…, edges="parallel")'
+            f'select its properties, as ?{edge.variable}.amount, or use rpq.Engine(…, edges="parallel") or edges="id"'
         )
-    if evaluation.identity == "id" and any(isinstance(label, EdgeEnd) for label in reading.labels.named):
-        reason = 'edge variables do not go with it yet: use edges="parallel" or edges="triple"'
-    elif more or reading.stream is not None:
+    if more or reading.stream is not None:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
     elif reading.window.kind == "count":
         reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"

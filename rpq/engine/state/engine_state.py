@@ -128,10 +128,21 @@ def _edge_vertices_of(
         target=number[known.target],
         twin=np.where(known.twin < 0, np.int32(-1), number[known.twin]).astype(np.int32),
         timestamp=known.timestamp,
-        number=known.number,
+        number=_saved_numbers(evaluation, known.number),
         current=edges.are_current(ids).astype(np.uint8),
         values=np.frombuffer(sink.getvalue(), np.uint8),
     )
+
+
+def _saved_numbers(evaluation: Evaluation, numbers: np.ndarray) -> np.ndarray:
+    """Return the numbers of edges that are vertices; where edges have ids their places in `_edge_names_of`."""
+    multigraph = evaluation.multigraph
+    if multigraph is None or multigraph.by_id is None:
+        return numbers
+    live = multigraph.by_id.live(multigraph.lower_bound(evaluation.graph.time))
+    places = np.searchsorted(live, numbers)
+    assert np.array_equal(live.take(places, mode="clip"), numbers), "an edge that is a vertex is in no window"
+    return places.astype(np.int64)
 
 
 def _versions_of(evaluation: Evaluation) -> tuple[np.ndarray, ...]:
@@ -358,15 +369,16 @@ class Saved:
             multigraph.set_counts(one.question.name, np.array(counts))
         saved = self.edges
         if multigraph.by_id is not None and state.by_id is not None:
-            self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
-            return
-        multigraph.restore(
-            identity[saved.version_source],
-            saved.version_label,
-            identity[saved.version_target],
-            saved.version_timestamp,
-            evaluation.graph,
-        )
+            numbers = self._restore_edges_by_id(state.by_id, multigraph.by_id, multigraph, identity)
+        else:
+            numbers = None
+            multigraph.restore(
+                identity[saved.version_source],
+                saved.version_label,
+                identity[saved.version_target],
+                saved.version_timestamp,
+                evaluation.graph,
+            )
         multigraph.inserts = state.inserts
         multigraph.note_types()
         made = saved.vertices
@@ -377,7 +389,12 @@ class Saved:
         ids = identity[len(identity) - len(made.source) :]
         twin = np.where(made.twin < 0, np.int32(NO_VERTEX), identity[made.twin]).astype(np.int32)
         ends = identity[made.source], made.label, identity[made.target]
-        columns = EdgeVertexColumns(*ends, made.timestamp, made.number, twin)
+        number = made.number
+        if numbers is not None:
+            if ((number < 0) | (number >= len(numbers))).any():
+                raise Damage("an edge that is a vertex has an id that no edge has")
+            number = numbers[number].astype(np.int64)
+        columns = EdgeVertexColumns(*ends, made.timestamp, number, twin)
         properties = made.properties()
         edges = evaluation.vertices.edges
         edges.add(ids, columns, {name: properties[name].combine_chunks() for name in properties.column_names})
@@ -385,14 +402,14 @@ class Saved:
 
     def _restore_edges_by_id(
         self, state: EdgesByIdState, edges: EdgesById, multigraph: Multigraph, identity: np.ndarray
-    ) -> None:
-        """Restore the versions of edges that have ids. Raises `Damage`."""
+    ) -> np.ndarray:
+        """Restore the versions of edges that have ids; return the numbers of these ids. Raises `Damage`."""
         saved, labels = self.edges, self.content.labels.names
         edges.names.kind, edges.lost = state.kind, state.lost
         if saved.version_names is None or saved.version_set is None:
             if len(saved.version_source):
                 raise Damage("edges have no ids")
-            return
+            return np.zeros(0, np.int32)
         names = saved.version_names.combine_chunks()
         if ("int64" if pa.types.is_integer(names.type) else "string") != state.kind:
             raise Damage(f"the ids of edges are not of kind {state.kind}")
@@ -405,7 +422,7 @@ class Saved:
             raise Damage("a set of labels has one without a condition")
         sets = np.array([multigraph.sets.number_of(one) for one in state.sets], np.int32)
         ends = identity[saved.version_source], saved.version_label, identity[saved.version_target]
-        edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
+        return edges.load(names, (*ends, saved.version_timestamp, sets[saved.version_set]))
 
     def _fill_counted(self, evaluation: Evaluation, of_queries: list[list[np.ndarray]], entered: np.ndarray) -> None:
         """Fill the count windows of the graph from those of the queries. Raises `Damage` if these are inconsistent."""

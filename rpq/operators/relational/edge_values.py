@@ -140,6 +140,14 @@ class RunningEdgeValues(RunningPattern):
         self._vertices = vertices
         if self.term_texts is not None:
             self._terms.add_vertices(vertices, fresh)
+        self._note_identity_type()
+
+    def _note_identity_type(self) -> None:
+        """Let rows know the type that edges have as values, which the first id of an edge determines."""
+        if isinstance(self._own_columns, ValueColumns) and self._vertices is not None:
+            for value in self._values:
+                if value.kind == "number":
+                    self._own_columns.types[value.column] = self._vertices.edges.identity_type
 
     # --- from bindings to rows -------------------------------------------------------------------------------
 
@@ -184,9 +192,12 @@ class RunningEdgeValues(RunningPattern):
             found = edges.values(value.name, different)
             if value.name in edges.types.known and isinstance(self._own_columns, ValueColumns):
                 self._own_columns.types[value.column] = found.type
-            texts = value_texts(found)
+        elif value.kind == "number":
+            found = edges.identities(different)
+            self._note_identity_type()
         else:
-            texts = list(map(str, (edges.numbers if value.kind == "number" else edges.timestamps)(different).tolist()))
+            found = pa.array(edges.timestamps(different))
+        texts = value_texts(found)
         intern = self._terms.intern
         return np.array([intern(text) for text in texts], np.int32)[places.reshape(-1)]
 
