@@ -16,7 +16,7 @@ import click
 
 from rpq.cli import options as shared
 from rpq.cli.group import SeveralValuesCommand
-from rpq.cli.request import QueryOptions, convert_windows
+from rpq.cli.request import QueryOptions, convert_windows, is_sparql
 from rpq.kafka.topic_names import is_topic
 from rpq.language.notation import PATH_OPTIONS, PATTERN_OPTIONS
 
@@ -43,7 +43,8 @@ def check_query_options(options: dict[str, Any]) -> None:
     if options["queries_file"] is not None:
         if expressions:
             raise click.UsageError("--queries replaces EXPRESSION: leave out EXPRESSION, or move it to the file")
-        _entries(options)
+        for entry in _entries(options):
+            _refuse_edge_values(entry.expression, entry, name=entry.name)
         return
     if not expressions:
         raise click.UsageError("Missing argument 'EXPRESSION...' (or --queries FILE).")
@@ -51,8 +52,29 @@ def check_query_options(options: dict[str, Any]) -> None:
     shared_options.refuse_missing()
     for expression in expressions:
         shared_options.refuse_misspelt(expression)
+        _refuse_edge_values(expression, shared_options)
     if len(set(expressions)) < len(expressions):
         raise click.UsageError("an expression occurs twice")
+
+
+def _refuse_edge_values(expression: str, options: QueryOptions | QueryEntry, *, name: str | None = None) -> None:
+    """Raise a usage error for a query that reads values of edges, or has a filter."""
+    from rpq.errors import QueryError
+    from rpq.language.query import query_in
+    from rpq.language.readings import refuse_edge_values
+    from rpq.stream.window import UnboundedWindow
+
+    if is_sparql(expression, options.language):
+        return  # it has no such values
+    given = {option: value for option in ("select", "filter") if (value := getattr(options, option)) is not None}
+    try:
+        query = query_in(options.language, expression, window=UnboundedWindow(), name=name or expression, **given)
+    except QueryError:
+        return  # `read_queries` says what is wrong, with all options and the windows
+    try:
+        refuse_edge_values([query], "on Spark")
+    except QueryError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def read_queries(options: dict[str, Any], *, unit: str | None, integers: bool) -> list[rpq.Query]:

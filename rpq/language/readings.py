@@ -143,19 +143,38 @@ def has_conditions(question: Any) -> bool:
 
 def properties_of(question: Any) -> frozenset[str]:
     """Return the names of the properties of edges that a query reads, without `timestamp`."""
-    labels = [reading.labels for reading in readings_of(question)]
-    named = {label.condition for one in labels for label in one.named if isinstance(label, ConditionLabel)}
-    return frozenset().union(*(condition_of(text).properties for text in named.union(*(one.conditions for one in labels))))
+    conditions: set[str] = set()
+    for labels in (reading.labels for reading in readings_of(question)):
+        conditions |= labels.conditions
+        for label in labels.named:
+            if isinstance(label, EdgeEnd):
+                conditions |= step_of(label.label or "").conditions
+            elif isinstance(label, ConditionLabel):
+                conditions.add(label.condition)
+    own: frozenset[str] = getattr(question, "properties", frozenset())
+    return own.union(*(condition_of(text).properties for text in conditions))
 
 
-def refuse_conditions(questions: Iterable[Any], where: str) -> None:
-    """Raise `QueryError` for a query with conditions on edges, whose properties an input does not have.
+def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
+    """Raise `QueryError` for a query with conditions on edges, edge variables or a filter, where edges have no properties.
 
     `where` names the input, as in "on Spark".
     """
+    instead = "run it with rpq run over files, or push to an rpq.Engine; or"
     for question in questions:
+        name, labels = question.name, [label for reading in readings_of(question) for label in reading.labels.named]
+        if ends := sorted({label.label or "" for label in labels if isinstance(label, EdgeEnd)}):
+            raise QueryError(
+                f"query {name!r} binds edges to variables (?e:{ends[0]}), and edges {where} have neither properties nor an "
+                f"identity: {instead} leave out the edge variables"
+            )
         if has_conditions(question):
             raise QueryError(
-                f"query {question.name!r} has conditions on edges, and edges {where} have no properties: run it with "
-                "rpq run over files, or push to an rpq.Engine; or leave out the brackets"
+                f"query {name!r} has conditions on edges, and edges {where} have no properties: {instead} leave out the "
+                "brackets"
+            )
+        if getattr(question, "filter", None) is not None:
+            raise QueryError(
+                f"query {name!r} has a filter, which one engine evaluates, and {where} the work is divided: {instead} write "
+                "the filter in SPARQL, as FILTER"
             )

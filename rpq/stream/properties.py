@@ -1,8 +1,9 @@
 """The properties of edges: columns of tuples beside those that every tuple has.
 
 A property is a value of type bool, int64, float64, decimal, text or timestamp; null stands for a missing one. Its type is
-fixed when a value is first seen, and another type later is an `InputError`. A column that readers of text files mark as
-*loose* (`LOOSE`) has texts that are read as conditions need them.
+fixed when a value is first seen, and another type later is an `InputError`. Decimals are of one type, which grows by the
+digits that later columns need. A column that readers of text files mark as *loose* (`LOOSE`) has texts that are read as
+conditions need them.
 """
 
 from __future__ import annotations
@@ -90,8 +91,10 @@ class PropertyTypes:
         if known is None:
             self.known[name] = array.type
             return array
-        if array.type == known or (pa.types.is_decimal(known) and pa.types.is_decimal(array.type)):
+        if array.type == known:
             return array
+        if pa.types.is_decimal(known) and pa.types.is_decimal(array.type):
+            return self._decimals(name, array, known, problems)
         if pa.types.is_timestamp(known) and pa.types.is_timestamp(array.type) and known.tz == array.type.tz:
             try:
                 return array.cast(known)
@@ -104,9 +107,45 @@ class PropertyTypes:
         return pa.nulls(len(array), known)
 
 
+    def _decimals(self, name: str, array: pa.Array, known: pa.DataType, problems: list[InputError]) -> pa.Array:
+        """Return decimals in the type of their property, which grows to have all digits that their own type has.
+
+        Where these are more than decimals can have, the values have to fit the type that is known.
+        """
+        scale = max(known.scale, array.type.scale)
+        digits = scale + max(known.precision - known.scale, array.type.precision - array.type.scale)
+        if digits <= _MOST_DIGITS:
+            self.known[name] = decimal_type(digits, scale)
+            return array.cast(self.known[name])
+        for row in np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            try:
+                array[row].cast(known)
+            except pa.ArrowInvalid:
+                reason = (
+                    f"{_shown(array[row].as_py())} is beyond the values before, which are decimals of {known.precision} "
+                    f"digits with {known.scale} behind the point; values of one property have at most {_MOST_DIGITS}"
+                )
+                problems.append(row_error(row, name, reason))
+                array = pa.concat_arrays([array[:row], pa.nulls(len(array) - row, array.type)])
+                break
+        return array.cast(known)
+
+
+_MOST_DIGITS = 76
+"""So many digits decimals may have in Arrow."""
+
+
+def decimal_type(precision: int, scale: int) -> pa.DataType:
+    """Return the type of decimals with these digits: of 128 bits, or of 256 where they need it."""
+    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+
+
 def _misfit(value: Any, given: pa.DataType, known: pa.DataType) -> str:
-    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
-    return f"{shown} is {_article(_name_of(given))}, and the values before are of type {_name_of(known)}"
+    return f"{_shown(value)} is {_article(_name_of(given))}, and the values before are of type {_name_of(known)}"
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
 
 
 def _article(name: str) -> str:
@@ -166,7 +205,7 @@ def _first_misfit(values: list[Any], known: pa.DataType | None) -> tuple[int, st
 
 
 def _widened(name: str, array: pa.Array) -> pa.Array:
-    """Return a column in the widest of the types that count as one: int64, float64, text."""
+    """Return a column in the widest of the types that count as one: int64, float64, text, decimals of 128 bits."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _widened(name, array.dictionary_decode())
@@ -179,7 +218,9 @@ def _widened(name: str, array: pa.Array) -> pa.Array:
             raise InputError(f"column {name!r}: an integer is beyond 64 bits with a sign", column=name) from None
     if pa.types.is_floating(kind):
         return array.cast(pa.float64())
-    if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_decimal(kind) or pa.types.is_timestamp(kind):
+    if pa.types.is_decimal(kind):
+        return array.cast(decimal_type(kind.precision, kind.scale))
+    if pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_timestamp(kind):
         return array
     raise InputError(f"column {name!r} is of type {kind}; {_KINDS}", column=name)
 

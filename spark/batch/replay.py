@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import rpq
 from rpq.engine.engine import Engine
 from rpq.errors import InputError, QueryError
-from rpq.language.readings import refuse_conditions
+from rpq.language.readings import refuse_edge_values
 from rpq.rows.changes import Changes
 from rpq.spark.columns import UNITS, edge_columns, parse_column_names, queries_in_unit, row_schema, timestamps_as_times
 from rpq.spark.division import OwnEdges, partition_keys, share_limit
@@ -158,11 +158,11 @@ def _plan_replay(
 ) -> _Replay:
     from pyspark.sql import functions as sql
 
-    check_classic(spark)
     try:
-        refuse_conditions(queries, "on Spark")
+        refuse_edge_values(queries, "on Spark")
     except QueryError as error:
         raise PipelineError(str(error)) from error
+    check_classic(spark)
     if not queries:
         raise PipelineError("no query: expected at least one rpq.Query")
     count = share_count(spark, partitions)

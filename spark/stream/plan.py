@@ -164,6 +164,7 @@ def stream_to(
     >>> writer = stream_to(edges, "rows", query, checkpoint="state")  # doctest: +SKIP
     >>> writer.trigger(availableNow=True).start().awaitTermination()  # doctest: +SKIP
     """
+    refuse_unsupported(queries)
     check_classic(edges.sparkSession)
     refuse_other_rows(edges.sparkSession, output, checkpoint)
     changes = pack_changes(
@@ -217,9 +218,9 @@ def pack_changes(
     """Return the plan with the options of `rpq.spark.rpq_changes`; `as_files` packs rows as the contents of files."""
     from rpq.spark.stream.processor import AnswerChanges
 
+    refuse_unsupported(queries)
     session = edges.sparkSession
     check_classic(session)
-    refuse_unsupported(queries)
     if on_error not in ("stop", "skip"):
         raise PipelineError(f"on_error is {on_error!r}; expected stop or skip")
     if session.conf.get(STATE_STORE_KEY, "") != STATE_STORE:

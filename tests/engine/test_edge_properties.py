@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -107,6 +108,24 @@ def drawn_tuples(data, identity: str, time: int, *, most: int) -> list[tuple]:
         rows.append((*ends, time + step, properties, op, edge))
         time = max(time, time + step)
     return rows
+
+
+def drawn_events(data, oracle: PropertyEngine, identity: str, time: int) -> tuple[dict, Counter, int]:
+    """Return the columns of some events, the rows of the oracle, and the time after them."""
+    batch, expected, number = [], Counter(), 0
+    for _ in range(data.draw(st.integers(1, 3))):
+        rows = drawn_tuples(data, identity, time, most=4)
+        at = max(row[3] for row in rows)
+        time, number = max(time, at), number + 1
+        batch += [(*row, number) for row in rows]
+        expected.update(oracle.advance(at))
+        net: Counter = Counter()
+        for row in rows:
+            for change in apply(oracle, (*row[:3], at, *row[4:])):
+                net[change._replace(op="+")] += 1 if change.op == "+" else -1
+        expected.update({change: count for change, count in net.items() if count > 0})
+        expected.update({change._replace(op="-"): -count for change, count in net.items() if count < 0})
+    return {**as_batch([row[:7] for row in batch], arrow=False), "event": [row[7] for row in batch]}, expected, time
 
 
 def apply(oracle: PropertyEngine, row: tuple) -> list[Row]:
@@ -238,21 +257,8 @@ def test_events_of_several_tuples(identity, data):
     engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)
     time = 5
     for _ in range(data.draw(st.integers(1, 4))):
-        batch, expected, number = [], Counter(), 0
-        for _ in range(data.draw(st.integers(1, 3))):
-            rows = drawn_tuples(data, identity, time, most=4)
-            at = max(row[3] for row in rows)
-            time, number = max(time, at), number + 1
-            batch += [(*row, number) for row in rows]
-            expected.update(oracle.advance(at))
-            net: Counter = Counter()
-            for row in rows:
-                for change in apply(oracle, (*row[:3], at, *row[4:])):
-                    net[change._replace(op="+")] += 1 if change.op == "+" else -1
-            expected.update({change: count for change, count in net.items() if count > 0})
-            expected.update({change._replace(op="-"): -count for change, count in net.items() if count < 0})
-        note(batch)
-        columns = {**as_batch([row[:7] for row in batch], arrow=False), "event": [row[7] for row in batch]}
+        columns, expected, time = drawn_events(data, oracle, identity, time)
+        note(columns)
         assert rows_of(engine.push(columns), queries) == expected
         engine._check()
         if data.draw(st.integers(0, 3)) == 0:
@@ -410,13 +416,52 @@ def test_what_does_not_go_with_conditions_is_refused(make, said):
         make()
 
 
-def test_spark_refuses_conditions():
-    pytest.importorskip("pyspark")
-    from rpq.spark.errors import PipelineError
-    from rpq.spark.stream.stream_identity import refuse_unsupported
+ON_SPARK = {
+    "a[n > 1]": (None, "has conditions on edges.*leave out the brackets"),
+    "?x a[n > 1] ?y": (None, "has conditions on edges.*leave out the brackets"),
+    "?x ?e:a ?y": (None, r"binds edges to variables \(\?e:a\).*leave out the edge variables"),
+    "?x a ?y": ("?x <> ?y", "has a filter.*write the filter in SPARQL, as FILTER"),
+}
 
-    with pytest.raises(PipelineError, match="edges on Spark have no properties"):
-        refuse_unsupported([CONDITION])
+
+@pytest.mark.parametrize("text", ON_SPARK)
+def test_spark_refuses_values_of_edges(text):
+    """Before it looks at a session or at data, of which there are none here."""
+    pytest.importorskip("pyspark")
+    from rpq.spark import replay, rpq_changes, stream_to
+    from rpq.spark.errors import PipelineError
+
+    condition, said = ON_SPARK[text]
+    query = rpq.Query(text, window=WINDOW, **({} if condition is None else {"filter": condition}))
+    for run in (
+        lambda: replay(None, "data", query),
+        lambda: rpq_changes(None, query),
+        lambda: stream_to(None, "rows", query, checkpoint="state"),
+    ):
+        with pytest.raises(PipelineError, match=said):
+            run()
+
+
+@pytest.mark.parametrize("text", ON_SPARK)
+@pytest.mark.parametrize("is_in_file", [False, True])
+def test_commands_of_spark_refuse_values_of_edges(text, is_in_file, tmp_path):
+    """Before Java starts, of which these tests need none."""
+    from rpq.spark.cli import spark
+
+    condition, said = ON_SPARK[text]
+    (tmp_path / "queries.toml").write_text(
+        f"[[query]]\nname = 'q'\nquery = {text!r}\n" + (f"filter = {condition!r}\n" if condition else "")
+    )
+    queries = ["--queries", str(tmp_path / "queries.toml")] if is_in_file else [text]
+    given = ["--filter", condition] if condition and not is_in_file else []
+    paths = ["--input", str(tmp_path), "--output", str(tmp_path / "rows")]
+    options = [*queries, *given, "--window", "10", "--slide", "5", *paths]
+    for command, more in (("replay", []), ("stream", ["--checkpoint", str(tmp_path / "state")])):
+        result = CliRunner().invoke(spark, [command, *options, *more])
+        assert result.exit_code == 2
+        output = result.output.replace("\n", " ")
+        assert re.search(said, output), output
+        assert f"query {'q' if is_in_file else text!r} " in output
 
 
 def static_engine() -> rpq.Engine:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import rpq
-from tests.engine.test_edge_properties import apply, as_batch, drawn_tuples, restored
+from rpq.language.readings import properties_of
+from tests.engine.test_edge_properties import apply, as_batch, drawn_events, drawn_tuples, restored
 from tests.reference_patterns import Constant, Variable
 from tests.reference_properties import COUNTS, EdgeAtom, PropertyEngine, PropertyQuery, Row
 from tests.twins import examples
@@ -149,6 +151,25 @@ def test_random_streams(identity, data):
             time += data.draw(st.sampled_from((0, 1, 5)))
             assert rows_of(engine.advance(time), queries) == Counter(oracle.advance(time))
             check(engine, oracle, queries)
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(100)
+@given(data=st.data())
+def test_events_of_several_tuples(identity, data):
+    """The rows of an event are the net rows of its tuples, and the timestamp of its edges is the largest of theirs."""
+    queries = [data.draw(described(f"q{number}", identity)) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, events="window", _capacity=1)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 4))):
+        columns, expected, time = drawn_events(data, oracle, identity, time)
+        note(columns)
+        assert rows_of(engine.push(columns), queries) == expected
+        engine._check()
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
 
 
 # --- single rules -------------------------------------------------------------------------------------------
@@ -357,6 +378,14 @@ def test_what_an_engine_refuses():
         engine.witness("u", "v")
 
 
+@pytest.mark.parametrize("paths", ["walk", "simple"])
+def test_the_properties_of_a_query_are_those_of_conditions_columns_and_filter(paths):
+    """These are the columns that a server and a run over topics read of their input."""
+    text = "?x ?e:!(b)[n > 1]|^a[m > timestamp] ?y . ?y a[k > 1]+ ?z"
+    query = rpq.Query(text, window=WINDOW, paths=paths, select=["e.s", "e.timestamp"], filter="?e.t > ?e.timestamp")
+    assert properties_of(query) == {*"nmkst"}
+
+
 def test_explanations_name_edges_and_the_filter():
     query = rpq.Query(CHAIN, window=WINDOW, filter="?e <> ?f", select=["x"], name="q")
     engine = rpq.Engine(query)
@@ -365,3 +394,28 @@ def test_explanations_name_edges_and_the_filter():
     assert "filter       ?e <> ?f" in text
     assert "1  ?x ?e:a ?y: edges labelled a" in text
     assert "a: read by atoms 1, 2, 2 edges" in text
+
+
+def test_decimals_of_one_property_have_the_digits_of_all():
+    query = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["x", "e.d"], filter="?e.d <> 7", semantics="explicit", name="q")
+    engine = rpq.Engine(query)
+
+    def kind_and_rows(values: object) -> tuple[pa.DataType, list[tuple]]:
+        given = {"source": ["u", "w"], "target": ["v", "v"], "label": ["a", "a"], "timestamp": [1, 1], "d": values}
+        table = engine.push(given).to_arrow("q")
+        return table.schema.field("e.d").type, sorted((row["x"], row["e.d"], row["op"]) for row in table.to_pylist())
+
+    short, long = Decimal("1.5"), Decimal("1234.125")
+    rows = [("u", short, "+"), ("w", short, "+")]
+    assert kind_and_rows(pa.array([short, short], pa.decimal128(5, 2))) == (pa.decimal128(5, 2), rows)
+    rows = [("u", short, "-"), ("u", long, "+"), ("w", Decimal("0.1"), "+"), ("w", short, "-")]
+    assert kind_and_rows([long, Decimal("0.1")]) == (pa.decimal128(7, 3), rows)
+    assert kind_and_rows(pa.array(["1234.1250", "0.100"]).cast(pa.decimal128(38, 4))) == (pa.decimal128(38, 4), [])
+    again = restored(engine)
+    assert sorted(again.answers("q")) == sorted(engine.answers("q")) == [("u", long), ("w", Decimal("0.1"))]
+    assert kind_and_rows(pa.array([short, None], pa.decimal256(76, 42)))[0] == pa.decimal256(76, 42)
+    tiny = Decimal("1e-60")
+    with pytest.raises(rpq.InputError, match=r"row 1: column 'd': Decimal\('1E-60'\) is beyond the values before"):
+        kind_and_rows(pa.array([short, tiny], pa.decimal256(61, 60)))
+    assert sorted(engine.answers("q")) == [("u", short)]  # of the null the filter is null
+    engine._check()

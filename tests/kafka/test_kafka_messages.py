@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rpq
 from rpq.errors import InputError
 from rpq.kafka.client import ClientSettings, KafkaError, read_settings
 from rpq.kafka.message_reader import MessageColumns, MessageReader
@@ -254,6 +255,20 @@ def test_messages_have_properties_and_ids_of_edges() -> None:
     found = beside.read([Sent(edge(), b"t", pairs=(("fee", b"8"),)), Sent(edge(), b"u")])
     assert found.columns["edge"].to_pylist() == ["t", "u"]
     assert found.columns["amount"].to_pylist() == ["8", None]
+
+
+def test_messages_are_edges_that_variables_bind() -> None:
+    """What a reader makes of messages is what an engine takes: ids are texts, and values are read as a filter needs them."""
+    chain = "?x ?e:a ?y . ?y ?f:a ?z"
+    window = rpq.Window(size=10, slide=5)
+    query = rpq.Query(chain, window=window, filter="?f.amount >= 0.9 * ?e.amount", select=["x", "e", "f.amount"], name="q")
+    engine = rpq.Engine(query, edges="id")
+    read = properties_reader("edge=tx", properties=("amount", "edge"))
+    values = [edge(amount=100, tx=1), edge(source="y", target="z", amount="90.5", tx=2), edge(source="y", target="w", tx=3)]
+    found = engine.push(read.read([Sent(value) for value in values]).columns)
+    assert [tuple(row) for row in found.rows()] == [("q", "x", "1", "90.5", 1, "+")]
+    found = engine.push(read.read([Sent(edge(source="y", target="z", amount="95", tx=2, timestamp=2))]).columns)
+    assert sorted(tuple(row)[3:] for row in found.rows()) == [("90.5", 2, "-"), ("95", 2, "+")]
 
 
 def test_messages_without_places_of_their_properties_are_bad() -> None:

@@ -236,6 +236,44 @@ def test_posts_have_properties(served):
     assert "was not kept" in error_of(late)["message"]
 
 
+@pytest.mark.parametrize("edges", ["triple", "parallel", "id"])
+def test_a_posted_pattern_has_edge_variables_and_a_filter(edges, tmp_path):
+    line = '{"source":"%s","target":"%s","label":"a","timestamp":%d,"n":%d,"m":"%s"%s}\n'
+
+    def edge(source: str, target: str, time: int, n: int, tx: str) -> str:
+        return line % (source, target, time, n, "m" + tx, f',"edge":"{tx}"' if edges == "id" else "")
+
+    select = ["?x", "?f.m", "?f.timestamp"] + (["?e"] if edges != "triple" else [])
+    wanted = {"window": 10, "slide": 5, "name": "q", "select": select, "filter": "?f.n >= 2 * ?e.n and ?x <> ?z"}
+    chain = "?x ?e:a ?y . ?y ?f:a ?z"
+    expected = {"triple": (), "parallel": (1,), "id": ("7",)}[edges]
+    checkpoint = tmp_path / "state"
+    with Served(checkpoint=checkpoint, edges=edges) as served:
+        assert served.register(chain, **wanted).status_code == 201
+        mistaken = served.register(chain, **{**wanted, "name": "r", "filter": "?f.n >= ?g.n"})
+        assert mistaken.status_code == 422
+        assert "no variable ?g" in error_of(mistaken)["message"]
+        body = edge("x", "y", 1, 3, "7") + edge("y", "z", 2, 5, "8") + edge("y", "w", 2, 6, "9") + edge("y", "x", 2, 9, "5")
+        assert posted(served, body).status_code == 200
+        assert served.of("q", "answers").json()["columns"] == [name.removeprefix("?") for name in select]
+        assert served.answers("q") == {("x", "m9", 2, *expected)}
+        second = served.register("?x ?e:a ?y", window=10, slide=5, name="second", select=["e.m"], filter="?e.n < 4")
+        assert second.status_code == 201  # of edges that are there
+        assert served.answers("second") == {("m7",)}
+        lost = served.register("?x ?e:a ?y", window=10, slide=5, name="third", select=["e.k"])
+        assert lost.status_code == 409
+        assert "the values of k were not kept" in error_of(lost)["message"]
+    with Served(checkpoint=checkpoint, edges=edges) as served:
+        assert served.answers("q") == {("x", "m9", 2, *expected)}
+        with served.follow("q") as changes:
+            assert posted(served, edge("y", "v", 3, 7, "6")).status_code == 200
+            assert changes.rows(1) == [("q", "+", 3, ("x", "m6", 3, *expected))]
+        served.service.input_columns = ("m", "n")  # as of a server with an --input
+        refused = served.register("?x ?e:a[k > 1] ?y", window=10, slide=5, paths="simple", filter="?e.m <> 'x'")
+        assert refused.status_code == 422
+        assert "reads k, and the input of the server is read without" in error_of(refused)["message"]
+
+
 def test_edges_of_posts_have_ids_also_after_a_crash(tmp_path):
     (tmp_path / "one").mkdir()
     query = {"expression": "a[n > 1]/b", "window": 10, "slide": 5, "name": "q"}

@@ -15,6 +15,7 @@ from rpq.stream.durations import TIME_UNITS
 from rpq.stream.edge_ends import ALL, Ends
 from rpq.stream.labels import NEVER_LOST
 from rpq.stream.outcomes import OUTCOMES
+from rpq.stream.properties import decimal_type
 from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd, LabelName, StreamLabel, text_of
 from rpq.stream.stream_time import windows_of
 from rpq.stream.window import INT64_MAX, Window
@@ -258,7 +259,7 @@ def _type(content: JsonValue) -> pa.DataType:
     if kind == "timestamp":
         return pa.timestamp(first.one_of("s", "ms", "us", "ns"), None if second.is_none else second.unicode())
     if kind == "decimal":
-        return pa.decimal256(first.whole(1, 76), second.whole(-76, 76))
+        return decimal_type(first.whole(1, 76), second.whole(-76, 76))
     return _PLAIN_TYPES[kind]
 
 
