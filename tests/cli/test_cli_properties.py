@@ -10,12 +10,17 @@ import io
 import json
 import random
 from collections import Counter
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from rpq.cli import main
+from rpq.cli.outputs.formats import SinkError
+from rpq.cli.outputs.sinks import ParquetSink
 from rpq.readers.deletions import Deletions
 from tests.reference_properties import PropertyEngine, PropertyQuery
 
@@ -198,3 +203,22 @@ def test_explain_shows_conditions(rpq):
     assert code == 0
     assert "a[n > 1]" in out
     assert out.count("1 < n") == 2  # in the text of the pattern, and in the title of its drawing
+
+
+def test_parquet_has_decimals_of_all_inputs(tmp_path):
+    """A file has the digits of all inputs where these are known before its first rows are written; later ones must fit."""
+    for number, (value, kind) in enumerate((("1.50", pa.decimal128(5, 2)), ("2.125", pa.decimal128(7, 3)))):
+        columns = {"source": ["x"], "target": ["y"], "label": ["a"], "timestamp": [number]}
+        pq.write_table(pa.table({**columns, "d": pa.array([value]).cast(kind)}), tmp_path / f"{number}.parquet")
+    inputs = [part for number in range(2) for part in ("--input", str(tmp_path / f"{number}.parquet"))]
+    output = tmp_path / "rows.parquet"
+    options = ["--select", "e.d", "--window", "10", "--slide", "5", "--edges", "parallel", "--output", str(output)]
+    result = CliRunner().invoke(main, ["run", "?x ?e:a ?y", *inputs, *options])
+    assert result.exit_code == 0, result.output
+    assert pq.read_table(output)["e.d"].to_pylist() == [Decimal("1.500"), Decimal("2.125")]
+    sink = ParquetSink(str(tmp_path / "later.parquet"), ("d",), row_group_rows=1)
+    sink.write(pa.table({"d": pa.array(["1.50"]).cast(pa.decimal128(5, 2))}))
+    sink.write(pa.table({"d": pa.array(["2.500"]).cast(pa.decimal128(7, 3))}))
+    with pytest.raises(SinkError, match="later rows have values that the types of its columns do not hold"):
+        sink.write(pa.table({"d": pa.array(["2.125"]).cast(pa.decimal128(7, 3))}))
+    sink.discard()

@@ -302,10 +302,22 @@ class ParquetSink:
             if self._writer is None:
                 file = _CountingFile(self._destination.file)
                 self._writer = parquet_writer(file, rows.schema)
-            self._writer.write_table(rows, row_group_size=self._row_group_rows)
+            self._writer.write_table(self._typed(rows, self._writer.schema), row_group_size=self._row_group_rows)
         except BaseException:
             self._is_broken = True
             raise
+
+    def _typed(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
+        """Return rows in the types of the file, which those of a property may have outgrown. Raises `SinkError`."""
+        if rows.schema.equals(schema):
+            return rows
+        try:
+            return rows.cast(schema)
+        except (pa.ArrowException, ValueError) as problem:
+            raise SinkError(
+                f"{self._path}: later rows have values that the types of its columns do not hold: {problem}; expected "
+                "inputs with decimals of one type, or an output in CSV or JSON lines"
+            ) from problem
 
     def commit(self) -> int:
         raise SinkError(f"{self._path}: this output cannot be resumed")
@@ -361,7 +373,7 @@ class _RowBuffer:
             self.rows += rows.num_rows
 
     def take(self) -> pa.Table:
-        rows = pa.concat_tables(self._tables)
+        rows = pa.concat_tables(self._tables, promote_options="permissive")  # decimals may have more digits than before
         self._tables, self.rows = [], 0
         return rows
 
