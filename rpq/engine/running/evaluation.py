@@ -41,11 +41,12 @@ from rpq.rows.weighted_rows import net_delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edge_ends import Ends
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName, merged_name, text_of
-from rpq.stream.vertices import FREE
+from rpq.stream.vertices import FREE, VertexDictionary
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -96,12 +97,15 @@ class Evaluation:
         events: Literal["window", "alone"] | None = None,
         sharing: Literal["auto", "always", "never"] = "auto",
         edges: Identity = "triple",
+        keeps_values: bool = False,
     ) -> None:
         self.events = events
         self.identity: Identity = edges
         self.multigraph: Multigraph | None = None
         """The edges with properties; None where edges are triples and no query has a condition."""
         self.witness = witness
+        self.keeps_values = witness or keeps_values
+        """Whether values of properties are kept for witnesses."""
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
         self.graph = SnapshotGraph(capacity=capacity)
@@ -152,6 +156,7 @@ class Evaluation:
             admit=self._admit_labels,
             is_read=self.graph.is_read,
             capacity=self._capacity,
+            keeps_values=self.keeps_values,
         )
         self.multigraph.kept_window = self._kept_window
         questions = [running.question for running in self.running]
@@ -160,12 +165,19 @@ class Evaluation:
     # --- tuples ----------------------------------------------------------------------------------------------
 
     @property
+    def _witnesses_are_of_now(self) -> bool:
+        """Whether rows have witnesses that are found in the present graph, as a tuple may be several edges."""
+        return self.witness and self.multigraph is not None
+
+    @property
     def chunk_size(self) -> int:
         """The number of tuples between two chances to collect: about half a window.
 
         Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
         the events.
         """
+        if self._witnesses_are_of_now and any(running.has_witnesses for running in self.running):
+            return 1
         if self.witness and any(running.witnesses_are_of_now for running in self.running):
             return 1
         if self.events == "alone":
@@ -680,8 +692,27 @@ class Evaluation:
         if self.witness:
             running = self.running.by_number
             names = self.graph.edges, self.vertices, self.labels.texts
-            witnesses = [_witnesses_of(running[number], delta, *names) for number, delta in deltas]
+            find = self._present_witnesses if self._witnesses_are_of_now else _witnesses_of
+            witnesses = [find(running[number], delta, *names) for number, delta in deltas]
         return blocks_of(deltas, self.running.schemas.columns, self.vertices, witnesses, self.running.texts)
+
+    @property
+    def values(self) -> ValuesOf | None:
+        """The function that returns the values of edges for witnesses; None where none are kept, or no query reads any."""
+        return None if self.multigraph is None else self.multigraph.values
+
+    def _present_witnesses(
+        self, running: RunningQuery, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]
+    ) -> pa.Array:
+        """Return the witnesses of rows, found in the present graph."""
+        texts = [""] * len(delta)
+        if running.has_witnesses:
+            is_added = np.repeat(delta.kinds, delta.lengths()) >= 0
+            rows = delta.as_lists()
+            for place in np.flatnonzero(is_added).tolist():
+                witness = running.witness(rows[place], edges, vertices, labels, self.values)
+                texts[place] = "" if witness is None else witness.to_json()
+        return pa.array(texts, pa.string())
 
     def name_of(self, vertex: int) -> Vertex:
         """Return the name of a vertex."""
