@@ -424,7 +424,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
         query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the
         window. Answers from static edges alone are an event before the first tuple, with its time. The method may be called
-        several times before the first tuple, but not afterwards. Raises `InputError`; then no edge is added. O(edges).
+        several times before the first tuple, but not afterwards. They have no properties. Raises `InputError`; then no edge
+        is added. O(edges).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -438,7 +439,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
                 "with a timestamp, or begin with a new engine"
             )
-        self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind))
+        multigraph = self._evaluation.multigraph
+        read = frozenset() if multigraph is None else multigraph.sets.properties
+        self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind, properties=read))
 
     @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:

@@ -11,6 +11,7 @@ import math
 import re
 import tempfile
 from collections import Counter
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ import rpq
 from rpq.engine.running.condition_sets import FEW
 from tests.oracle import test_reference_properties as worked
 from tests.reference_patterns import Variable
-from tests.reference_properties import COUNTS, EdgeAtom, PropertyEngine, PropertyQuery, Row, holds, pairs
+from tests.reference_properties import COUNTS, Edge, EdgeAtom, PropertyEngine, PropertyQuery, Row, holds, pairs
 from tests.twins import examples
 
 X, Y, Z = map(Variable, "xyz")
@@ -402,9 +403,11 @@ def test_expressions_that_are_refused(expression, column, said):
         (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
         (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
+        (lambda: rpq.Engine(BOUND, edges="parallel").load_static([("x", "y", "a")]), "edge variables"),
+        (lambda: static_engine(edges="parallel").register(BOUND), "edge variables"),
         (lambda: static_engine().register(CONDITION), "static edges"),
     ],
-    ids=["witness", "share", "count", "identity", "load_static", "statics"],
+    ids=["witness", "share", "count", "identity", "load_static", "static variable", "variable", "statics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
@@ -420,8 +423,8 @@ def test_spark_refuses_conditions():
         refuse_unsupported([CONDITION])
 
 
-def static_engine() -> rpq.Engine:
-    engine = rpq.Engine()
+def static_engine(**options) -> rpq.Engine:
+    engine = rpq.Engine(**options)
     engine.load_static([("x", "y", "a")])
     return engine
 
@@ -465,6 +468,95 @@ def test_an_engine_goes_on_after_a_query_was_refused():
     with pytest.raises(rpq.QueryError, match=r"the condition \[n = 'x'\] does not fit"):
         engine.register(rpq.Query("a[n = 'x']", window=WINDOW), start="empty")
     assert engine.insert("y", "z", "b", 2).added == 1
+    engine._check()
+
+
+# --- static edges -------------------------------------------------------------------------------------------
+
+STATIC_EXPRESSIONS = (
+    *EXPRESSIONS,
+    "a[n is null]",
+    "a[n is null]/b[m is null or n > 1]*",
+    "!(b)[timestamp is null]",
+    "a[not n > 1]+",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticQuery(PropertyQuery):
+    """A query that reads static edges besides those of its window."""
+
+    static: tuple[Edge, ...] = ()
+
+    def solutions(self, edges):
+        return super().solutions([*edges, *self.static])
+
+
+@pytest.mark.parametrize("identity", ["parallel", "id"])
+@examples(150)
+@given(data=st.data())
+def test_static_edges(identity, data):
+    """Static edges have no values and no timestamp, and are there beside the edges of the window."""
+    ends = data.draw(st.lists(st.tuples(VERTICES, VERTICES, st.sampled_from("aabc")), min_size=1, max_size=3, unique=True))
+    static = tuple(Edge(("static", *one), one[0], one[2], one[1], None) for one in ends)
+    queries = []
+    for number in range(data.draw(st.integers(1, 2))):
+        one = data.draw(described(f"q{number}"))
+        if isinstance(one.what, str):
+            options = {name: getattr(one.oracle, name) for name in ("size", "slide", "semantics", "paths")}
+            one = Described(one.query.name, data.draw(st.sampled_from(STATIC_EXPRESSIONS)), **options)
+        one.oracle = StaticQuery(**{each.name: getattr(one.oracle, each.name) for each in fields(one.oracle)}, static=static)
+        queries.append(one)
+    note([one.query for one in queries])
+    note(static)
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    if data.draw(st.booleans()):
+        engine.load_static(ends)
+    for one in queries:
+        engine.register(one.query)
+    engine.load_static(ends)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 4))):
+        rows = drawn_tuples(data, identity, time, most=6)
+        note(rows)
+        expected: Counter = Counter()
+        for row in rows:
+            if oracle.time is None:  # what static edges bring is an event before the first tuple
+                oracle.advance(row[3])
+                for running in oracle._running:
+                    expected.update(running.rows(row[3]))
+            expected.update(apply(oracle, row))
+        time = max(time, *(row[3] for row in rows))
+        assert rows_of(engine.push(as_batch(rows, arrow=data.draw(st.booleans()))), queries) == expected
+        check_counts(engine, oracle, queries)
+        for one in queries:
+            for answer in engine.answers(one.query.name):
+                assert engine.witness(*answer, query=one.query.name) is not None
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
+            check_counts(engine, oracle, queries)
+
+
+def test_static_edges_with_a_property_that_is_read_are_refused():
+    engine = rpq.Engine(CONDITION, edges="parallel")
+    edges = {"source": ["x"], "target": ["y"], "label": ["a"]}
+    with pytest.raises(rpq.InputError, match="static edges have no properties, and queries read 'n'"):
+        engine.load_static({**edges, "n": [5]})
+    engine.load_static({**edges, "m": [5]})
+    assert engine.insert("x", "y", "a", 1, properties={"n": 5}).added == 0
+    assert engine.insert("y", "z", "b", 2).added == 1
+    assert engine.witness("x", "z").labels == ("a", "b")
+
+
+def test_a_query_that_comes_later_reads_static_edges_under_its_condition():
+    engine = static_engine(edges="parallel")
+    engine.register(rpq.Query("b[n is null]", window=WINDOW, name="first"))
+    engine.insert("u", "v", "b", 1, properties={"n": 5})
+    late = rpq.Query("a[m is null]/b[m is null]?", window=WINDOW, name="late")
+    assert [(row.source, row.target) for row in engine.register(late, start="empty").rows()] == [("x", "y")]
+    rows = engine.insert("y", "z", "b", 2).rows()
+    assert [(row.source, row.target) for row in rows if row.query == "late"] == [("x", "z")]
     engine._check()
 
 

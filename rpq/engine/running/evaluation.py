@@ -26,10 +26,11 @@ from rpq.engine.running.multigraph import (
     Multigraph,
     reading_of,
     refuse_late_conditions,
+    refuse_statics,
 )
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.errors import LimitError, MemoryLimitError, QueryError
+from rpq.errors import LimitError, MemoryLimitError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.language.query import Vertex
@@ -417,11 +418,21 @@ class Evaluation:
         if not len(edges):
             return  # vertices of no kind
         if self.multigraph is not None:
-            raise QueryError("static edges have no properties and no identity: leave them out where queries have conditions")
+            for question in self.multigraph.questions:
+                refuse_statics(question, self.identity)
         every = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
         chunk = every.chunk
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
+        self._enter_derived_statics()
         self.note_first()
+
+    def _enter_derived_statics(self) -> None:
+        """Enter static edges under the derived labels whose conditions edges without values satisfy. O(ids of edges)."""
+        if self.multigraph is None or not self.graph.statics:
+            return
+        derived = self.multigraph.derive_statics(self.graph.chunk_of(self.graph.static_edges()))
+        if len(derived.label):
+            self.graph.enter_static(derived.source, derived.target, derived.label)
 
     def note_first(self) -> None:
         """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""
@@ -581,6 +592,7 @@ class Evaluation:
             elif self.multigraph is not None:
                 self.multigraph.remove([question.name for question in questions])
             raise
+        self._enter_derived_statics()
         self.running.settle_added(added, self.labels, self.graph)
         reports = (self.running.reports_of(running) for running in added)
         self.guard.add(one for one in reports if one is not None)
@@ -698,8 +710,11 @@ class Evaluation:
 
     @property
     def values(self) -> ValuesOf | None:
-        """The function that returns the values of edges for witnesses; None where none are kept, or no query reads any."""
-        return None if self.multigraph is None else self.multigraph.values
+        """The function that returns the values of edges for witnesses; None where none are told.
+
+        Where there are static edges, one may stand behind a path after another with its ends has left the window.
+        """
+        return None if self.multigraph is None or self.graph.statics else self.multigraph.values
 
     def _present_witnesses(
         self, running: RunningQuery, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]

@@ -218,6 +218,7 @@ class Multigraph:
         self._is_read = is_read
         self._readers: dict[_ReaderKey, _Reader] = {}
         self._readings: dict[str, Reading] = {}
+        self._questions: dict[str, Question] = {}
         self._masks: dict[LabelSet, np.ndarray] = {}
         self._room = 0
         self._sets_after_collect = 1024
@@ -259,6 +260,7 @@ class Multigraph:
         """Add queries, each with what it reads. Raises `QueryError` for a condition that does not fit the properties."""
         before = self._readings, self._reads_values, self._filters
         self._readings = {**self._readings, **readings}
+        questions = [*questions]
         for question in questions:
             if isinstance(question, EdgeValuesQuery):
                 self._reads_values = {**self._reads_values, question.name: question.properties}
@@ -273,7 +275,13 @@ class Multigraph:
         for name, reading in readings.items():
             reader = self._readers.setdefault(_key_of(reading), _Reader())
             reader.counts_before[name] = reader.counts.copy()
+        self._questions |= {question.name: question for question in questions}
         self._forget_masks()
+
+    @property
+    def questions(self) -> list[Question]:
+        """The queries."""
+        return [*self._questions.values()]
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove queries."""
@@ -285,6 +293,7 @@ class Multigraph:
                     del self._readers[key]
             self._reads_values.pop(name, None)
             self._filters.pop(name, None)
+            self._questions.pop(name, None)
         self._set_conditions()
         self._vertices.edges.keep_properties(self.values_read)
         self._forget_masks()
@@ -561,6 +570,16 @@ class Multigraph:
         label[own] = chunk.label[row[own]]
         edges = Chunk(*(column[row] for column in chunk))._replace(label=label, delete=deletes[inside])
         return DerivedChunk(edges, row if rows is None else rows[row], first, outcome)
+
+    def derive_statics(self, chunk: Chunk) -> Chunk:
+        """Return static edges under the derived labels that edges without values have. O(edges · conditions)."""
+        plain = np.array([isinstance(name, str) for name in self._labels.names], bool)
+        chunk = Chunk(*(column[plain[chunk.label]] for column in chunk))
+        satisfied = self.sets.sets_of(chunk.label, self._labels.names, {}, None)
+        many = np.array([len(self.sets.labels_of(number)) for number in satisfied.tolist()], np.int64)
+        row = np.repeat(np.arange(len(many)), many)
+        label = [one for number in satisfied.tolist() for one in self.sets.labels_of(number)]
+        return Chunk(*(column[row] for column in chunk))._replace(label=np.array(label, np.int32))
 
     # --- values of edges for witnesses -----------------------------------------------------------------------
 
@@ -843,11 +862,28 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = "rows with witnesses do not go with edge variables: leave out witness=True"
     elif evaluation.share[1] > 1:
         reason = "shares do not go with it: evaluate it in one engine, with threads=…"
-    elif evaluation.graph.statics:
-        reason = "static edges do not go with it, which have no properties: push them with a timestamp"
+    if reason is None and evaluation.graph.statics:
+        refuse_statics(question, evaluation.identity)
     if reason is not None:
         raise QueryError(f"query {question.name!r} in {what}: {reason}")
     return reading
+
+
+def refuse_statics(question: Question, identity: Identity) -> None:
+    """Raise `QueryError` for a query that static edges do not go with.
+
+    Under `triple` an edge of the window would hide the static edge with its ends; edge variables do not bind static edges.
+    """
+    if identity == "triple":
+        raise QueryError(
+            f"query {question.name!r}: static edges do not go with conditions on edges where inserts replace edges: use "
+            'rpq.Engine(…, edges="parallel"), or push them with a timestamp'
+        )
+    if any(isinstance(label, EdgeEnd) for reading in readings_of(question) for label in reading.labels.named):
+        raise QueryError(
+            f"query {question.name!r}: static edges do not go with edge variables, which do not bind them: push them with a "
+            "timestamp"
+        )
 
 
 def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated) -> None:
