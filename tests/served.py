@@ -145,8 +145,8 @@ class Served(Talk):
         edges = of_engine.pop("edges", "triple")
         self.service = Service(
             EngineOptions(
-                make=lambda: rpq.Engine(keep=keep, time_unit=time_unit, edges=edges, **of_engine),
-                restore=lambda path: rpq.Engine.restore(path, **of_engine),
+                make=lambda: rpq.Engine(keep=keep, time_unit=time_unit, edges=edges, _keeps_values=True, **of_engine),
+                restore=lambda path: rpq.Engine.restore(path, _keeps_values=True, **of_engine),
                 max_ahead=max_ahead,
             ),
             defaults=defaults,

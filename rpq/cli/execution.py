@@ -126,9 +126,9 @@ class Engines:
             engine = rpq.Engine(
                 *queries, **self.options, keep=self.keep, events=self.settings.events, edges=self.settings.edges
             )
+            self.static_edges = load_static(self.settings, engine, self.labels)
         except QueryError as error:
             raise click.UsageError(str(error)) from error
-        self.static_edges = load_static(self.settings, engine, self.labels)
         return engine
 
     def restore(self, path: str) -> rpq.Engine:

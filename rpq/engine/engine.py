@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -17,7 +18,12 @@ from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.intake import EventClock, over_one_event
 from rpq.engine.running.limits import default_limit
-from rpq.engine.running.multigraph import Identity, refuse_forgotten_edges, refuse_unread_conditions
+from rpq.engine.running.multigraph import (
+    Identity,
+    describe_identity,
+    refuse_forgotten_edges,
+    refuse_unread_conditions,
+)
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.running.statistics import Statistics, statistics_of
 from rpq.engine.state.engine_state import read_state, write_state
@@ -63,7 +69,8 @@ class Engine:
     edges. A `ThreadsWarning` names the queries that a single thread evaluates, such as patterns with paths. `memory_limit`
     (in bytes, by default 70 % of the machine's memory) ends a push with a `MemoryLimitError` before the engine exceeds it.
     `max_rows` ends a push with a `RowLimitError` if one event (a tuple, a boundary) brings more rows to one query; None
-    means no limit. With `witness`, every row that adds a pair contains a path. With `share` (number, of how many), the
+    means no limit. With `witness`, every row that adds a pair contains a path; the properties of edges that queries read are
+    kept then, so that witnesses tell them. With `share` (number, of how many), the
     engine is responsible for a part of the roots, so that several engines over the same tuples divide the work. Roots are
     the sources of pairs, or their targets if a query restricts the targets to few.
 
@@ -109,6 +116,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         edges: Literal["triple", "parallel", "id"] = "triple",
         _capacity: int = 256,
         _sharing: Literal["auto", "always", "never"] = "auto",
+        _keeps_values: bool = False,
     ) -> None:
         if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
             raise QueryError(f"an engine has a whole number of threads, at least one, not {threads!r}")
@@ -132,6 +140,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             events=events,
             sharing=_sharing,
             edges=_identity(edges),
+            keeps_values=_keeps_values,
         )
         self._times = StreamTime(unit=time_unit)
         self._max_ahead: MaxAhead | None = None
@@ -415,7 +424,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         `edges` are rows (source, target, label), or a table or mapping with these columns, as `push` accepts them. Every
         query reads them in addition to its window: an edge in both exists once, and a delete removes it only from the
         window. Answers from static edges alone are an event before the first tuple, with its time. The method may be called
-        several times before the first tuple, but not afterwards. Raises `InputError`; then no edge is added. O(edges).
+        several times before the first tuple, but not afterwards. They have no properties. Raises `InputError`; then no edge
+        is added. O(edges).
 
         >>> import rpq
         >>> engine = rpq.Engine(rpq.Query("?x role moderator . ?x a ?y", window=rpq.Window(size=10, slide=1)))
@@ -429,7 +439,9 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
                 f"static edges are loaded before the first tuple, and the stream time is {self.time} already: push them "
                 "with a timestamp, or begin with a new engine"
             )
-        self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind))
+        multigraph = self._evaluation.multigraph
+        read = frozenset() if multigraph is None else multigraph.sets.properties
+        self._evaluation.load_static(static_columns(edges, kind=self._evaluation.vertices.kind, properties=read))
 
     @one_thread_at_a_time
     def advance(self, time: Any) -> Changes:
@@ -745,7 +757,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             return None
         evaluation.midway = True
         found: Path | Witness | None
-        found = running.witness(ids, evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts)
+        names = evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts
+        found = running.witness(ids, *names, evaluation.values)
         evaluation.midway = False
         return None if found is None else found.with_times(self._times.to_timestamp)
 
@@ -768,7 +781,13 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         explanation: Explanation | SparqlExplanation | PathExplanation | None = running.explain()
         if explanation is None:
             raise QueryError(f"query {running.question.name!r} is of a kind without an explanation")
-        return explanation
+        if self._evaluation.multigraph is None:
+            return explanation
+        from rpq.operators.relational.explanation import SparqlExplanation
+
+        if isinstance(explanation, SparqlExplanation):
+            return explanation
+        return replace(explanation, identity=describe_identity(self.edges))
 
     @one_thread_at_a_time
     def statistics(self, query: str | None = None) -> Statistics:
@@ -830,6 +849,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         max_rows: int | None = MOST_ROWS,
         witness: bool = False,
         max_ahead: int | str | timedelta | np.timedelta64 | None = None,
+        _keeps_values: bool = False,
     ) -> Engine:
         """Return an engine that continues like the one that was saved to `path`.
 
@@ -857,6 +877,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             share=saved.content.share,
             events=None if events is None else events.mode,
             edges="triple" if saved.content.multigraph is None else saved.content.multigraph.identity,
+            _keeps_values=_keeps_values,
         )
         saved.fill(engine._evaluation)
         engine._times, engine._original_queries = saved.times()

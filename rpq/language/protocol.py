@@ -30,6 +30,7 @@ from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows
 from rpq.rows.typed_columns import Texts
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.stream_time import windows_of
@@ -376,8 +377,15 @@ class RunningQuery(ABC):
     witnesses_are_of_now: bool = False
     """True if `witnesses` finds only witnesses in the present graph, so that it has to be called after each tuple."""
 
-    def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
-        """Return one witness of an answer, which is a row of ids; None if it is no answer."""
+    def witness(
+        self,
+        answer: tuple[int, ...],
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        values: ValuesOf | None = None,
+    ) -> Any:
+        """Return one witness of an answer, which is a row of ids, with the `values` of edges; None if it is no answer."""
         raise NotImplementedError("queries of this kind have no witnesses")
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:

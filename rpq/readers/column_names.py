@@ -112,11 +112,19 @@ class ColumnNames:
 
     @property
     def has_ids(self) -> bool:
-        """Whether edges have ids, in a column that is read as a property."""
+        """Whether edges have ids, in a column that is read as a property.
+
+        >>> ColumnNames(properties=("amount", "edge")).has_ids
+        True
+        """
         return EDGE in self.properties
 
     def use_of(self, name: str) -> str:
-        """Return why the input needs a column with this name besides those of a tuple."""
+        """Return why the input needs a column with this name besides those of a tuple.
+
+        >>> ColumnNames(properties=("amount",)).use_of("amount")
+        'a query reads it as a property of edges'
+        """
         if self.has_ids and name == self[EDGE]:
             return "it has the ids of edges (--columns edge=NAME, if it has another name)"
         return "a query reads it as a property of edges"

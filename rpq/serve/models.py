@@ -139,6 +139,7 @@ class Edge(Struct, frozen=True):
     target: Value
     label: str
     timestamp: Time
+    properties: dict[str, Value] | UnsetType = UNSET
 
 
 class Atom(Struct, frozen=True):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from rpq.engine.running.limits import peak_memory_bytes
 from rpq.engine.running.statistics import engine_families, latency_family
@@ -106,7 +106,8 @@ def witness_model(found: Path | Witness, *, time: Any, position: int) -> models.
     about: dict[str, Any] = {"time": json_value(time), "position": position}
     if isinstance(found, Path):
         times = found.timestamps or (None,) * len(found.labels)
-        steps = zip(found.vertices, found.labels, found.vertices[1:], times, strict=False)
+        values = found.properties or (None,) * len(found.labels)
+        steps = zip(found.vertices, found.labels, found.vertices[1:], times, values, strict=False)
         return models.Witness(edges=[_edge_walked(*step) for step in steps], **about)
     atoms = [models.Atom(atom=atom.atom, edges=[_edge_of(step) for step in atom.steps]) for atom in found.atoms]
     return models.Witness(
@@ -117,15 +118,21 @@ def witness_model(found: Path | Witness, *, time: Any, position: int) -> models.
     )
 
 
-def _edge_walked(first: Any, label: str, last: Any, time: Any) -> models.Edge:
+def _edge_walked(first: Any, label: str, last: Any, time: Any, properties: Mapping[str, Any] | None) -> models.Edge:
     """Return an edge in its direction in the graph; a label ^a means that it was walked against it."""
     against = label.startswith("^")
     source, target = (last, first) if against else (first, last)
-    return models.Edge(source=source, target=target, label=label[against:], timestamp=json_value(time))
+    return _edge(source, label[against:], target, time, properties)
 
 
 def _edge_of(step: Step) -> models.Edge:
-    return models.Edge(source=step.source, target=step.target, label=step.label, timestamp=json_value(step.timestamp))
+    return _edge(step.source, step.label, step.target, step.timestamp, step.properties)
+
+
+def _edge(source: Any, label: str, target: Any, time: Any, properties: Mapping[str, Any] | None) -> models.Edge:
+    """Return an edge, with its properties where it has some that queries read."""
+    values = {name: json_value(value) for name, value in properties.items()} if properties else UNSET
+    return models.Edge(source=source, target=target, label=label, timestamp=json_value(time), properties=values)
 
 
 def vertex_of(text: str, *, is_integer: bool) -> int | str:

@@ -224,6 +224,7 @@ def _service(
         "threads": settings.threads,
         "memory_limit": settings.memory_limit,
         "max_rows": settings.max_rows,
+        "_keeps_values": True,  # witnesses are asked for at any time
     }
     keep = _keep_window(settings)
     max_ahead = max_ahead_of(settings, settings.time_unit, durations=True)

@@ -15,6 +15,7 @@ window counts as absent, and `collect` releases its name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,6 +242,24 @@ class EdgesById:
         timestamps = self._arrays.timestamp[self._linked()]
         return max(self.lost, int(timestamps[timestamps <= bound].max(initial=ABSENT_VERSION)))
 
+    def youngest_first(self, source: int, label: int, target: int) -> Iterator[int]:
+        """Yield the ids of the edges with these ends and label, those that have left included."""
+        group = group_number(self._view, source, label, target)
+        edge = int(self._arrays.youngest[group]) if group >= 0 else -1
+        while edge >= 0:
+            yield edge
+            edge = int(self._arrays.older[edge])
+
+    def satisfied(self, edge: int) -> int:
+        """Return the set of derived labels of an edge."""
+        return int(self._arrays.satisfied[edge])
+
+    def are_held(self, ids: np.ndarray, timestamps: np.ndarray) -> np.ndarray:
+        """Return of which edges the current version has a timestamp."""
+        is_there = ids >= 0
+        found: np.ndarray = is_there & (self._arrays.group[ids] >= 0) & (self._arrays.timestamp[ids] == timestamps)
+        return found
+
     @property
     def wants_collection(self) -> bool:
         """Whether so many edges and groups came since the last collection that looking for old ones is paid for."""
@@ -359,6 +378,13 @@ def _find_group(edges, u, label, v):
             break
         place = next_candidate(edges.table, entries, place)
     return place
+
+
+@njit(cache=True, nogil=True)
+def group_number(edges, u, label, v):
+    """Return the group of these ends and label, -1 if there is none."""
+    place = _find_group(edges, u, label, v)
+    return np.int64(id_at(edges.table, place)) if place >= 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)

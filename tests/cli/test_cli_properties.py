@@ -181,11 +181,10 @@ def test_a_file_without_a_header_has_no_properties(rpq, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--witness", "--output", "rows.csv"), "witness"),
         (("--window", "count:5", "--slide", 1), "one of time"),
         (("--format", "stackoverflow"), "no properties"),
     ],
-    ids=["witness", "count", "format"],
+    ids=["count", "format"],
 )
 def test_options_that_do_not_go_with_properties_are_refused(rpq, tmp_path, monkeypatch, options, said):
     monkeypatch.chdir(tmp_path)
@@ -222,3 +221,24 @@ def test_parquet_has_decimals_of_all_inputs(tmp_path):
     with pytest.raises(SinkError, match="later rows have values that the types of its columns do not hold"):
         sink.write(pa.table({"d": pa.array(["2.125"]).cast(pa.decimal128(7, 3))}))
     sink.discard()
+
+
+def test_witnesses_have_the_properties_that_queries_read(rpq, tmp_path):
+    edges = tmp_path / "edges.csv"
+    edges.write_text("source,target,label,timestamp,amount,note\nx,y,a,1,700,new\nz,y,b,2,,\n")
+    code, out, err = rpq("run", "a[amount > 500]/^b", "--input", edges, *WINDOW, "--witness", "--output", "-")
+    assert code == 0, err
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert json.loads(row["path"]) == ["x", "a", {"amount": "700"}, "y", "^b", {}, "z"]
+
+
+def test_static_edges_have_no_properties(rpq, tmp_path):
+    (tmp_path / "edges.csv").write_text("source,target,label,timestamp,amount\ny,z,b,1,700\nw,y,a,2,\n")
+    (tmp_path / "static.csv").write_text("source,target,label\nx,y,a\ny,v,b\n")
+    files = ("--input", tmp_path / "edges.csv", "--static", tmp_path / "static.csv", "--output", "-")
+    code, out, err = rpq("run", "a[amount is null]/b[amount > 500]", *files, *WINDOW, "--edges", "parallel")
+    assert code == 0, err
+    assert rows(out) == Counter([("x", "z", "1", "+"), ("w", "z", "2", "+")])
+    code, _, err = rpq("run", "a[amount is null]/b[amount > 500]", *files, *WINDOW)
+    assert code == 2
+    assert 'edges="parallel"' in err

@@ -5,10 +5,13 @@ semantics.md S14
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 import re
 import tempfile
 from collections import Counter
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +24,7 @@ import rpq
 from rpq.engine.running.condition_sets import FEW
 from tests.oracle import test_reference_properties as worked
 from tests.reference_patterns import Variable
-from tests.reference_properties import COUNTS, EdgeAtom, PropertyEngine, PropertyQuery, Row, holds
+from tests.reference_properties import COUNTS, Edge, EdgeAtom, PropertyEngine, PropertyQuery, Row, holds, pairs
 from tests.twins import examples
 
 X, Y, Z = map(Variable, "xyz")
@@ -375,6 +378,7 @@ def test_conditions_that_are_found_by_search(kind, data):
 
 WINDOW = rpq.Window(size=10, slide=5)
 CONDITION = rpq.Query("a[n > 1]/b", window=WINDOW, name="q")
+BOUND = rpq.Query("?x ?e:a[n > 1] ?y", window=WINDOW, name="q")
 
 
 @pytest.mark.parametrize(
@@ -400,16 +404,16 @@ def test_expressions_that_are_refused(expression, column, said):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: rpq.Engine(CONDITION, witness=True), "witness"),
+        (lambda: rpq.Engine(BOUND, edges="parallel", witness=True), "witness"),
         (lambda: rpq.Engine(CONDITION, share=(0, 2)), "shares"),
         (lambda: rpq.Engine(CONDITION.over(rpq.CountWindow(size=3))), "one of time"),
         (lambda: rpq.Engine(CONDITION, edges="ids"), "'triple', 'parallel' or 'id'"),
-        (lambda: rpq.Engine(rpq.Query("a", window=WINDOW), edges="id", witness=True), 'edges="id": rows with witnesses'),
-        (lambda: rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel", witness=True), "witness"),
         (lambda: rpq.Engine(CONDITION).load_static([("x", "y", "a")]), "static edges"),
+        (lambda: rpq.Engine(BOUND, edges="parallel").load_static([("x", "y", "a")]), "edge variables"),
+        (lambda: static_engine(edges="parallel").register(BOUND), "edge variables"),
         (lambda: static_engine().register(CONDITION), "static edges"),
     ],
-    ids=["witness", "share", "count", "identity", "id", "parallel", "load_static", "statics"],
+    ids=["witness", "share", "count", "identity", "load_static", "static variable", "variable", "statics"],
 )
 def test_what_does_not_go_with_conditions_is_refused(make, said):
     with pytest.raises(rpq.QueryError, match=re.escape(said)):
@@ -464,8 +468,8 @@ def test_commands_of_spark_refuse_values_of_edges(text, is_in_file, tmp_path):
         assert f"query {'q' if is_in_file else text!r} " in output
 
 
-def static_engine() -> rpq.Engine:
-    engine = rpq.Engine()
+def static_engine(**options) -> rpq.Engine:
+    engine = rpq.Engine(**options)
     engine.load_static([("x", "y", "a")])
     return engine
 
@@ -512,14 +516,238 @@ def test_an_engine_goes_on_after_a_query_was_refused():
     engine._check()
 
 
-def test_a_witness_has_the_labels_of_its_edges():
-    pattern = rpq.Query("?x a[n > 1] ?y . ?y b+ ?z", window=WINDOW, name="pattern")
-    engine = rpq.Engine(CONDITION, pattern)
-    engine.insert("x", "y", "a", 1, properties={"n": 5})
-    engine.insert("y", "z", "b", 2)
-    assert engine.witness("x", "z", query="q").labels == ("a", "b")
+# --- static edges -------------------------------------------------------------------------------------------
+
+STATIC_EXPRESSIONS = (
+    *EXPRESSIONS,
+    "a[n is null]",
+    "a[n is null]/b[m is null or n > 1]*",
+    "!(b)[timestamp is null]",
+    "a[not n > 1]+",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticQuery(PropertyQuery):
+    """A query that reads static edges besides those of its window."""
+
+    static: tuple[Edge, ...] = ()
+
+    def solutions(self, edges):
+        return super().solutions([*edges, *self.static])
+
+
+@pytest.mark.parametrize("identity", ["parallel", "id"])
+@examples(150)
+@given(data=st.data())
+def test_static_edges(identity, data):
+    """Static edges have no values and no timestamp, and are there beside the edges of the window."""
+    ends = data.draw(st.lists(st.tuples(VERTICES, VERTICES, st.sampled_from("aabc")), min_size=1, max_size=3, unique=True))
+    static = tuple(Edge(("static", *one), one[0], one[2], one[1], None) for one in ends)
+    queries = []
+    for number in range(data.draw(st.integers(1, 2))):
+        one = data.draw(described(f"q{number}"))
+        if isinstance(one.what, str):
+            options = {name: getattr(one.oracle, name) for name in ("size", "slide", "semantics", "paths")}
+            one = Described(one.query.name, data.draw(st.sampled_from(STATIC_EXPRESSIONS)), **options)
+        one.oracle = StaticQuery(**{each.name: getattr(one.oracle, each.name) for each in fields(one.oracle)}, static=static)
+        queries.append(one)
+    note([one.query for one in queries])
+    note(static)
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    engine = rpq.Engine(edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    if data.draw(st.booleans()):
+        engine.load_static(ends)
+    for one in queries:
+        engine.register(one.query)
+    engine.load_static(ends)
+    time = 5
+    for _ in range(data.draw(st.integers(1, 4))):
+        rows = drawn_tuples(data, identity, time, most=6)
+        note(rows)
+        expected: Counter = Counter()
+        for row in rows:
+            if oracle.time is None:  # what static edges bring is an event before the first tuple
+                oracle.advance(row[3])
+                for running in oracle._running:
+                    expected.update(running.rows(row[3]))
+            expected.update(apply(oracle, row))
+        time = max(time, *(row[3] for row in rows))
+        assert rows_of(engine.push(as_batch(rows, arrow=data.draw(st.booleans()))), queries) == expected
+        check_counts(engine, oracle, queries)
+        for one in queries:
+            for answer in engine.answers(one.query.name):
+                assert engine.witness(*answer, query=one.query.name) is not None
+        if data.draw(st.integers(0, 3)) == 0:
+            engine = restored(engine)
+            check_counts(engine, oracle, queries)
+
+
+def test_static_edges_with_a_property_that_is_read_are_refused():
+    engine = rpq.Engine(CONDITION, edges="parallel")
+    edges = {"source": ["x"], "target": ["y"], "label": ["a"]}
+    with pytest.raises(rpq.InputError, match="static edges have no properties, and queries read 'n'"):
+        engine.load_static({**edges, "n": [5]})
+    engine.load_static({**edges, "m": [5]})
+    assert engine.insert("x", "y", "a", 1, properties={"n": 5}).added == 0
+    assert engine.insert("y", "z", "b", 2).added == 1
+    assert engine.witness("x", "z").labels == ("a", "b")
+
+
+def test_a_query_that_comes_later_reads_static_edges_under_its_condition():
+    engine = static_engine(edges="parallel")
+    engine.register(rpq.Query("b[n is null]", window=WINDOW, name="first"))
+    engine.insert("u", "v", "b", 1, properties={"n": 5})
+    late = rpq.Query("a[m is null]/b[m is null]?", window=WINDOW, name="late")
+    assert [(row.source, row.target) for row in engine.register(late, start="empty").rows()] == [("x", "y")]
+    rows = engine.insert("y", "z", "b", 2).rows()
+    assert [(row.source, row.target) for row in rows if row.query == "late"] == [("x", "z")]
+    engine._check()
+
+
+# --- witnesses ----------------------------------------------------------------------------------------------
+
+
+def steps_of(witness: rpq.Path | rpq.Witness, expressions: list[str]) -> list[tuple[str, list[rpq.Step]]]:
+    """Return for each path the expression that it spells, and its edges."""
+    if isinstance(witness, rpq.Witness):
+        return [(expression, [*atom.steps]) for expression, atom in zip(expressions, witness.atoms, strict=True)]
+    of_edges = witness.properties or (None,) * len(witness.labels)
+    assert len(witness.labels) == len(witness.timestamps) == len(of_edges) == len(witness.vertices) - 1
+    steps = []
+    walked = zip(witness.vertices[:-1], witness.labels, witness.vertices[1:], witness.timestamps, of_edges, strict=True)
+    for first, label, last, time, properties in walked:
+        against = label.startswith("^")
+        source, target = (last, first) if against else (first, last)
+        steps.append(rpq.Step(
+            source=source, label=label.lstrip("^"), target=target, timestamp=time, against=against, properties=properties
+        ))  # fmt: skip
+    return [(expressions[0], steps)]
+
+
+def check_witness(one: Described, row: tuple, witness: rpq.Path | rpq.Witness, edges: list, read: set[str]) -> None:
+    """Check that each step is an edge of the snapshot, with its time and its values, and that together they give the row."""
+    expressions = [one.what] if isinstance(one.what, str) else [expression for _, expression, _ in one.what]
+    for expression, steps in steps_of(witness, expressions):
+        walked = []
+        for step in steps:
+            described = [
+                edge
+                for edge in edges
+                if (edge.source, edge.label, edge.target, edge.timestamp)
+                == (step.source, step.label, step.target, step.timestamp)
+            ]
+            values = step.properties or {}
+            fitting = [
+                edge
+                for edge in described
+                if {name: value for name, value in edge.properties.items() if name in read and value is not None} == values
+            ]
+            assert fitting, f"{step} is no edge with {values}: {described}"
+            walked.append(fitting[0])
+        ends = steps[0].ends[0], steps[-1].ends[1]
+        assert all(before.ends[1] == after.ends[0] for before, after in itertools.pairwise(steps))
+        assert ends in pairs(expression, walked, one.oracle.paths)
+        if one.oracle.paths == "simple" and len(expressions) == 1:
+            visited = [steps[0].ends[0], *(step.ends[1] for step in steps)]
+            assert len({*visited}) == len(visited)
+        if isinstance(one.what, str):
+            assert ends == row
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(150)
+@given(data=st.data())
+def test_witnesses_are_paths_of_the_snapshot(identity, data):
+    """Each edge of a witness is there at that moment, with its own label and its values, and satisfies the conditions."""
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 2)))]
+    note([one.query for one in queries])
+    text = " ".join(one.query.expression if isinstance(one.what, str) else str(one.what) for one in queries)
+    read = {name for name in "nm" if re.search(rf"\b{name}\b", text)}
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    options = {"edges": identity, "witness": True, "_capacity": data.draw(st.sampled_from((1, 16)))}
+    engine = rpq.Engine(*(one.query for one in queries), **options)
+    batched = rpq.Engine(*(one.query for one in queries), **options)
+    by_name = {one.query.name: one for one in queries}
+    rows = drawn_tuples(data, identity, 5, most=20)
+    note(rows)
+    told: list = []
+    for row in rows:
+        expected = Counter(apply(oracle, row))
+        changes = engine.push(as_batch([row], arrow=data.draw(st.booleans())))
+        assert rows_of(changes, queries) == expected
+        engine._check()
+        held = {one.query.name: [*one.edges.values()] for one in oracle._running}
+        for name, one in by_name.items():
+            for change in changes.to_arrow(name, witness=True).to_pylist():
+                answer = tuple(change[column] for column in one.query.columns)
+                told.append((name, answer, change["op"], change["path"]))
+                assert (change["path"] in (None, "")) == (change["op"] == "-")
+                if change["op"] == "+":
+                    witness = engine.witness(*answer, query=name)
+                    check_witness(one, answer, witness, held[name], read)
+                    assert json.loads(change["path"]) == json.loads(witness.to_json())
+            for answer in engine.answers(name):
+                check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
+    changes = batched.push(as_batch(rows, arrow=False))
+    found = [
+        (name, tuple(change[column] for column in one.query.columns), change["op"], change["path"])
+        for name, one in by_name.items()
+        for change in changes.to_arrow(name, witness=True).to_pylist()
+    ]
+    assert Counter(map(repr, found)) == Counter(map(repr, told))
+
+
+def test_a_witness_has_the_labels_and_the_values_of_its_edges():
+    pattern = rpq.Query("?x a[n > 1] ?y . ?y ^b+ ?z", window=WINDOW, name="pattern")
+    engine = rpq.Engine(rpq.Query("a[n > 1]/^b", window=WINDOW, name="q"), pattern, witness=True)
+    engine.insert("x", "y", "a", 1, properties={"n": 5, "m": "unread"})
+    changes = engine.insert("z", "y", "b", 2)
+    assert changes.to_arrow("q", witness=True)["path"].to_pylist() == ['["x", "a", {"n": 5}, "y", "^b", {}, "z"]']
+    path = engine.witness("x", "z", query="q")
+    assert (path.labels, path.timestamps, path.properties) == (("a", "^b"), (1, 2), ({"n": 5}, {}))
     witness = engine.witness("x", "y", "z", query="pattern")
     assert [step.label for atom in witness.atoms for step in atom.steps] == ["a", "b"]
+    assert str(witness.atoms[0]) == "?x a[n > 1] ?y: x -a-> y @1 {n: 5}"
+    assert json.loads(witness.to_json()) == [["x", "a", 1, {"n": 5}, "y"], ["y", "^b", 2, {}, "z"]]
+
+
+def test_a_witness_has_no_values_where_none_are_kept():
+    """Only an engine whose rows have witnesses keeps them; after a restart those of older edges are not known."""
+    engine = rpq.Engine(CONDITION)
+    engine.insert("x", "y", "a", 1, properties={"n": 5})
+    with tempfile.TemporaryDirectory() as folder:
+        engine.save(Path(folder) / "state")
+        continued = rpq.Engine.restore(Path(folder) / "state", witness=True)
+    for one in (engine, continued):
+        one.insert("y", "z", "b", 2)
+    path = engine.witness("x", "z")
+    assert (path.labels, path.timestamps, path.properties) == (("a", "b"), (1, 2), ())
+    assert continued.witness("x", "z").properties == (None, {})
+    plain = rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel", witness=True)
+    changes = plain.insert("x", "y", "a", 1)
+    assert changes.to_arrow(witness=True)["path"].to_pylist() == ['["x", "a", "y"]']
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_explain_tells_the_identity_of_edges_and_the_conditions_of_relations(identity):
+    pattern = rpq.Query("?x a[n > 1] ?y . ?y b ?z", window=WINDOW, name="pattern")
+    engine = rpq.Engine(CONDITION, pattern, edges=identity)
+    assert f"\nedges        {identity}: " in str(engine.explain("q"))
+    explained = engine.explain("pattern")
+    assert f"\nedges        {identity}: " in str(explained)
+    assert [relation.name for relation in explained.relations][:2] == ["a[n > 1]", "b"]
+    assert explained.to_dict()["identity"].startswith(identity)
+    assert "edges  " not in str(rpq.Engine(rpq.Query("a", window=WINDOW)).explain())
+
+
+def test_values_leave_with_their_edges():
+    for identity in ("triple", "parallel", "id"):
+        engine = rpq.Engine(CONDITION, edges=identity, witness=True, _capacity=4)
+        for time in range(2000):
+            edge = {"edge": time} if identity == "id" else {}
+            engine.insert(f"v{time}", f"v{time + 1}", "ab"[time % 2], time, properties={"n": time}, **edge)
+        assert len(engine._evaluation.multigraph._values) < 100
 
 
 # --- bad input ----------------------------------------------------------------------------------------------

@@ -256,15 +256,18 @@ class ConditionSets:
         return renumbered
 
     def sets_of(
-        self, label: np.ndarray, names: Sequence[object], columns: Mapping[str, pa.Array], timestamp: np.ndarray
+        self, label: np.ndarray, names: Sequence[object], columns: Mapping[str, pa.Array], timestamp: np.ndarray | None
     ) -> np.ndarray:
         """Return the number of the set of each tuple (int32). O(tuples · factors · log constants).
 
         `label` are the ids of plain labels, `names` the names of all ids, `columns` the properties that the tuples have.
+        Edges without a time have no `timestamp`.
         """
         count = len(label)
         found = np.zeros(count, np.int32)
-        complete = self.complete(columns, timestamp)
+        complete = self.complete(columns, np.zeros(count, np.int64) if timestamp is None else timestamp)
+        if timestamp is None:
+            complete["timestamp"] = pa.nulls(count, pa.int64())
         verdicts: dict[str, np.ndarray] = {}
         present = np.flatnonzero(np.bincount(label, minlength=1)).tolist()
         for number in present:

@@ -26,10 +26,11 @@ from rpq.engine.running.multigraph import (
     Multigraph,
     reading_of,
     refuse_late_conditions,
+    refuse_statics,
 )
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
-from rpq.errors import LimitError, MemoryLimitError, QueryError
+from rpq.errors import LimitError, MemoryLimitError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.language.query import Vertex
@@ -41,11 +42,12 @@ from rpq.rows.weighted_rows import net_delta
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edge_ends import Ends
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName, merged_name, text_of
-from rpq.stream.vertices import FREE
+from rpq.stream.vertices import FREE, VertexDictionary
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -96,12 +98,15 @@ class Evaluation:
         events: Literal["window", "alone"] | None = None,
         sharing: Literal["auto", "always", "never"] = "auto",
         edges: Identity = "triple",
+        keeps_values: bool = False,
     ) -> None:
         self.events = events
         self.identity: Identity = edges
         self.multigraph: Multigraph | None = None
         """The edges with properties; None where edges are triples and no query has a condition."""
         self.witness = witness
+        self.keeps_values = witness or keeps_values
+        """Whether values of properties are kept for witnesses."""
         self._sharing: Literal["auto", "always", "never"] = sharing
         self.share = share
         self.graph = SnapshotGraph(capacity=capacity)
@@ -152,6 +157,7 @@ class Evaluation:
             admit=self._admit_labels,
             is_read=self.graph.is_read,
             capacity=self._capacity,
+            keeps_values=self.keeps_values,
         )
         self.multigraph.kept_window = self._kept_window
         questions = [running.question for running in self.running]
@@ -160,12 +166,19 @@ class Evaluation:
     # --- tuples ----------------------------------------------------------------------------------------------
 
     @property
+    def _witnesses_are_of_now(self) -> bool:
+        """Whether rows have witnesses that are found in the present graph, as a tuple may be several edges."""
+        return self.witness and self.multigraph is not None
+
+    @property
     def chunk_size(self) -> int:
         """The number of tuples between two chances to collect: about half a window.
 
         Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
         the events.
         """
+        if self._witnesses_are_of_now and any(running.has_witnesses for running in self.running):
+            return 1
         if self.witness and any(running.witnesses_are_of_now for running in self.running):
             return 1
         if self.events == "alone":
@@ -405,11 +418,21 @@ class Evaluation:
         if not len(edges):
             return  # vertices of no kind
         if self.multigraph is not None:
-            raise QueryError("static edges have no properties and no identity: leave them out where queries have conditions")
+            for question in self.multigraph.questions:
+                refuse_statics(question, self.identity)
         every = self.intake.chunk(edges, 0, len(edges), lambda label: np.ones(len(label), np.uint8), keeps_all=True)
         chunk = every.chunk
         self.graph.enter_static(chunk.source, chunk.target, chunk.label)
+        self._enter_derived_statics()
         self.note_first()
+
+    def _enter_derived_statics(self) -> None:
+        """Enter static edges under the derived labels whose conditions edges without values satisfy. O(ids of edges)."""
+        if self.multigraph is None or not self.graph.statics:
+            return
+        derived = self.multigraph.derive_statics(self.graph.chunk_of(self.graph.static_edges()))
+        if len(derived.label):
+            self.graph.enter_static(derived.source, derived.target, derived.label)
 
     def note_first(self) -> None:
         """Note whether rows come before the first tuple, with its time: of static edges, or of an empty graph."""
@@ -569,6 +592,7 @@ class Evaluation:
             elif self.multigraph is not None:
                 self.multigraph.remove([question.name for question in questions])
             raise
+        self._enter_derived_statics()
         self.running.settle_added(added, self.labels, self.graph)
         reports = (self.running.reports_of(running) for running in added)
         self.guard.add(one for one in reports if one is not None)
@@ -680,8 +704,30 @@ class Evaluation:
         if self.witness:
             running = self.running.by_number
             names = self.graph.edges, self.vertices, self.labels.texts
-            witnesses = [_witnesses_of(running[number], delta, *names) for number, delta in deltas]
+            find = self._present_witnesses if self._witnesses_are_of_now else _witnesses_of
+            witnesses = [find(running[number], delta, *names) for number, delta in deltas]
         return blocks_of(deltas, self.running.schemas.columns, self.vertices, witnesses, self.running.texts)
+
+    @property
+    def values(self) -> ValuesOf | None:
+        """The function that returns the values of edges for witnesses; None where none are told.
+
+        Where there are static edges, one may stand behind a path after another with its ends has left the window.
+        """
+        return None if self.multigraph is None or self.graph.statics else self.multigraph.values
+
+    def _present_witnesses(
+        self, running: RunningQuery, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]
+    ) -> pa.Array:
+        """Return the witnesses of rows, found in the present graph."""
+        texts = [""] * len(delta)
+        if running.has_witnesses:
+            is_added = np.repeat(delta.kinds, delta.lengths()) >= 0
+            rows = delta.as_lists()
+            for place in np.flatnonzero(is_added).tolist():
+                witness = running.witness(rows[place], edges, vertices, labels, self.values)
+                texts[place] = "" if witness is None else witness.to_json()
+        return pa.array(texts, pa.string())
 
     def name_of(self, vertex: int) -> Vertex:
         """Return the name of a vertex."""

@@ -37,6 +37,7 @@ from rpq.language.readings import LabelSet, Reading, has_conditions, readings_of
 from rpq.language.where import WhereError
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.columns import EdgeIds
+from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
@@ -44,13 +45,29 @@ from rpq.stream.labels import LabelDictionary
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.plain_columns import NUMBER
 from rpq.stream.snapshot import SnapshotGraph
-from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd
+from rpq.stream.stream_labels import EDGE_ENDS, EdgeEnd, LabelName
 from rpq.stream.stream_time import StreamTime
 from rpq.stream.vertices import VertexDictionary
 from rpq.stream.window import AnyWindow, Window
 
 Identity = Literal["triple", "parallel", "id"]
 """When two inserts are the same edge: with equal source, label and target, never, or with equal ids."""
+
+_IDENTITIES: Mapping[Identity, str] = {
+    "triple": "triple: an insert replaces the edge with its source, label and target",
+    "parallel": "parallel: each insert is an edge of its own",
+    "id": "id: an insert replaces the edge with its id, whatever the ends",
+}
+
+
+def describe_identity(identity: Identity) -> str:
+    """Return when two inserts are the same edge, in words.
+
+    >>> describe_identity("parallel")
+    'parallel: each insert is an edge of its own'
+    """
+    return _IDENTITIES[identity]
+
 
 _ReaderKey = tuple[LabelSet, AnyWindow]
 """The plain labels that a query reads, with whatever conditions, and its window."""
@@ -185,6 +202,7 @@ class Multigraph:
         admit: Callable[[np.ndarray], None],
         is_read: Callable[[np.ndarray], np.ndarray],
         capacity: int,
+        keeps_values: bool = False,
     ) -> None:
         self.identity: Identity = identity
         self.sets = ConditionSets(ids_of=self._ids_of)
@@ -211,9 +229,12 @@ class Multigraph:
         self._is_read = is_read
         self._readers: dict[_ReaderKey, _Reader] = {}
         self._readings: dict[str, Reading] = {}
+        self._questions: dict[str, Question] = {}
         self._masks: dict[LabelSet, np.ndarray] = {}
         self._room = 0
         self._sets_after_collect = 1024
+        self._values: EdgeValues | None = EdgeValues() if keeps_values else None
+        """The values of edges by source, label in the graph and target, or by id; None where witnesses do not tell them."""
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
         """Return the ids of derived labels, new ones for those that have none."""
@@ -250,6 +271,7 @@ class Multigraph:
         """Add queries, each with what it reads. Raises `QueryError` for a condition that does not fit the properties."""
         before = self._readings, self._reads_values, self._filters
         self._readings = {**self._readings, **readings}
+        questions = [*questions]
         for question in questions:
             if isinstance(question, EdgeValuesQuery):
                 self._reads_values = {**self._reads_values, question.name: question.properties}
@@ -264,7 +286,13 @@ class Multigraph:
         for name, reading in readings.items():
             reader = self._readers.setdefault(_key_of(reading), _Reader())
             reader.counts_before[name] = reader.counts.copy()
+        self._questions |= {question.name: question for question in questions}
         self._forget_masks()
+
+    @property
+    def questions(self) -> list[Question]:
+        """The queries."""
+        return [*self._questions.values()]
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove queries."""
@@ -276,6 +304,7 @@ class Multigraph:
                     del self._readers[key]
             self._reads_values.pop(name, None)
             self._filters.pop(name, None)
+            self._questions.pop(name, None)
         self._set_conditions()
         self._vertices.edges.keep_properties(self.values_read)
         self._forget_masks()
@@ -399,12 +428,13 @@ class Multigraph:
             assert edge is not None
             if self.kept_window is not None:
                 everything = np.minimum(everything, _lower_bounds(self.kept_window, now))
-            number = self.by_id.name(edge)
-            before, made = self._apply_by_id(self.by_id, chunk, number, satisfied, everything)
+            ids = self.by_id.name(edge)
+            before, made = self._apply_by_id(self.by_id, chunk, ids, satisfied, everything)
             outcome = self._judge(chunk, before, bounds)
-            fates = _fates_by_id(chunk, number, before, everything)
+            fates = _fates_by_id(chunk, ids, before, everything)
             more = self._end_edges(chunk, properties, timestamp, fates) if self._steps else None
             derived = _derived_by_id(made, chunk, now, outcome, () if more is None else more.row)
+            self._keep_values_by_id(self.by_id, chunk, ids, properties)
             return derived if more is None else _merged(derived, chunk, more)
         assert isinstance(self.versions, EdgeVersions)
         versions_before = self.versions.apply(chunk, satisfied, everything)
@@ -414,6 +444,7 @@ class Multigraph:
         more = self._end_edges(chunk, properties, timestamp, fates) if self._steps else None
         derived = self._derived(chunk, now, satisfied, versions_before, is_late, outcome, () if more is None else more.row)
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
+        self._keep_values(derived, properties, everything)
         return derived if more is None else _merged(derived, chunk, more)
 
     def _apply_by_id(
@@ -530,6 +561,64 @@ class Multigraph:
         label[own] = chunk.label[row[own]]
         edges = Chunk(*(column[row] for column in chunk))._replace(label=label, delete=deletes[inside])
         return DerivedChunk(edges, row if rows is None else rows[row], first, outcome)
+
+    def derive_statics(self, chunk: Chunk) -> Chunk:
+        """Return static edges under the derived labels that edges without values have. O(edges · conditions)."""
+        plain = np.array([isinstance(name, str) for name in self._labels.names], bool)
+        chunk = Chunk(*(column[plain[chunk.label]] for column in chunk))
+        satisfied = self.sets.sets_of(chunk.label, self._labels.names, {}, None)
+        many = np.array([len(self.sets.labels_of(number)) for number in satisfied.tolist()], np.int64)
+        row = np.repeat(np.arange(len(many)), many)
+        label = [one for number in satisfied.tolist() for one in self.sets.labels_of(number)]
+        return Chunk(*(column[row] for column in chunk))._replace(label=np.array(label, np.int32))
+
+    # --- values of edges for witnesses -----------------------------------------------------------------------
+
+    @property
+    def values(self) -> ValuesOf | None:
+        """The function that returns the values of edges; None where none are kept, or no query reads any."""
+        return self._values_of if self._values is not None and self.sets.properties else None
+
+    def _keep_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
+        """Keep the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
+        if self._values is None:
+            return
+        chunk, names = derived.chunk, sorted(self.sets.properties)
+        of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
+        columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete)
+        for row, u, label, v, time, is_delete in zip(of_tuples, *(column.tolist() for column in columns), strict=True):
+            if is_delete:
+                self._values.drop((u, label, v))
+            elif u >= 0 and time > bound[row]:
+                self._values.put((u, label, v), time, values_at(properties, names, row))
+
+    def _keep_values_by_id(
+        self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
+    ) -> None:
+        """Keep the values of the inserts that are the current versions of their edges; the last of equal age is."""
+        if self._values is None:
+            return
+        names = sorted(self.sets.properties)
+        is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)
+        for row in np.flatnonzero(is_current).tolist():
+            self._values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
+
+    def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
+        """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
+        assert self._values is not None
+        number = label if isinstance(label, int) else self._labels.ids[label]
+        found = None
+        if self.by_id is None:
+            found = self._values.of((source, number, target))
+        else:
+            name = self._labels.names[number]
+            is_derived = isinstance(name, ConditionLabel)
+            own = self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number
+            for edge in self.by_id.youngest_first(source, own, target):
+                if not is_derived or number in self.sets.labels_of(self.by_id.satisfied(edge)):
+                    found = self._values.of(edge)
+                    break
+        return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
     # --- edges as vertices -----------------------------------------------------------------------------------
 
@@ -679,7 +768,8 @@ class Multigraph:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        return self.versions.nbytes + self._vertices.edges.nbytes
+        values = 0 if self._values is None else self._values.nbytes
+        return self.versions.nbytes + self._vertices.edges.nbytes + values
 
     def lower_bound(self, time: int | None) -> int:
         """Return the timestamp up to which edges have left every window at a stream time."""
@@ -692,7 +782,10 @@ class Multigraph:
 
     def collect(self, time: int | None) -> None:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
-        self.versions.collect(self.lower_bound(time))
+        bound = self.lower_bound(time)
+        self.versions.collect(bound)
+        if self._values is not None:
+            self._values.collect(bound)
         if self.sets.count > self._sets_after_collect:
             self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count
@@ -798,15 +891,32 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
         reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
     elif reading.window.kind == "count":
         reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
-    elif evaluation.witness:
-        reason = "rows with witnesses do not go with it: leave out witness=True"
+    elif evaluation.witness and any(isinstance(label, EdgeEnd) for label in reading.labels.named):
+        reason = "rows with witnesses do not go with edge variables: leave out witness=True"
     elif evaluation.share[1] > 1:
         reason = "shares do not go with it: evaluate it in one engine, with threads=…"
-    elif evaluation.graph.statics:
-        reason = "static edges do not go with it, which have no properties: push them with a timestamp"
+    if reason is None and evaluation.graph.statics:
+        refuse_statics(question, evaluation.identity)
     if reason is not None:
         raise QueryError(f"query {question.name!r} in {what}: {reason}")
     return reading
+
+
+def refuse_statics(question: Question, identity: Identity) -> None:
+    """Raise `QueryError` for a query that static edges do not go with.
+
+    Under `triple` an edge of the window would hide the static edge with its ends; edge variables do not bind static edges.
+    """
+    if identity == "triple":
+        raise QueryError(
+            f"query {question.name!r}: static edges do not go with conditions on edges where inserts replace edges: use "
+            'rpq.Engine(…, edges="parallel"), or push them with a timestamp'
+        )
+    if any(isinstance(label, EdgeEnd) for reading in readings_of(question) for label in reading.labels.named):
+        raise QueryError(
+            f"query {question.name!r}: static edges do not go with edge variables, which do not bind them: push them with a "
+            "timestamp"
+        )
 
 
 def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated) -> None:

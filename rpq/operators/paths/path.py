@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from json.encoder import encode_basestring
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.operators.paths.index.delta_index import PathDelta
 from rpq.operators.paths.index.layout import LOW_HALF
 from rpq.stream.edge_store import LONG_AGO
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.snapshot import Edges
 from rpq.stream.vertices import VertexDictionary
 
@@ -23,8 +25,9 @@ from rpq.stream.vertices import VertexDictionary
 class Path:
     """A path that answers a query: `vertices` v0, v1, … and between them `labels`, `^label` for a step against an edge.
 
-    `timestamps` are those of its edges where an engine was asked for it, None for a static edge; they play no part in
-    whether two paths are equal.
+    `timestamps` are those of its edges where an engine was asked for it, None for a static edge. `properties` are the values
+    of its edges that queries read, where the engine keeps them (`Engine(witness=True)`), None for an edge whose values are
+    not known. Neither plays a part in whether two paths are equal.
 
     >>> path = Path(("x", "y", "z"), ("knows", "^likes"))
     >>> path.vertices[-1], len(path.labels)
@@ -34,6 +37,7 @@ class Path:
     vertices: tuple[int | str, ...]
     labels: tuple[str, ...]
     timestamps: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    properties: tuple[Mapping[str, Any] | None, ...] = field(default=(), compare=False, repr=False)
 
     def with_times(self, time: Callable[[Any], Any]) -> Path:
         """Return the path with `time` applied to each timestamp.
@@ -44,25 +48,52 @@ class Path:
         return replace(self, timestamps=tuple(None if one is None else time(one) for one in self.timestamps))
 
     def to_json(self) -> str:
-        """Return the list v0, label, v1, … as JSON.
+        """Return the list v0, label, v1, … as JSON; behind each label the properties of the edge, where they are kept.
 
         >>> Path(("x", "y"), ("^knows",)).to_json()
         '["x", "^knows", "y"]'
+        >>> Path(("x", "y"), ("pays",), properties=({"amount": 5},)).to_json()
+        '["x", "pays", {"amount": 5}, "y"]'
         """
-        steps: list[int | str] = [self.vertices[0]]
-        for label, vertex in zip(self.labels, self.vertices[1:], strict=True):
-            steps += [label, vertex]
+        steps: list[Any] = [self.vertices[0]]
+        for place, (label, vertex) in enumerate(zip(self.labels, self.vertices[1:], strict=True)):
+            steps += [label, *([json_properties(self.properties[place])] if self.properties else []), vertex]
         return json.dumps(steps, ensure_ascii=False)
 
 
-def path_of(start: int, steps: np.ndarray, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Path:
-    """Return a path from its first vertex and its steps (edge << 1 | against)."""
+def json_properties(properties: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return properties as JSON has them: its numbers, true and false, and texts for all other values.
+
+    >>> json_properties({"amount": 5, "rate": math.nan})
+    {'amount': 5, 'rate': 'nan'}
+    """
+    return None if properties is None else {name: _json_value(value) for name, value in properties.items()}
+
+
+def _json_value(value: Any) -> Any:
+    is_own = isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
+    return value if is_own else str(value)
+
+
+def path_of(
+    start: int,
+    steps: np.ndarray,
+    edges: Edges,
+    vertices: VertexDictionary,
+    labels: list[str],
+    values: ValuesOf | None = None,
+) -> Path:
+    """Return a path from its first vertex and its steps (edge << 1 | against), with the `values` of edges where given."""
     taken = steps.tolist()
     visited = [start, *(int(edges.source[step >> 1] if step & 1 else edges.target[step >> 1]) for step in taken)]
     names = vertices.names_of(np.array(visited)).to_pylist()
     words = ["^" * (step & 1) + labels[edges.label[step >> 1]] for step in taken]
     times = [int(edges.timestamp[step >> 1]) for step in taken]
-    return Path(tuple(names), tuple(words), tuple(None if time == LONG_AGO else time for time in times))
+    properties: tuple[Mapping[str, Any] | None, ...] = ()
+    if values is not None:
+        ends = ((int(column[step >> 1]) for column in (edges.source, edges.label, edges.target)) for step in taken)
+        properties = tuple(values(*one) for one in ends)
+    return Path(tuple(names), tuple(words), tuple(None if time == LONG_AGO else time for time in times), properties)
 
 
 # --- the paths of many rows as JSON texts, written in bulk --------------------------------------------------

@@ -22,6 +22,7 @@ from rpq.operators.paths.path_trees import PathTrees, shared_key
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.outcomes import OUTCOMES
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
@@ -85,6 +86,8 @@ class PathExplanation:
     shared_with: int
     trees: int
     cells: int
+    identity: str = ""
+    """When two inserts are the same edge; empty where edges have no properties and are triples."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as JSON values."""
@@ -97,6 +100,7 @@ class PathExplanation:
             [
                 f"expression   {self.query.expression}",
                 "language     a path expression",
+                *([f"edges        {self.identity}"] if self.identity else []),
                 f"automaton    {self.states:,} {'state' if self.states == 1 else 'states'}",
                 f"followed     from {self.followed_from}, {whose}",
                 *([f"shared: its trees with {others}"] if self.shared_with else []),
@@ -214,7 +218,12 @@ class PathQuery(RunningQuery):
         )
 
     def witness(
-        self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
+        self,
+        answer: tuple[int, ...],
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        values: ValuesOf | None = None,
     ) -> Path | None:
         source, target = answer
         root, end = (target, source) if self._way.turned else (source, target)
@@ -225,7 +234,7 @@ class PathQuery(RunningQuery):
             if steps is not None:
                 if self._way.turned:  # last to first, and each taken the other way
                     steps = steps[::-1] ^ 1
-                return path_of(source, steps, edges, vertices, labels)
+                return path_of(source, steps, edges, vertices, labels, values)
         return None
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:

@@ -27,6 +27,7 @@ from rpq.operators.patterns.hosted_query import HostedQuery
 from rpq.operators.patterns.meanings import MeaningEdge, divided_end
 from rpq.rows.delta import Delta, IdRows
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
@@ -174,8 +175,15 @@ class DividedQuery(RunningQuery):
             latency=np.sum([one.latency for one in figures], axis=0),
         )
 
-    def witness(self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]) -> Any:
-        found = (lane.witness(answer, edges, vertices, labels) for lane in self.lanes)
+    def witness(
+        self,
+        answer: tuple[int, ...],
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        values: ValuesOf | None = None,
+    ) -> Any:
+        found = (lane.witness(answer, edges, vertices, labels, values) for lane in self.lanes)
         return next((witness for witness in found if witness is not None), None)
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:

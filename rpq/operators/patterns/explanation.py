@@ -134,6 +134,8 @@ class Explanation:
     """The condition on bindings; empty without one."""
     threads: str = ""
     """A text on how threads divide the query; empty before it is registered, and with one thread."""
+    identity: str = ""
+    """When two inserts are the same edge; empty before it is registered, and where edges are triples without properties."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as JSON values.
@@ -183,6 +185,7 @@ class Explanation:
             "language     a graph pattern: it has variables, and is no path expression",
             f"columns      {', '.join(self.columns)}" + (", each row once" if self.distinct else ""),
             f"matching     {self.matching}",
+            *([f"edges        {self.identity}"] if self.identity else []),
             *([f"filter       {self.filter}"] if self.filter else []),
             *([f"threads      {self.threads}"] if self.threads else []),
             *(f"warning      {warning}" for warning in self.warnings),

@@ -31,6 +31,7 @@ from rpq.operators.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.weighted_rows import WeightedRows, weighted
 from rpq.stream.chunk import Chunk
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName
 from rpq.stream.vertices import VertexDictionary
@@ -388,7 +389,12 @@ class RunningPattern(HostedQuery):
         return explain_running(self.question, self._host, meanings, contents, of_atoms)
 
     def witness(
-        self, answer: tuple[int, ...], edges: Edges, vertices: VertexDictionary, labels: list[str]
+        self,
+        answer: tuple[int, ...],
+        edges: Edges,
+        vertices: VertexDictionary,
+        labels: list[str],
+        values: ValuesOf | None = None,
     ) -> Witness | None:
         if not self._is_own(answer):
             return None
@@ -406,7 +412,7 @@ class RunningPattern(HostedQuery):
             host=self._host,
             relation_of=relations.relation_of,
             index_of=lambda read: paths[read].index,
-            graph=WindowGraph(edges, vertices, labels, lambda edge: relations.time_of(edge, edges)),
+            graph=WindowGraph(edges, vertices, labels, lambda edge: relations.time_of(edge, edges), values),
         )
 
     def witnesses(self, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]) -> pa.Array:

@@ -8,8 +8,8 @@ variables that no column shows.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +19,13 @@ from rpq.automata.symbols import LabelSymbol
 from rpq.language.pattern import Atom, Constant
 from rpq.language.query import PatternQuery
 from rpq.operators.paths.index.delta_index import DeltaIndex
+from rpq.operators.paths.path import json_properties
 from rpq.operators.patterns.chains import Chain
 from rpq.operators.patterns.joins.binding_search import Binding, find_binding
 from rpq.operators.patterns.joins.plan import Part
 from rpq.operators.patterns.meanings import Meaning, MeaningEdge, NamedVertex, PathRead, edge_step
 from rpq.operators.patterns.pattern_host import PatternHost
+from rpq.stream.edge_values import ValuesOf
 from rpq.stream.snapshot import Edges
 from rpq.stream.stream_labels import text_of
 from rpq.stream.vertices import VertexDictionary
@@ -35,12 +37,15 @@ Vertex = int | str
 class Step:
     """An edge behind an atom, with its time: the largest timestamp since it came in, None for a static edge.
 
-    `against` tells that a path walks it from its target to its source.
+    `against` tells that a path walks it from its target to its source. `properties` are the values of the edge that queries
+    read, where the engine keeps them (`Engine(witness=True)`); they play no part in whether two steps are equal.
 
     >>> print(Step(source="x", label="knows", target="y", timestamp=7))
     x -knows-> y @7
     >>> print(Step(source="x", label="knows", target="y", timestamp=None, against=True))
     y <-knows- x
+    >>> print(Step(source="x", label="pays", target="y", timestamp=7, properties={"amount": 5}))
+    x -pays-> y @7 {amount: 5}
     """
 
     source: Vertex
@@ -48,6 +53,7 @@ class Step:
     target: Vertex
     timestamp: Any
     against: bool = False
+    properties: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def ends(self) -> tuple[Vertex, Vertex]:
@@ -69,7 +75,17 @@ class Step:
 
     def __str__(self) -> str:
         first, last = self.ends
-        return f"{first} {self.arrow} {last}" + ("" if self.timestamp is None else f" @{self.timestamp}")
+        return f"{first} {self.arrow} {last}{self.remarks}"
+
+    @property
+    def remarks(self) -> str:
+        """Its time and properties as a text that follows its target.
+
+        >>> Step(source="x", label="knows", target="y", timestamp=7).remarks
+        ' @7'
+        """
+        values = ", ".join(f"{name}: {value}" for name, value in (self.properties or {}).items())
+        return ("" if self.timestamp is None else f" @{self.timestamp}") + (f" {{{values}}}" if values else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +104,7 @@ class AtomWitness:
         def pieces() -> Iterator[str]:
             yield str(self.steps[0].ends[0])
             for step in self.steps:
-                yield f" {step.arrow} {step.ends[1]}" + ("" if step.timestamp is None else f" @{step.timestamp}")
+                yield f" {step.arrow} {step.ends[1]}{step.remarks}"
 
         return f"{self.atom}: {''.join(pieces())}"
 
@@ -141,7 +157,7 @@ class Witness:
     def to_json(self) -> str:
         """Return a JSON list for each atom, in the order of the pattern: v0, label, time, v1 and so on.
 
-        An edge that is walked against its direction has `^label`.
+        An edge that is walked against its direction has `^label`; behind the time come its properties, where they are kept.
 
         >>> step = Step(source="ann", label="knows", target="bob", timestamp=7, against=True)
         >>> Witness(binding=(), atoms=(AtomWitness(atom="?x ^knows ann", steps=(step,)),)).to_json()
@@ -151,7 +167,8 @@ class Witness:
         for atom in self.atoms:
             walked: list[Any] = [atom.steps[0].ends[0]]
             for step in atom.steps:
-                walked += ["^" * step.against + step.label, step.timestamp, step.ends[1]]
+                values = [] if step.properties is None else [json_properties(step.properties)]
+                walked += ["^" * step.against + step.label, step.timestamp, *values, step.ends[1]]
             atoms.append(walked)
         return json.dumps(atoms, ensure_ascii=False, default=str)
 
@@ -268,6 +285,7 @@ def _steps(
             target=graph.vertices.name_of(last),
             timestamp=host.store.time_of(relation_of(edge), first, last),
             against=step.inverse,
+            properties=None if graph.values is None else graph.values(first, reads, last),
         ),
     )
 
@@ -285,6 +303,7 @@ def _path(index: DeltaIndex, first: int, last: int, graph: WindowGraph, *, turne
             target=graph.vertices.name_of(int(edges.target[step >> 1])),
             timestamp=graph.time_of(step >> 1),
             against=bool(step & 1),
+            properties=None if graph.values is None else graph.values(*graph.ends_of(step >> 1)),
         )
         for step in steps.tolist()
     )
@@ -298,6 +317,11 @@ class WindowGraph:
     vertices: VertexDictionary
     labels: list[str]
     time_of: Callable[[int], int | None]
+    values: ValuesOf | None = None
+
+    def ends_of(self, edge: int) -> tuple[int, int, int]:
+        """Return the ids of source, label and target of an edge."""
+        return int(self.edges.source[edge]), int(self.edges.label[edge]), int(self.edges.target[edge])
 
 
 @dataclass(frozen=True)

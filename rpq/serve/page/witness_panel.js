@@ -47,14 +47,16 @@ export class WitnessPanel {
     const list = element("ol", { class: "steps" });
     const stop = (name) => element("li", { class: "stop" }, nameElement(name, { class: "vertex" }));
     let before = first;
-    edges.forEach(({ source, target, label, timestamp }, at) => {
+    edges.forEach(({ source, target, label, timestamp, properties }, at) => {
       // Walked against its direction (^label): the path goes on at the edge's source.
       const against = before !== source && before === target;
       const [from, to] = against ? [target, source] : [source, target];
       if (at === 0 || before !== from) list.append(stop(from));
       const when = timestamp === null || timestamp === undefined ? "static" : shownText(streamTime(timestamp, this.unit()));
       const name = element("span", { class: "edge-label" }, against ? "^" : "", nameElement(label));
-      list.append(element("li", { class: "step" }, name, element("span", { class: "muted when" }, when)), stop(to));
+      const known = Object.entries(properties ?? {}).map(([property, value]) => `${shownText(property)}: ${shownText(value)}`);
+      const values = known.length ? [element("span", { class: "muted edge-values" }, known.join(", "))] : [];
+      list.append(element("li", { class: "step" }, name, ...values, element("span", { class: "muted when" }, when)), stop(to));
       before = to;
     });
     return list;

@@ -1,0 +1,76 @@
+"""The values of properties of edges that witnesses tell: those of each edge that the snapshot graph holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+ValuesOf = Callable[[int, Any, int], "Mapping[str, Any] | None"]
+"""A function that returns the values of the edge with a source, a label (its name or id) and a target, None if unknown."""
+
+
+class EdgeValues:
+    """The values of edges by a key: the ends and label in the graph, or the id of the edge.
+
+    >>> values = EdgeValues()
+    >>> values.put((1, 2, 3), 7, {"amount": 5})
+    >>> values.put((1, 2, 3), 6, {"amount": 4})  # older than the one that is held
+    >>> values.of((1, 2, 3))
+    {'amount': 5}
+    >>> values.collect(7)
+    >>> values.of((1, 2, 3)) is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[Any, tuple[int, Mapping[str, Any]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    @property
+    def nbytes(self) -> int:
+        """The approximate number of bytes held."""
+        return 500 * len(self._of)
+
+    def put(self, key: Any, timestamp: int, values: Mapping[str, Any]) -> None:
+        """Set the values of an edge, unless a younger one with its key is held."""
+        held = self._of.get(key)
+        if held is None or timestamp >= held[0]:
+            self._of[key] = timestamp, values
+
+    def replace(self, key: Any, timestamp: int, values: Mapping[str, Any]) -> None:
+        """Set the values of an edge, whatever is held."""
+        self._of[key] = timestamp, values
+
+    def drop(self, key: Any) -> None:
+        """Forget the values of an edge, if there are any."""
+        self._of.pop(key, None)
+
+    def of(self, key: Any) -> Mapping[str, Any] | None:
+        """Return the values of an edge, None where they are not known."""
+        held = self._of.get(key)
+        return None if held is None else held[1]
+
+    def collect(self, bound: int) -> None:
+        """Forget the edges with a timestamp up to a bound. O(edges)."""
+        self._of = {key: held for key, held in self._of.items() if held[0] > bound}
+
+
+def values_at(columns: Mapping[str, pa.Array], names: Iterable[str], row: int) -> dict[str, Any]:
+    """Return the properties that a row has, without nulls.
+
+    >>> values_at({"n": pa.array([1, None]), "m": pa.array(["x", "y"])}, ["m", "n"], 1)
+    {'m': 'y'}
+    """
+    found = {name: _value_of(columns[name][row]) for name in names if name in columns}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _value_of(scalar: pa.Scalar) -> Any:
+    """Return a value of Python; the text of a time that has too many digits for one."""
+    if pa.types.is_timestamp(scalar.type) and scalar.type.unit == "ns" and scalar.is_valid:
+        return str(scalar.cast(pa.string()).as_py())
+    return scalar.as_py()
