@@ -16,7 +16,6 @@ import click
 from rpq.kafka.topic_names import is_topic
 from rpq.language.notation import PATH_OPTIONS, PATTERN_OPTIONS, language_of
 from rpq.stream.durations import DurationError, parse_duration
-from rpq.stream.fields import EDGE
 
 if TYPE_CHECKING:
     from rpq.language.notation import Language, Matching, OnBudget, Paths, Report, Semantics
@@ -308,6 +307,8 @@ class RunRequest:
     @property
     def further_columns(self) -> tuple[str, ...]:
         """The columns of an input besides those of every tuple: properties, and the ids of edges where they have some."""
+        from rpq.stream.fields import EDGE
+
         return (*self.properties, *((EDGE,) if self.settings.edges == "id" else ()))
 
     def queries(self, *, unit: str | None, integers: bool) -> list[Query]:

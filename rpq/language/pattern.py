@@ -454,9 +454,9 @@ def _selected(select: Any, variables: Sequence[str], edges: Sequence[str], atoms
     for name in names:
         if not isinstance(name, str):
             raise QueryError(f"select: a variable is named by text, not by {name!r}")
-        if name.removeprefix("_:") in blanks:
-            raise QueryError(f"select: {name!r} is a blank node, which cannot be selected; write a variable in its place")
         bare = name.removeprefix("?")
+        if bare not in variables and name.removeprefix("_:") in blanks:
+            raise QueryError(f"select: {name!r} is a blank node, which cannot be selected; write a variable in its place")
         value = value_of(bare, variables, edges)
         if isinstance(value, str):
             if "." in bare and bare.partition(".")[0] in (*edges, *variables):
