@@ -8,7 +8,7 @@ saving, events.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -165,7 +165,7 @@ class RunningWindowed(RunningQuery):
 
     # --- what it tells ---------------------------------------------------------------------------------------
 
-    def delta(self, parts: dict[Place, Delta]) -> Delta:
+    def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
         (part,) = parts.values()
         rows = part.as_lists()
         events: dict[tuple[int, int], Counter[tuple[int, ...]]] = {}
