@@ -101,8 +101,8 @@ class EdgesById:
     >>> before, operations = edges.apply(
     ...     chunk, ids, satisfied=zero, whole=zero, bound=np.full(2, -10), is_read=np.ones(1, np.uint8), sets=sets
     ... )
-    >>> before.timestamp[1], list(zip(operations.row.tolist(), operations.target.tolist(), operations.delete.tolist()))
-    (np.int64(3), [(0, 1, 0), (1, 1, 1), (1, 2, 0)])
+    >>> int(before.timestamp[1]), list(zip(operations.row.tolist(), operations.target.tolist(), operations.delete.tolist()))
+    (3, [(0, 1, 0), (1, 1, 1), (1, 2, 0)])
     """
 
     def __init__(self, *, capacity: int = 1024) -> None:
