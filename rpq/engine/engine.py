@@ -14,16 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
+from rpq.engine.running.edge_restrictions import refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.intake import EventClock, over_one_event
 from rpq.engine.running.limits import default_limit
-from rpq.engine.running.multigraph import (
-    Identity,
-    describe_identity,
-    refuse_forgotten_edges,
-    refuse_unread_conditions,
-)
+from rpq.engine.running.multigraph import Identity, describe_identity
 from rpq.engine.running.retention import keep_option, refuse_if_lost
 from rpq.engine.running.statistics import Statistics, statistics_of
 from rpq.engine.state.engine_state import read_state, write_state

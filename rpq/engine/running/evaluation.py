@@ -18,16 +18,10 @@ import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
+from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_statics
 from rpq.engine.running.intake import Intake, IntakeChunk
 from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflow
-from rpq.engine.running.multigraph import (
-    DerivedChunk,
-    Identity,
-    Multigraph,
-    reading_of,
-    refuse_late_conditions,
-    refuse_statics,
-)
+from rpq.engine.running.multigraph import DerivedChunk, Identity, Multigraph
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import LimitError, MemoryLimitError

@@ -22,18 +22,18 @@ if its version has a timestamp inside, so the versions tell what became of a tup
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.condition_sets import ConditionSets, compressed, misfit
-from rpq.errors import InputError, QueryError, RegistrationError
+from rpq.errors import InputError, QueryError
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import LabelSet, Reading, has_conditions, readings_of
+from rpq.language.readings import LabelSet, Reading
 from rpq.language.where import WhereError
 from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
 from rpq.stream.columns import EdgeIds
@@ -358,7 +358,7 @@ class Multigraph:
         return columns
 
     def note_types(self) -> None:
-        """Let edges that are vertices know the types of properties and of timestamps."""
+        """Set the types of properties and of timestamps of edges that are vertices."""
         self._vertices.edges.types, self._vertices.edges.unit = self.sets.types, self.sets.time_unit
 
     @property
@@ -421,18 +421,19 @@ class Multigraph:
         now = np.maximum.accumulate(chunk.timestamp)
         now = now if time is None else np.maximum(now, time)
         windows = list({window for _, window in self._readers})
-        bounds = {window: _lower_bounds(window, now) for window in windows}
+        bounds = {window: lower_bounds(window, now) for window in windows}
         everything = np.minimum.reduce([*bounds.values()]) if bounds else now
         satisfied = self.sets.sets_of(chunk.label, self._labels.names, properties, timestamp)
         if self.by_id is not None:
             assert edge is not None
             if self.kept_window is not None:
-                everything = np.minimum(everything, _lower_bounds(self.kept_window, now))
+                everything = np.minimum(everything, lower_bounds(self.kept_window, now))
             ids = self.by_id.name(edge)
             before, made = self._apply_by_id(self.by_id, chunk, ids, satisfied, everything)
             outcome = self._judge(chunk, before, bounds)
-            fates = _fates_by_id(chunk, ids, before, everything)
-            more = self._end_edges(chunk, properties, timestamp, fates) if self._steps else None
+            more = None
+            if self._steps:
+                more = self._end_edges(chunk, properties, timestamp, _fates_by_id(chunk, ids, before, everything))
             derived = _derived_by_id(made, chunk, now, outcome, () if more is None else more.row)
             self._keep_values_by_id(self.by_id, chunk, ids, properties)
             return derived if more is None else _merged(derived, chunk, more)
@@ -440,8 +441,9 @@ class Multigraph:
         versions_before = self.versions.apply(chunk, satisfied, everything)
         outcome = self._judge(chunk, versions_before, bounds)
         is_late = chunk.timestamp <= everything
-        fates = self._fates(chunk, versions_before, is_late)
-        more = self._end_edges(chunk, properties, timestamp, fates) if self._steps else None
+        more = None
+        if self._steps:
+            more = self._end_edges(chunk, properties, timestamp, self._fates(chunk, versions_before, is_late))
         derived = self._derived(chunk, now, satisfied, versions_before, is_late, outcome, () if more is None else more.row)
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
         self._keep_values(derived, properties, everything)
@@ -778,7 +780,7 @@ class Multigraph:
         windows: list[AnyWindow] = [window for _, window in self._readers]
         if self.by_id is not None and self.kept_window is not None:
             windows.append(self.kept_window)
-        return min((int(_lower_bounds(window, np.array([time]))[0]) for window in windows), default=time)
+        return min((int(lower_bounds(window, np.array([time]))[0]) for window in windows), default=time)
 
     def collect(self, time: int | None) -> None:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
@@ -871,136 +873,6 @@ def _derived_by_id(
     return DerivedChunk(derived, row, first, outcome)
 
 
-def reading_of(question: Question, evaluation: Evaluated) -> Reading:
-    """Return what a query reads in an engine whose edges have an identity or properties.
-
-    Raises `QueryError` where the query or the engine has what does not go with them.
-    """
-    reading, *more = readings_of(question)
-    is_triple = evaluation.identity == "triple"
-    what = "a query with conditions on edges" if is_triple else f'an engine with edges="{evaluation.identity}"'
-    reason = None
-    selected = question.pattern.values if isinstance(question, EdgeValuesQuery) else ()
-    edge = next((one for one in selected if one.kind == "number"), None)
-    if evaluation.identity == "triple" and edge is not None:
-        raise QueryError(
-            f"query {question.name!r} selects the edge ?{edge.variable}, which has no number where inserts replace edges: "
-            f'select its properties, as ?{edge.variable}.amount, or use rpq.Engine(…, edges="parallel") or edges="id"'
-        )
-    if more or reading.stream is not None:
-        reason = "named streams (ON, windows in SPARQL) do not go with it: write a pattern over the merged stream"
-    elif reading.window.kind == "count":
-        reason = f"its window is {reading.window!r}: use one of time, rpq.Window(size=…, slide=…), or rpq.UnboundedWindow()"
-    elif evaluation.witness and any(isinstance(label, EdgeEnd) for label in reading.labels.named):
-        reason = "rows with witnesses do not go with edge variables: leave out witness=True"
-    elif evaluation.share[1] > 1:
-        reason = "shares do not go with it: evaluate it in one engine, with threads=…"
-    if reason is None and evaluation.graph.statics:
-        refuse_statics(question, evaluation.identity)
-    if reason is not None:
-        raise QueryError(f"query {question.name!r} in {what}: {reason}")
-    return reading
-
-
-def refuse_statics(question: Question, identity: Identity) -> None:
-    """Raise `QueryError` for a query that static edges do not go with.
-
-    Under `triple` an edge of the window would hide the static edge with its ends; edge variables do not bind static edges.
-    """
-    if identity == "triple":
-        raise QueryError(
-            f"query {question.name!r}: static edges do not go with conditions on edges where inserts replace edges: use "
-            'rpq.Engine(…, edges="parallel"), or push them with a timestamp'
-        )
-    if any(isinstance(label, EdgeEnd) for reading in readings_of(question) for label in reading.labels.named):
-        raise QueryError(
-            f"query {question.name!r}: static edges do not go with edge variables, which do not bind them: push them with a "
-            "timestamp"
-        )
-
-
-def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated) -> None:
-    """Raise `RegistrationError` where conditions come to an engine in mid-stream that knew none from the beginning."""
-    if evaluation.graph.time is None:
-        return
-    name = next(question.name for question in questions if has_conditions(question))
-    raise RegistrationError(
-        f"query {name!r}: properties of edges were not kept, as no query read any when the stream began; begin with such a "
-        'query, or with rpq.Engine(…, edges="parallel")',
-        available_from=None,
-    )
-
-
-def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty: bool) -> None:
-    """Raise `RegistrationError` where a query that comes in mid-stream has conditions that no query has now.
-
-    Which edges of its window satisfy them is not known. It may begin `empty` where each insert is an edge of its own.
-    """
-    multigraph = evaluation.multigraph
-    if evaluation.graph.time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
-        return
-    if empty and evaluation.identity == "id":
-        raise RegistrationError(
-            f"query {question.name!r}: in mid-stream a query in an engine with edges=\"id\" begins with the edges of its "
-            'window, since inserts replace them; leave out start="empty"',
-            available_from=None,
-        )
-    for reading in readings_of(question):
-        unkept = multigraph.unevaluated(reading.labels)
-        if isinstance(question, EdgeValuesQuery) and not unkept and (lost := question.properties - multigraph.values_read):
-            names = ", ".join(sorted(lost))
-            hint = ' It can be registered with start="empty".' if evaluation.identity == "parallel" else ""
-            raise RegistrationError(
-                f"query {question.name!r}: the values of {names} were not kept, as no query that runs reads them; "
-                f"register it before the first tuple.{hint}",
-                available_from=None,
-            )
-        for label in sorted(unkept, key=str):
-            hint = ' It can be registered with start="empty".' if evaluation.identity == "parallel" else ""
-            raise RegistrationError(
-                f"query {question.name!r}: which edges satisfy {label} was not kept, as no query that runs reads them; "
-                f"register it before the first tuple.{hint}",
-                available_from=None,
-            )
-    if empty and has_conditions(question):
-        raise RegistrationError(
-            f"query {question.name!r}: in mid-stream a query with conditions begins with the edges of its window, since "
-            'inserts replace them; leave out start="empty"',
-            available_from=None,
-        )
-
-
-def refuse_forgotten_edges(question: Question, evaluation: Evaluated, *, to_timestamp: Callable[[int], Any]) -> None:
-    """Raise `RegistrationError` where a query would need the versions of edges that have left all windows so far.
-
-    Whatever label a version has, an older insert with its id changes nothing. `to_timestamp` turns integers into times of
-    the stream.
-    """
-    edges, time = None if evaluation.multigraph is None else evaluation.multigraph.by_id, evaluation.graph.time
-    if edges is None or evaluation.multigraph is None or time is None:
-        return
-    lost = edges.latest_left(evaluation.multigraph.lower_bound(time))
-    for reading in readings_of(question):
-        window = reading.window
-        if lost == ABSENT_VERSION or lost <= int(_lower_bounds(window, np.array([time]))[0]):
-            continue
-        why = f"query {question.name!r}: its window would hold edges that were forgotten, since no window held them"
-        if not isinstance(window, Window):
-            raise RegistrationError(f"{why}, one with timestamp {to_timestamp(lost)} among them", available_from=None)
-        available = to_timestamp(window.expiry_slide(lost) * window.slide)
-        raise RegistrationError(f"{why}; it can be registered from {available} on", available_from=available)
-
-
-class Evaluated(Protocol):
-    """What an engine is, as far as it matters to edges with properties."""
-
-    identity: Identity
-    witness: bool
-    share: tuple[int, int]
-    graph: SnapshotGraph
-    multigraph: Multigraph | None
-
-
 def _key_of(reading: Reading) -> _ReaderKey:
     return reading.labels.plain, reading.window
 
@@ -1031,7 +903,7 @@ def _rows_to_apply(is_edge: np.ndarray, timestamp: np.ndarray, now: np.ndarray) 
     return np.flatnonzero(is_applied)
 
 
-def _lower_bounds(window: AnyWindow, time: np.ndarray) -> np.ndarray:
+def lower_bounds(window: AnyWindow, time: np.ndarray) -> np.ndarray:
     """Return the timestamp up to which edges have left a window at each of these times; none leaves an unbounded one."""
     if not isinstance(window, Window):
         return np.full(len(time), ABSENT_VERSION)

@@ -143,7 +143,7 @@ class RunningEdgeValues(RunningPattern):
         self._note_identity_type()
 
     def _note_identity_type(self) -> None:
-        """Let rows know the type that edges have as values, which the first id of an edge determines."""
+        """Set the type that edges have as values of rows, which the first id of an edge determines."""
         if isinstance(self._own_columns, ValueColumns) and self._vertices is not None:
             for value in self._values:
                 if value.kind == "number":

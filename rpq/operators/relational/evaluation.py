@@ -69,7 +69,7 @@ class Network:
         self.run_by(self.planned)
 
     def run_by(self, nodes: Sequence[Node]) -> None:
-        """Let these operators do the work of the planned ones, each of which one of them equals."""
+        """Use these operators for the work of the planned ones, each of which one of them equals."""
         self.nodes = [*nodes]
         self.steps = Steps()
         for planned, node in zip(self.planned, self.nodes, strict=True):
@@ -286,7 +286,7 @@ class SharedOperators:
     def join(
         self, network: Network, keys: Sequence[Hashable], read: Callable[[Mapping[int, Delta]], LeafChanges]
     ) -> None:
-        """Let operators that are here already do the work of equal ones of a network, and add the others.
+        """Use the operators that are here already for equal ones of a network, and add the others.
 
         `keys` are those of its leaves, and `read` selects and returns their changes from those of all parts.
         """

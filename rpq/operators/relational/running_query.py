@@ -86,7 +86,7 @@ class OperatorPool:
         return self._of_threads.setdefault(thread, SharedOperators(self.terms))
 
     def forget_if_unused(self) -> None:
-        """Let new queries begin another pool if no query has an operator of this one."""
+        """Make new queries begin another pool if no query has an operator of this one."""
         if not self.queries:
             self._forget()
 
