@@ -605,6 +605,20 @@ def test_a_query_that_comes_later_reads_static_edges_under_its_condition():
     engine._check()
 
 
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_static_edges_under_a_condition_make_room_for_themselves(comes_first):
+    ends = [("u", "v", "a"), ("v", "u", "a")]
+    engine = rpq.Engine(rpq.Query("a", window=WINDOW, name="plain"), edges="parallel", _capacity=1)
+    if comes_first:
+        engine.load_static(ends)
+    engine.register(rpq.Query("a[n is null]|b", window=WINDOW, name="condition"))
+    if not comes_first:
+        engine.load_static(ends)
+    rows = engine.insert("w", "v", "b", 1, properties={"n": 5}).rows()
+    assert sum(row.query == "condition" for row in rows) == 3
+    engine._check()
+
+
 # --- witnesses ----------------------------------------------------------------------------------------------
 
 

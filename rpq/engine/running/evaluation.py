@@ -426,6 +426,7 @@ class Evaluation:
             return
         derived = self.multigraph.derive_statics(self.graph.chunk_of(self.graph.static_edges()))
         if len(derived.label):
+            self._make_room(len(derived.label), _NO_VERTICES)
             self.graph.enter_static(derived.source, derived.target, derived.label)
 
     def note_first(self) -> None:
@@ -586,7 +587,6 @@ class Evaluation:
             elif self.multigraph is not None:
                 self.multigraph.remove([question.name for question in questions])
             raise
-        self._enter_derived_statics()
         self.running.settle_added(added, self.labels, self.graph)
         reports = (self.running.reports_of(running) for running in added)
         self.guard.add(one for one in reports if one is not None)
@@ -599,6 +599,7 @@ class Evaluation:
         for running in added:
             running.make_room(self.vertices, used, self.graph)
         self._vertex_room = 0
+        self._enter_derived_statics()  # which may need more room
         self.note_first()
         return added
 
