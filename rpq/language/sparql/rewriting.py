@@ -23,6 +23,7 @@ from rpq.language.sparql.algebra import (
     Project,
     SemiJoin,
     Union,
+    Values,
     certain_variables,
     has_exists,
     make_join,
@@ -71,7 +72,7 @@ def rewrite(operator: Operator) -> Operator:
             return replace(operator, left=rewrite(left), right=rewrite(right))
         case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
             return replace(operator, inner=rewrite(inner))
-        case _:
+        case Conjunction() | Values():
             return operator
 
 
