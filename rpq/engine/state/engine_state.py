@@ -194,7 +194,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
 def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
     counted, keys = evaluation.graph.counted, evaluation.running.keys(running)
     numbers = [0 if key is None else counted.number_of(key) for key in keys]
-    saved = running.saved(evaluation.name_of)
+    saved = running.saved(evaluation.vertices.name_of)
     reports = evaluation.running.reports_of(running)
     if reports is not None:
         saved["report_state"] = reports.saved(evaluation.vertices)

@@ -39,7 +39,7 @@ def roots_of(engine: rpq.Engine) -> list[set]:
     found = []
     for relation in paths_of(engine)._by_content.values():
         slots = relation.index.index.table.slot_of
-        found.append({engine._evaluation.name_of(v) for v in range(len(slots)) if slots[v] >= 0})
+        found.append({engine._evaluation.vertices.name_of(v) for v in range(len(slots)) if slots[v] >= 0})
     return found
 
 
