@@ -17,7 +17,7 @@ from rpq.compiled.stopwatch import Stopwatch
 from rpq.engine.running.edge_restrictions import refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
-from rpq.engine.running.intake import EventClock, over_one_event
+from rpq.engine.running.intake import EventClock, query_over_event
 from rpq.engine.running.limits import default_limit
 from rpq.engine.running.multigraph import Identity, describe_identity
 from rpq.engine.running.retention import keep_option, refuse_if_lost
@@ -928,7 +928,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _resolved(self, query: Query, times: StreamTime) -> Query:
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
         resolved = times.resolve(query)
-        return resolved if self._clock is None else over_one_event(resolved)
+        return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(
         self, rows: list[ChunkRows], counts: np.ndarray | tuple[int, int], late_rows: np.ndarray | None = None

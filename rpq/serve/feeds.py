@@ -29,7 +29,7 @@ from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
 from rpq.run.loop import Rejected, Slice, push_slice
 from rpq.serve import models
-from rpq.serve.models import FieldsError, to_model
+from rpq.serve.models import FieldsError, read_model
 from rpq.serve.requests import NotApplied
 from rpq.serve.service import Push, Service
 from rpq.stream.durations import NANOSECONDS
@@ -68,7 +68,7 @@ class Playback:
 
     def change(self, fields: Any) -> None:
         """Change state and speed as a request asks.  Raises `FieldsError`."""
-        update = to_model(fields, models.ChangedPlayback)
+        update = read_model(fields, models.ChangedPlayback)
         if not fields:
             raise FieldsError('expected "state" or "speed", or both')
         with self._changed:

@@ -190,7 +190,7 @@ class ValueMatches:
             if not has_room:
                 self._bags.make_room(2 * count)
             self._follow(max(nodes, 2 * len(self._matching.kind)) if nodes > len(self._matching.kind) else 0)
-        rows, weights, events, size = change_by_value(
+        rows, weights, events, size = apply_value_changes(
             self._bags.view,
             self._view,
             np.ascontiguousarray(left.rows).reshape(-1),
@@ -746,7 +746,7 @@ def _sort(matching, count):
 
 
 @njit(cache=True, nogil=True)
-def change_by_value(
+def apply_value_changes(
     bags,
     matching,
     lefts,

@@ -151,7 +151,7 @@ class ValueOrder:
 
     def _label(self, ids: np.ndarray, names: pa.Array) -> None:
         """Give new terms with these names labels: kernels read numbers, texts and moments, Python the others."""
-        highs = _in_order(nearest_reals(names))
+        highs = _sortable_integers(nearest_reals(names))
         are_numbers = highs != _NOT_A_NUMBER
         if not are_numbers.all():
             others = ids[~are_numbers]
@@ -327,7 +327,7 @@ def _are_texts(highs: np.ndarray) -> np.ndarray:
     return found
 
 
-def _in_order(reals: np.ndarray) -> np.ndarray:
+def _sortable_integers(reals: np.ndarray) -> np.ndarray:
     """Return integers (int64) in the order of doubles; NaN becomes `_NOT_A_NUMBER`."""
     bits = (reals + 0.0).view(np.int64)  # there is one zero
     bits = np.where(bits < 0, bits ^ _LARGEST, bits)
@@ -353,7 +353,7 @@ def _high(key: tuple[Any, ...]) -> int:
 
 
 def _high_of_real(real: float) -> int:
-    """Return the integer of one double that is a number, as `_in_order` does."""
+    """Return the integer of one double that is a number, as `_sortable_integers` does."""
     bits: int = struct.unpack("<q", struct.pack("<d", real + 0.0))[0]
     return bits if bits >= 0 else bits ^ _LARGEST
 

@@ -12,7 +12,7 @@ import pytest
 
 from rpq.operators.patterns.rows.solutions import Place, Solutions
 from rpq.rows.delta import Delta, ids_of_columns
-from rpq.rows.weighted_rows import weighted
+from rpq.rows.weighted_rows import as_changes
 
 SHAPES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "one part": ([("?x", "?y", "?z")], ("?z", "?x")),
@@ -37,7 +37,7 @@ def part_rows(width: int, runs: list[tuple[int, int, int, list[tuple[int, ...]]]
 
 def changed(solutions: Solutions, parts: dict[Place, Delta], *, explicit: bool) -> Delta:
     """Change parts, as a pattern does."""
-    events, changes = weighted(parts.values())
+    events, changes = as_changes(parts.values())
     silent = None if explicit else events[:, 0] % 2 == 0
     return solutions.change(dict(zip(parts, changes, strict=True)), silent=silent).delta(events[:, 0], events[:, 1])
 
