@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import Formula
@@ -95,7 +96,7 @@ class _Labels:
             return int(number)
         number = len(self.numbers)
         if number == len(self.labels):
-            self.labels = np.concatenate([self.labels, np.zeros(number, np.int64)])
+            self.labels = lengthen(self.labels, number)
         place = self.numbers.bisect_left(key)
         below = None if place == 0 else int(self.labels[self.numbers.peekitem(place - 1)[1]])
         above = None if place == number else int(self.labels[self.numbers.peekitem(place)[1]])

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.language.sparql.values.moments import MOMENTS
@@ -139,11 +140,7 @@ class ValueOrder:
             have = len(getattr(labels, high))
             if size > have:
                 more = max(size, 2 * have) - have
-                grown = {
-                    name: np.concatenate([getattr(labels, name), np.full(more, empty, np.int64)])
-                    for name, empty in ((high, 0), (rank, _UNKNOWN))
-                }
-                labels = labels._replace(**grown)
+                labels = lengthen_fields(labels, more, **{high: 0, rank: _UNKNOWN})
         if labels is not self._labels:
             labels.room[:] = len(labels.rank), len(labels.term_rank)
             self._labels = labels
