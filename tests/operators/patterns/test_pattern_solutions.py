@@ -107,11 +107,11 @@ def test_solutions(shape, meanings, distinct, differ):
             before = after
         parts = {place: part_rows(len(columns[place.part]), some) for place, some in runs.items()}
         found = changed(solutions, parts, explicit=False)
-        told, begin, rows = [], 0, found.as_lists()
+        changes, begin, rows = [], 0, found.as_lists()
         for at, time, sign, end in zip(*(array.tolist() for array in (found.orders, found.times, found.kinds, found.ends))):
-            told += [(at, time, sign, one) for one in rows[begin:end]]
+            changes += [(at, time, sign, one) for one in rows[begin:end]]
             begin = end
-        assert sorted(told) == sorted(expected) and [one[:3] for one in told] == sorted(one[:3] for one in told)
+        assert sorted(changes) == sorted(expected) and [one[:3] for one in changes] == sorted(one[:3] for one in changes)
         assert Counter(map(tuple, solutions.answers().tolist())) == before
         parts = {
             meaning: [

@@ -461,8 +461,8 @@ def test_queries_that_share_an_index_come_and_go(data, question, tuples, static)
                 atoms = Atom(subject, path.expression, object_), Atom(X, "b", Z)
                 other = replace(question, name=f"q{number}", pattern=replace(question.pattern, atoms=atoms))
                 twins.register(other, data.draw(st.sampled_from(["window", "window", "empty"])))
-            case "leave" if len(twins.asked) > 1:
-                twins.unregister(data.draw(st.sampled_from(sorted(twins.asked))))
+            case "leave" if len(twins.questions) > 1:
+                twins.unregister(data.draw(st.sampled_from(sorted(twins.questions))))
             case "restore":
                 twins.save_and_restore()
             case "collect":
