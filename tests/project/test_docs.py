@@ -84,7 +84,6 @@ class Loaded(HTMLParser):
             self.addresses.append(given.get("href") or "")
 
 
-@pytest.mark.ci
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) >= len(PAGES)
@@ -110,7 +109,6 @@ def public_names() -> Iterator[str]:
                     yield f"rpq.{name}.{member}"
 
 
-@pytest.mark.ci
 def test_every_public_name_is_on_a_page(site: Path) -> None:
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     shown = Loaded(site / "api.html").places | Loaded(site / "spark.html").places
