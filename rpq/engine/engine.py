@@ -148,7 +148,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.running.check_registration(query)
         _refuse_same_names(queries)
         if keep is not None and events == "alone":
-            raise QueryError("where each event is answered by itself nothing is kept: leave out keep, or events")
+            raise QueryError('with events="alone" no edges are kept: leave out keep, or use events="window"')
         self._keep = None if keep is None else keep_option(keep)
         self._events = events
         self._clock = EventClock() if events == "alone" else None
