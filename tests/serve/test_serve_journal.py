@@ -758,7 +758,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     with pytest.raises(rpq.RpqError, match="no checkpoint of `rpq serve`"):
         Served(checkpoint=state)
     (tmp_path / "other.journal").write_bytes(b"")
-    with pytest.raises(rpq.RpqError, match="but not the checkpoint"):
+    with pytest.raises(rpq.RpqError, match="exists, but the checkpoint"):
         Served(checkpoint=tmp_path / "other")
 
 
