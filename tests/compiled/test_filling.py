@@ -49,7 +49,7 @@ def test_rows_have_what_their_event_has():
     spread(np.array([10, 20, 30]), ends, 1, 4, rows)
     assert rows.tolist() == [10, 20, 30, 30]
     assert signs(np.array([0, 1, 0], np.uint8), ends, 0, 7, Region(100)).to_pylist() == [*"++-++++"]
-    assert repeat_text("query", 3).to_pylist() == ["query"] * 3 and len(repeated("", 1)) == 1
+    assert repeat_text("query", 3).to_pylist() == ["query"] * 3 and len(repeat_text("", 1)) == 1
     assert repeat_text("q" * 100, 5).to_pylist() == ["q" * 100] * 5
 
 
