@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
-from rpq.engine.running.condition_sets import ConditionSets, compressed, misfit
+from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
@@ -42,6 +42,7 @@ from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefor
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
+from rpq.stream.numpy_arrays import compressed
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.plain_columns import NUMBER
 from rpq.stream.snapshot import SnapshotGraph
