@@ -139,18 +139,20 @@ is_effective=array([1, 0], dtype=uint8))
         edges have left every window at each tuple. Tuples with a source below 0 are left out.
         """
         count = len(satisfied)
-        self._make_room(count)
-        self._make_room_for_kinds(count)
-        self._make_room_for_times(chunk.timestamp)
+        more = int(np.count_nonzero(chunk.source >= 0))
+        self._make_room(more)
         if self.keeps_all:
             satisfied = np.zeros(count, np.int32)  # what each of the edges satisfies is not kept
+        sets = int(satisfied.max(initial=0)) + 2  # with `_DELETED`
+        self._make_room_for_kinds(min(count, sets * (int(chunk.label.max(initial=0)) + 1)))
+        self._make_room_for_times(chunk.timestamp)
         before = VersionsBefore(
             np.full(count, ABSENT_VERSION, np.int64), np.zeros(count, np.int32), np.zeros(count, np.uint8)
         )
         if self.keeps_all and not chunk.delete.any():
             append_versions(self._view, view(chunk), satisfied, bound, count, before.is_effective)
             return before
-        self._find_all(count)
+        self._find_all(more)
         replace_versions(self._view, view(chunk), satisfied, bound, self.keeps_all, count, *before)
         return before
 
