@@ -212,6 +212,8 @@ is_effective=array([1, 0], dtype=uint8))
             self._set(self._arrays._replace(table=tagged_table(room)))
             distinct = max(distinct, int(fields[_IN_TABLE]))
             fields[_BITS], fields[_IN_TABLE] = bits_of_ids(room), 0
+        if not fields[_IN_TABLE]:
+            self._arrays.table[:] = 0
         if self.count > fields[_IN_TABLE]:
             index_versions(self._view, distinct)
 
@@ -219,9 +221,6 @@ is_effective=array([1, 0], dtype=uint8))
         """Return the numbers of the versions with a timestamp above a bound. O(versions)."""
         if self.keeps_all:
             self._find_all()
-        return self._younger(bound)
-
-    def _younger(self, bound: int) -> np.ndarray:
         _, _, _, timestamp, _ = self.all_columns()
         return np.flatnonzero(timestamp > bound)
 
@@ -255,12 +254,14 @@ is_effective=array([1, 0], dtype=uint8))
 
     def collect(self, bound: int) -> None:
         """Forget the versions with a timestamp up to a bound. O(versions)."""
-        live = self._younger(bound)
-        if self.keeps_all and 4 * len(live) > 3 * self.count:  # little has expired: perhaps there are many with equal ends
-            live = self.live(bound)
-        if len(live) < self.count:
-            self.load(*self.columns(live))
-        self._live_after_collect = len(live)
+        before = self.count
+        live = collect_versions(self._view, bound)
+        if self.keeps_all and 4 * live > 3 * before:  # little has expired: perhaps there are many with equal ends
+            self._find_all()
+            live = self.count
+        if len(self._arrays.source) > 4 * max(live, self._capacity):
+            self.load(*self.all_columns())
+        self._live_after_collect = live
 
     def renumber(self, numbers: np.ndarray) -> None:
         """Replace the numbers of sets of derived labels by others."""
@@ -298,7 +299,7 @@ is_effective=array([1, 0], dtype=uint8))
         source, label, target, _, _ = self.all_columns()
         keys = list(zip(*(column[:in_table].tolist() for column in (source, label, target)), strict=True))
         assert len(set(keys)) == in_table, "an edge has two versions"
-        entries = arrays.table[arrays.table > 0].astype(np.int64)
+        entries = arrays.table[(arrays.table > 0) & (in_table > 0)].astype(np.int64)
         numbers = np.sort((entries & ((1 << int(arrays.fields[_BITS])) - 1)) - 1)
         assert numbers.tolist() == list(range(in_table)), "a version is not in the table"
         for number, (u, name, v) in enumerate(keys):
@@ -461,6 +462,29 @@ def index_versions(versions, distinct):
             _set_kind(versions, number, kind)
     versions.fields[_COUNT] = made
     versions.fields[_IN_TABLE] = made
+
+
+@njit(cache=True, nogil=True)
+def collect_versions(versions, bound):
+    """Forget the versions that are deleted or have a timestamp up to a bound; return how many are left.
+
+    Unless all are, the table has none of them from then on.
+    """
+    kept = np.int64(0)
+    for number in range(versions.fields[_COUNT]):
+        kind, time = _kind_at(versions, number), _time_at(versions, number)
+        if time <= bound or versions.kind_set[kind] == _DELETED:
+            continue
+        if kept != number:
+            versions.source[kept] = versions.source[number]
+            versions.target[kept] = versions.target[number]
+            _set_time(versions, kept, time)
+            _set_kind(versions, kept, kind)
+        kept += 1
+    if kept != versions.fields[_COUNT]:
+        versions.fields[_COUNT] = kept
+        versions.fields[_IN_TABLE] = 0
+    return kept
 
 
 @njit(cache=True, nogil=True)
