@@ -250,6 +250,38 @@ def test_queries_that_come_and_go(identity, data):
 
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+@examples(150)
+@given(data=st.data())
+def test_queries_with_other_conditions_come_where_no_edge_of_their_window_is_unknown(identity, data):
+    """Such a query is refused, or begins with the solutions of its window and goes on like the oracle's."""
+    first, second = data.draw(described("first")), data.draw(described("second"))
+    note([first.query, second.query])
+    oracle = PropertyEngine(first.oracle, second.oracle, identity=identity)
+    engine = rpq.Engine(first.query, edges=identity, _capacity=data.draw(st.sampled_from((1, 16))))
+    running = [first]
+    for row in drawn_tuples(data, identity, 5, most=15):
+        note(row)
+        expected = apply(oracle, row)
+        names = [one.query.name for one in running]
+        changes = engine.push(as_batch([row], arrow=False))
+        assert rows_of(changes, running) == Counter(row for row in expected if row.query in names)
+        engine._check()
+        if second not in running and data.draw(st.booleans()):
+            solutions = oracle.solutions("second")
+            try:
+                begun = engine.register(second.query)
+            except rpq.RegistrationError as refused:
+                assert refused.available_from is None or refused.available_from > oracle.time
+            else:
+                running.append(second)
+                expected = Counter({Row("second", values, oracle.time, "+"): count for values, count in solutions.items()})
+                assert rows_of(begun, running) == expected
+            if second not in running and data.draw(st.booleans()):
+                engine = restored(engine)
+            engine._check()
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
 @examples(100)
 @given(data=st.data())
 def test_events_of_several_tuples(identity, data):
@@ -493,6 +525,40 @@ def test_a_query_whose_properties_were_not_kept_is_refused():
         parallel.register(rpq.Query("a[m > 1]", window=WINDOW))
     assert parallel.register(rpq.Query("a[m > 1]", window=WINDOW), start="empty").added == 0
     assert parallel.insert("x", "z", "a", 2, properties={"m": 5}).added == 1
+
+
+def test_a_condition_can_be_had_when_the_edges_have_left_that_were_not_evaluated():
+    window = rpq.Window(size=10, slide=5)
+    engine = rpq.Engine(rpq.Query("a[n > 1]/b", window=rpq.Window(size=40, slide=5)))
+    engine.push_rows([("x", "y", "a", 12), ("y", "z", "b", 17)])
+    late = rpq.Query("a[n > 2]", window=window, name="late")
+    with pytest.raises(rpq.RegistrationError, match=r"from 25 on, if no more edges with these labels come") as refused:
+        engine.register(late)
+    assert refused.value.available_from == 25
+    assert "empty" not in str(refused.value)  # which is refused, too
+    with pytest.raises(rpq.RegistrationError, match="before the first tuple") as refused:
+        engine.register(rpq.Query("a[n > 2]", window=rpq.UnboundedWindow(), name="late"))
+    assert refused.value.available_from is None
+    engine.register(rpq.Query("c[n > 2]", window=window, name="other"))  # no edge has that label
+    engine.advance(24)
+    with pytest.raises(rpq.RegistrationError, match="from 25 on"):
+        engine.register(late)
+    engine.advance(25)
+    assert engine.register(late).added == 0
+    assert engine.insert("x", "y", "a", 26, properties={"n": 3}).added == 2
+    engine._check()
+
+
+def test_an_engine_says_start_empty_only_where_it_takes_it():
+    for identity, text, said in (("id", "c", False), ("parallel", "c", True), ("triple", "c", True), ("triple", "c[n > 1]", False)):
+        first = rpq.Query("a[n > 1]", window=rpq.Window(size=10, slide=5))
+        engine = rpq.Engine(first, edges=identity)
+        ids = {"edge": "e"} if identity == "id" else {}
+        engine.insert("x", "y", "c", 12, **ids)
+        with pytest.raises(rpq.RegistrationError) as refused:
+            engine.register(rpq.Query(text, window=rpq.Window(size=10, slide=5), name="late"))
+        assert ('start="empty"' in str(refused.value)) == said
+        assert refused.value.available_from == 25
 
 
 def test_an_engine_goes_on_after_a_query_was_refused():

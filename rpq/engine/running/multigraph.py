@@ -821,6 +821,12 @@ class Multigraph:
         is_there[source] = is_there[target] = True
         return np.flatnonzero(is_there).astype(np.int32)
 
+    def latest_held(self, labels: LabelSet) -> int:
+        """Return the largest timestamp of the versions with a label in a set; `ABSENT_VERSION` for none. O(versions)."""
+        _, label, _, timestamp, _ = self.versions.all_columns()
+        is_mine = np.array([isinstance(name, str) and labels.has(name) for name in self._labels.names], bool)
+        return int(timestamp[is_mine[label]].max(initial=ABSENT_VERSION))
+
     def edges_live(self, time: int | None) -> int:
         """Return how many edges with a label that is read the longest window holds."""
         live = self.versions.live(self.lower_bound(time))
