@@ -12,6 +12,8 @@ import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, fields
+from datetime import datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -171,11 +173,11 @@ def check_counts(engine: rpq.Engine, oracle: PropertyEngine, queries: list[Descr
         assert {count: getattr(figures, count) for count in COUNTS} == oracle.counts(one.query.name)
 
 
-def restored(engine: rpq.Engine, *, threads: int = 1) -> rpq.Engine:
+def restored(engine: rpq.Engine, *, threads: int = 1, witness: bool = False) -> rpq.Engine:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "engine.state"
         engine.save(path)
-        return rpq.Engine.restore(path, threads=threads)
+        return rpq.Engine.restore(path, threads=threads, witness=witness)
 
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
@@ -769,6 +771,11 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
                     assert json.loads(change["path"]) == json.loads(witness.to_json())
             for answer in engine.answers(name):
                 check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
+        if data.draw(st.integers(0, 5)) == 0:
+            engine = restored(engine, witness=True)
+            for name, one in by_name.items():
+                for answer in engine.answers(name):
+                    check_witness(one, tuple(answer), engine.witness(*answer, query=name), held[name], read)
     changes = batched.push(as_batch(rows, arrow=False))
     found = [
         (name, tuple(change[column] for column in one.query.columns), change["op"], change["path"])
@@ -793,7 +800,7 @@ def test_a_witness_has_the_labels_and_the_values_of_its_edges():
 
 
 def test_a_witness_has_no_values_where_none_are_kept():
-    """Only an engine whose rows have witnesses keeps them; after a restart those of older edges are not known."""
+    """Only an engine whose rows have witnesses keeps them; one that begins to knows those of older edges not."""
     engine = rpq.Engine(CONDITION)
     engine.insert("x", "y", "a", 1, properties={"n": 5})
     with tempfile.TemporaryDirectory() as folder:
@@ -804,9 +811,36 @@ def test_a_witness_has_no_values_where_none_are_kept():
     path = engine.witness("x", "z")
     assert (path.labels, path.timestamps, path.properties) == (("a", "b"), (1, 2), ())
     assert continued.witness("x", "z").properties == (None, {})
+    assert restored(continued, witness=True).witness("x", "z").properties == (None, {})
+    assert restored(continued).witness("x", "z").properties == ()
     plain = rpq.Engine(rpq.Query("a", window=WINDOW), edges="parallel", witness=True)
     changes = plain.insert("x", "y", "a", 1)
     assert changes.to_arrow(witness=True)["path"].to_pylist() == ['["x", "a", "y"]']
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
+def test_values_of_each_type_are_restored(identity):
+    """A witness tells after a restart what it told before it."""
+    condition = " or ".join(f"{name} is not null" for name in "bdfistn")
+    engine = rpq.Engine(rpq.Query(f"a[{condition}]", window=WINDOW, name="q"), edges=identity, witness=True)
+    moment = datetime(2024, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
+    columns = {
+        "b": pa.array([True, None]),
+        "d": pa.array([Decimal("1.50"), None]),
+        "f": pa.array([None, 2.5]),
+        "i": pa.array([2**62, None]),
+        "s": pa.array(["ü", None]),
+        "t": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        "n": pa.array([1_700_000_000_123_456_789, None], pa.timestamp("ns")),
+    }
+    ids = {"edge": [7, 8]} if identity == "id" else {}
+    ends = {"source": ["x", "y"], "target": ["y", "z"], "label": ["a", "a"], "timestamp": [1, 2]}
+    engine.push(pa.table({**ends, **ids, **columns}))
+    told = [engine.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))]
+    assert told[0][0].keys() == {*"bdistn"} and told[1] == ({"f": 2.5},)
+    again = restored(restored(engine, witness=True), witness=True)
+    assert [again.witness(*answer).properties for answer in (("x", "y"), ("y", "z"))] == told
+    assert engine.witness("x", "y").to_json() == again.witness("x", "y").to_json()
 
 
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
@@ -827,7 +861,7 @@ def test_values_leave_with_their_edges():
         for time in range(2000):
             edge = {"edge": time} if identity == "id" else {}
             engine.insert(f"v{time}", f"v{time + 1}", "ab"[time % 2], time, properties={"n": time}, **edge)
-        assert len(engine._evaluation.multigraph._values) < 100
+        assert len(engine._evaluation.multigraph.kept_values) < 100
 
 
 # --- bad input ----------------------------------------------------------------------------------------------
