@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.hashing import clear, first_candidate, id_at, new_table, next_candidate, put, put_new
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.arrays.tagged_hashing import (
     bits_of_ids,
     first_tagged,
@@ -35,7 +36,7 @@ from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_store import LONG_AGO, key_hash
-from rpq.stream.numpy_arrays import compressed
+from rpq.stream.numpy_arrays import distinct_values
 
 ABSENT_VERSION = int(LONG_AGO)
 """In place of the timestamp of an edge that is not held."""
@@ -158,17 +159,15 @@ is_effective=array([1, 0], dtype=uint8))
 
     def _make_room(self, more: int) -> None:
         """Make room for further versions."""
-        arrays, needed = self._arrays, self.count + more
-        room = len(arrays.source)
-        if needed > room:
-            room = max(needed, room + room // 8)
-            arrays = arrays._replace(
-                **{name: _longer(getattr(arrays, name), room) for name in ("source", "target", "time", "kind")}
-            )
+        arrays, room = self._arrays, len(self._arrays.source)
+        missing = self.count + more - room
+        if missing > 0:
+            added = max(missing, room // 8)
+            arrays = lengthen_fields(arrays, added, source=0, target=0, time=0, kind=0)
             if arrays.fields[_WIDE_TIMES]:
-                arrays = arrays._replace(upper_time=_longer(arrays.upper_time, room))
+                arrays = lengthen_fields(arrays, added, upper_time=0)
             if arrays.fields[_WIDE_KINDS]:
-                arrays = arrays._replace(upper_kind=_longer(arrays.upper_kind, room))
+                arrays = lengthen_fields(arrays, added, upper_kind=0)
             self._set(arrays)
 
     def _make_room_for_kinds(self, more: int) -> None:
@@ -179,11 +178,8 @@ is_effective=array([1, 0], dtype=uint8))
             arrays.fields[_WIDE_KINDS] = 1
         if kinds > len(arrays.kind_label):
             room = max(kinds, 2 * len(arrays.kind_label))
-            arrays = arrays._replace(
-                kind_label=_longer(arrays.kind_label, room),
-                kind_set=_longer(arrays.kind_set, room),
-                kind_table=new_table(room),
-            )
+            arrays = lengthen_fields(arrays, room - len(arrays.kind_label), kind_label=0, kind_set=0)
+            arrays = arrays._replace(kind_table=new_table(room))
         if arrays is not self._arrays:
             self._set(arrays)
             fill_kind_table(self._view)
@@ -313,14 +309,9 @@ def _pairs(label: np.ndarray, satisfied: np.ndarray) -> tuple[np.ndarray, np.nda
     """Return the different pairs of a label and a set, and the place of each pair among them."""
     least = int(satisfied.min(initial=0))
     sets = int(satisfied.max(initial=0)) - least + 1
-    code, place = compressed(label.astype(np.int64) * sets + (satisfied - least), (int(label.max(initial=0)) + 1) * sets)
+    labels = int(label.max(initial=0)) + 1
+    code, place = distinct_values(label.astype(np.int64) * sets + (satisfied - least), labels * sets)
     return code // sets, code % sets + least, place
-
-
-def _longer(array: np.ndarray, room: int) -> np.ndarray:
-    longer = np.zeros(room, array.dtype)
-    longer[: len(array)] = array
-    return longer
 
 
 @njit(cache=True, nogil=True, forceinline=True)

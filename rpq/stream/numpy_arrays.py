@@ -75,10 +75,10 @@ def text_array(texts: list[str]) -> pa.Array:
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(data))
 
 
-def compressed(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def distinct_values(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the different values, all from 0 to below `size`, and the place of each value among them.
 
-    >>> [array.tolist() for array in compressed(np.array([7, 2, 7]), 10)]
+    >>> [array.tolist() for array in distinct_values(np.array([7, 2, 7]), 10)]
     [[2, 7], [1, 0, 1]]
     """
     if size > _LARGEST_TABLE:

@@ -12,7 +12,7 @@ import re
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, fields
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -552,7 +552,8 @@ def test_a_condition_can_be_had_when_the_edges_have_left_that_were_not_evaluated
 
 
 def test_an_engine_says_start_empty_only_where_it_takes_it():
-    for identity, text, said in (("id", "c", False), ("parallel", "c", True), ("triple", "c", True), ("triple", "c[n > 1]", False)):
+    cases = (("id", "c", False), ("parallel", "c", True), ("triple", "c", True), ("triple", "c[n > 1]", False))
+    for identity, text, said in cases:
         first = rpq.Query("a[n > 1]", window=rpq.Window(size=10, slide=5))
         engine = rpq.Engine(first, edges=identity)
         ids = {"edge": "e"} if identity == "id" else {}
@@ -753,7 +754,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
     by_name = {one.query.name: one for one in queries}
     rows = drawn_tuples(data, identity, 5, most=20)
     note(rows)
-    told: list = []
+    witnesses: list = []
     for row in rows:
         expected = Counter(apply(oracle, row))
         changes = engine.push(as_batch([row], arrow=data.draw(st.booleans())))
@@ -763,7 +764,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
         for name, one in by_name.items():
             for change in changes.to_arrow(name, witness=True).to_pylist():
                 answer = tuple(change[column] for column in one.query.columns)
-                told.append((name, answer, change["op"], change["path"]))
+                witnesses.append((name, answer, change["op"], change["path"]))
                 assert (change["path"] in (None, "")) == (change["op"] == "-")
                 if change["op"] == "+":
                     witness = engine.witness(*answer, query=name)
@@ -782,7 +783,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
         for name, one in by_name.items()
         for change in changes.to_arrow(name, witness=True).to_pylist()
     ]
-    assert Counter(map(repr, found)) == Counter(map(repr, told))
+    assert Counter(map(repr, found)) == Counter(map(repr, witnesses))
 
 
 def test_a_witness_has_the_labels_and_the_values_of_its_edges():
@@ -823,7 +824,7 @@ def test_values_of_each_type_are_restored(identity):
     """A witness tells after a restart what it told before it."""
     condition = " or ".join(f"{name} is not null" for name in "bdfistn")
     engine = rpq.Engine(rpq.Query(f"a[{condition}]", window=WINDOW, name="q"), edges=identity, witness=True)
-    moment = datetime(2024, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
+    moment = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
     columns = {
         "b": pa.array([True, None]),
         "d": pa.array([Decimal("1.50"), None]),
@@ -858,7 +859,7 @@ def test_explain_tells_the_identity_of_edges_and_the_conditions_of_relations(ide
 def test_values_leave_with_their_edges():
     for identity in ("triple", "parallel", "id"):
         engine = rpq.Engine(CONDITION, edges=identity, witness=True, _capacity=4)
-        for time in range(2000):
+        for time in range(500):
             edge = {"edge": time} if identity == "id" else {}
             engine.insert(f"v{time}", f"v{time + 1}", "ab"[time % 2], time, properties={"n": time}, **edge)
         assert len(engine._evaluation.multigraph.kept_values) < 100
@@ -922,13 +923,13 @@ def test_ids_need_an_engine_whose_edges_have_them():
 
 def test_ids_and_names_leave_with_their_edges():
     engine = by_id(_capacity=4)
-    for time in range(0, 3000, 3):
+    for time in range(0, 900, 3):
         engine.push(source=[f"s{time}"], target=[f"t{time}"], label=["ac"[time % 2]], timestamp=[time], edge=[f"e{time}"])
     engine._check()
     edges = engine._evaluation.multigraph.by_id
     assert edges.names.live <= 64
     assert engine._evaluation.vertices.live <= 64
-    for time in range(3000, 6000):  # one edge that moves leaves no groups behind
+    for time in range(900, 1600):  # one edge that moves leaves no groups behind
         engine.insert(f"s{time}", "t", "a", time, edge="e")
     assert len(edges._arrays.source) <= 128
     assert engine.statistics().edges_live == 1

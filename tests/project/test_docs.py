@@ -84,7 +84,6 @@ class Loaded(HTMLParser):
             self.addresses.append(given.get("href") or "")
 
 
-@pytest.mark.ci
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) >= len(PAGES)
@@ -110,7 +109,6 @@ def public_names() -> Iterator[str]:
                     yield f"rpq.{name}.{member}"
 
 
-@pytest.mark.ci
 def test_every_public_name_is_on_a_page(site: Path) -> None:
     pytest.importorskip("pyspark", reason="the extra spark is not installed")
     shown = Loaded(site / "api.html").places | Loaded(site / "spark.html").places
@@ -162,10 +160,10 @@ def test_every_block_of_python_runs_and_gives_what_the_page_says(page: Path, mon
         line = text.count("\n", 0, block.start()) + 1
         if ">>>" in block[1]:
             test = doctest.DocTestParser().get_doctest(block[1], names, page.name, str(page), line)
-            told: list[str] = []
-            runner.run(test, out=told.append, clear_globs=False)
+            messages: list[str] = []
+            runner.run(test, out=messages.append, clear_globs=False)
             names.update(test.globs)
-            assert not told, "".join(told)
+            assert not messages, "".join(messages)
         else:
             exec(compile("\n" * line + block[1], str(page), "exec"), names)
 

@@ -37,7 +37,8 @@ class Dict:
             return held, 1
         if timestamp <= bound or (timestamp < held[0] and not self.keeps_all):
             return held, 0
-        self.of[key] = max(held, (timestamp, satisfied), key=lambda one: one[0]) if timestamp < held[0] else (timestamp, satisfied)
+        if timestamp >= held[0]:
+            self.of[key] = timestamp, satisfied
         return held, 1
 
 

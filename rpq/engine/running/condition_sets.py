@@ -22,7 +22,7 @@ from rpq.language.edge_variables import Filter
 from rpq.language.filter_columns import filter_kinds
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
-from rpq.stream.numpy_arrays import compressed
+from rpq.stream.numpy_arrays import distinct_values
 from rpq.stream.properties import PropertyTypes
 
 FEW = 8
@@ -281,7 +281,7 @@ class ConditionSets:
             code = np.zeros(len(label[rows]), np.int64)
             keys: list[tuple[int, ...]] = [()]
             for size, values in self._factors(conditions, complete, verdicts, count):
-                used, code = compressed(code * size + values[rows], len(keys) * size)
+                used, code = distinct_values(code * size + values[rows], len(keys) * size)
                 keys = [(*keys[one // size], one % size) for one in used.tolist()]
             sets = [self._set_of(conditions, key) for key in keys]
             found[rows] = np.array(sets, np.int32)[code]

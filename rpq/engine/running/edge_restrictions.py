@@ -93,7 +93,7 @@ def refuse_late_conditions(questions: Iterable[Question], evaluation: Evaluated)
 
 
 def begins_empty(question: Question, evaluation: Evaluated) -> bool:
-    """Return whether a query may begin with an empty window in mid-stream: no edge that it has not seen is replaced later."""
+    """Return whether a query may begin with an empty window in mid-stream: no edge unknown to it is replaced later."""
     identity = evaluation.identity
     return identity == "parallel" or (identity == "triple" and not has_conditions(question))
 
@@ -104,8 +104,8 @@ def refuse_unread_conditions(
     """Raise `RegistrationError` where a query in mid-stream has conditions, or reads values, that no query reads now.
 
     Of edges in its window it is not known then which of them satisfy the conditions, or which values they have; where the
-    window has no edges with the labels, there is nothing to know. The query may begin `empty` where each insert is an edge of
-    its own. `to_timestamp` turns integers into times of the stream.
+    window has no edges with the labels, there is nothing to know. The query may begin `empty` where each insert is an edge
+    of its own. `to_timestamp` turns integers into times of the stream.
     """
     multigraph, time = evaluation.multigraph, evaluation.graph.time
     if time is None or multigraph is None or (empty and evaluation.identity == "parallel"):

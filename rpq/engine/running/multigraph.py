@@ -42,7 +42,7 @@ from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefor
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
-from rpq.stream.numpy_arrays import compressed
+from rpq.stream.numpy_arrays import distinct_values
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.plain_columns import NUMBER
 from rpq.stream.snapshot import SnapshotGraph
@@ -544,7 +544,7 @@ class Multigraph:
             old, new, is_plain, is_delete = (column[rows] for column in (old, new, is_plain, is_delete))
         sets = self.sets.count
         code = ((old.astype(np.int64) * sets + new) * 2 + is_plain) * 2 + is_delete
-        used, place = compressed(code, sets * sets * 4)
+        used, place = distinct_values(code, sets * sets * 4)
         templates = [self._template(int(one), sets) for one in used.tolist()]
         lengths = np.array([len(template.labels) for template in templates])
         labels = np.array([label for template in templates for label in template.labels], np.int32)

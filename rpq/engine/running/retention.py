@@ -72,14 +72,17 @@ def refuse_if_lost(
 ) -> None:
     """Raise if a window of a new query would contain an edge that was not stored.
 
-    `to_timestamp` turns integers into times of the stream, `begins_empty` is whether the query may begin with empty windows. Where windows of time alone refuse, the error tells the
-    latest of the times from which they would not.
+    `to_timestamp` turns integers into times of the stream, `begins_empty` is whether the query may begin with empty windows.
+    Where windows of time alone refuse, the error tells the latest of the times from which they would not.
     """
     if graph.time is None:
         return
     readings = readings_of(question)
     lost = [latest_lost_insert(question, reading, labels, graph) for reading in readings]
-    found = [_refusal(*one, graph, graph.time, to_timestamp, begins_empty=begins_empty) for one in zip(readings, lost, strict=True)]
+    found = [
+        _refusal(reading, latest, graph, graph.time, to_timestamp, begins_empty=begins_empty)
+        for reading, latest in zip(readings, lost, strict=True)
+    ]
     refused = [one for one in found if one is not None]
     for why, available, _ in refused:
         if available is None:
