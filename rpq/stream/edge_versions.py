@@ -16,6 +16,7 @@ import numpy as np
 
 from rpq.compiled.arrays.hashing import clear, first_candidate, id_at, new_table, next_candidate, put, put_new, table_size
 from rpq.compiled.kernel_cache import njit
+from rpq.compiled.views import bound as compiled_for
 from rpq.compiled.views import view
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_store import LONG_AGO, key_hash
@@ -62,6 +63,9 @@ is_effective=array([1, 0], dtype=uint8))
     def __init__(self, *, keeps_all: bool, capacity: int = 1024) -> None:
         self.keeps_all = keeps_all
         self._capacity = capacity
+        before = VersionsBefore(np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.uint8))
+        self._before_one = before, (np.zeros(1, np.int32), np.zeros(1, np.int64))
+        self._replace_one: Any = None
         self._clear(capacity)
 
     def _clear(self, room: int) -> None:
@@ -105,6 +109,19 @@ is_effective=array([1, 0], dtype=uint8))
             np.full(count, ABSENT_VERSION, np.int64), np.zeros(count, np.int32), np.zeros(count, np.uint8)
         )
         replace_versions(self._view, view(chunk), satisfied, bound, self.keeps_all, count, *before)
+        return before
+
+    def apply_one(self, tuples: Any, satisfied: int, bound: int) -> VersionsBefore:
+        """Apply the one tuple of a view like `apply`; the arrays that are returned hold until the next call."""
+        self._make_room(1)
+        before, arguments = self._before_one
+        for array, nothing in zip(before, (ABSENT_VERSION, 0, 0), strict=True):
+            array[0] = nothing
+        arguments[0][0], arguments[1][0] = satisfied, bound
+        one = self._view, tuples, *arguments, self.keeps_all, 1, *before
+        if self._replace_one is None:
+            self._replace_one = compiled_for(replace_versions, *one)
+        self._replace_one(*one)
         return before
 
     def _make_room(self, more: int) -> None:

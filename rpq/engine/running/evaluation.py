@@ -38,7 +38,7 @@ from rpq.stream.columns import Columns
 from rpq.stream.edge_ends import Ends
 from rpq.stream.edge_values import ValuesOf
 from rpq.stream.event_grouping import end_of_event
-from rpq.stream.outcomes import LATE
+from rpq.stream.outcomes import LATE, OUTCOME_COUNT
 from rpq.stream.snapshot import Edges, SnapshotGraph
 from rpq.stream.stream_labels import LabelName, merged_name, text_of
 from rpq.stream.vertices import FREE, VertexDictionary
@@ -119,6 +119,7 @@ class Evaluation:
         self._crew = Crew(threads)
         self._upcoming: _Upcoming | None = None
         self._single = SingleTuple()
+        self._uncounted = np.zeros(1, np.uint8), np.zeros(OUTCOME_COUNT, np.int64)
         self._singles = 0  # since the last look whether to collect, which costs as much as a tuple
         self._look_every = min(64, capacity)
         self._vertex_room = 0  # vertex ids below need no more room, as of the last time when some was made
@@ -346,34 +347,53 @@ class Evaluation:
         return found
 
     def apply_one(
-        self, source: Vertex, target: Vertex, label: str, timestamp: int, delete: bool, *, collect: bool
+        self,
+        source: Vertex,
+        target: Vertex,
+        label: str,
+        timestamp: int,
+        delete: bool,
+        *,
+        collect: bool,
+        values: Mapping[str, Any] | None = None,
     ) -> Applied:
-        """Apply one valid tuple like `apply`, at a small fraction of its cost."""
+        """Apply one valid tuple like `apply`, at a small fraction of its cost; `values` are those of its properties."""
         self.guard.row = self.row_guard.row = 0
         intake, graph, running, single = self.intake, self.graph, self.running, self._single
         number = self.labels.ids.get(label, -1)
         if number < 0:
             number = intake.add_label(label)
         u = v = -1
-        edges = graph.filter
-        if graph.horizons.is_read.item(number) and (not edges.filtered_labels or edges.accepts(number, source, target)):
+        edges, multigraph = graph.filter, self.multigraph
+        if multigraph is not None:
+            is_read = multigraph.reads_label(number)
+        else:
+            is_read = graph.horizons.is_read.item(number)
+            is_read = is_read and (not edges.filtered_labels or edges.accepts(number, source, target))
+        if is_read:
             u, v = intake.ends(source, target, self._needs_room)
         single.fill(u, v, number, timestamp, delete)
         self.midway = True
-        graph.resolve_one(single.view, single.outcome)
+        chunk, tuples, details = single.chunk, single.view, NO_DETAILS
+        if multigraph is None:
+            graph.resolve_one(tuples, single.outcome)
+        else:
+            chunk, tuples, details = self._derive_one(multigraph, values or {})
         deltas: list[tuple[int, Delta]] = []
         failure: LimitError | None = None
         for worker in running.workers:
             try:
-                worker.apply(single.chunk, single.view, graph.edges)
+                worker.apply(chunk, tuples, graph.edges, details)
             except LimitError as problem:
                 failure = failure or problem
                 continue
             if worker.has_rows:
                 deltas += worker.deltas(running.numbers)
+        if details.first is not None and deltas:
+            deltas = self._net_deltas(deltas, details.first, None)
         if running.reports and failure is None:
             try:
-                deltas = self._apply_reports(deltas, single.chunk.timestamp)
+                deltas = self._apply_reports(deltas, chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
         counts: tuple[int, int] | np.ndarray = (0, 0)
@@ -391,6 +411,7 @@ class Evaluation:
                     rows = self.rows_of(deltas) if collect else []
         if running.overrunning:
             self.note_overruns(0)
+        self.guard.places = self.row_guard.places = None
         if failure is None:
             self._singles += 1
             if self._singles >= self._look_every:
@@ -398,6 +419,28 @@ class Evaluation:
                 self.collector.collect_if_due()
             self.midway = False
         return Applied(rows, counts, _FIRST if single.outcome.item(0) == LATE else _NONE, failure)
+
+    def _derive_one(self, multigraph: Multigraph, values: Mapping[str, Any]) -> tuple[Chunk, Any, ChunkDetails]:
+        """Return the edges of the single tuple with derived labels, of which the graph knows then, with their view."""
+        graph, single = self.graph, self._single
+        own = single.chunk
+        is_plain = graph.horizons.is_read.item(own.label.item(0))
+        labels, deletes = multigraph.derive_one(single, values, graph.time)
+        if not is_plain:
+            graph.lose(own.label, own)
+        count = len(labels)
+        if count == 1:
+            own.label[0], own.delete[0] = labels[0], deletes[0]
+            outcome, counts = self._uncounted
+            graph.resolve_one(single.view, outcome, counts=counts)
+            return own, single.view, NO_DETAILS
+        self._make_room(count, _NO_VERTICES)
+        repeated = [np.repeat(column, count) for column in own]
+        chunk = Chunk(*repeated)._replace(label=np.array(labels, np.int32), delete=np.array(deletes, np.uint8))
+        tuples, first = view(chunk), np.zeros(count, np.int64)
+        self.guard.places = self.row_guard.places = first
+        graph.resolve_uncounted(tuples, count)
+        return chunk, tuples, ChunkDetails(first=first)
 
     def _deltas(self, before: int | None = None) -> list[tuple[int, Delta]]:
         """Return the rows that workers report of the last chunk, or of its tuples `before` a failure."""
@@ -893,7 +936,9 @@ class Collector:
             retained = np.concatenate([retained, self.multigraph.vertices(), twins])
             bearing = self.multigraph.bearing(bearing)
         if len(retained):
-            unused = np.setdiff1d(unused, retained)
+            are_retained = np.zeros(intake.vertices.count, bool)
+            are_retained[retained[(retained >= 0) & (retained < len(are_retained))]] = True  # others are terms, or unbound
+            unused = unused[~are_retained[unused]]
         intake.vertices.release(unused[intake.vertices.names.length[unused] != FREE])
         lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
         graph.forget_labels(intake.labels.forget(bearing, lost))
