@@ -204,6 +204,12 @@ class SnapshotGraph:
         is_lost = (label >= 0) & (chunk.delete == 0)
         np.maximum.at(self.horizons.lost, label[is_lost], chunk.timestamp[is_lost])
 
+    def lose_one(self, label: int, timestamp: int) -> None:
+        """Remember like `lose` that one insert is not kept as an edge with a label."""
+        lost = self.horizons.lost
+        if timestamp > lost.item(label):
+            lost[label] = timestamp
+
     def forget_labels(self, labels: list[int]) -> None:
         """Release label ids, which no edge bears, for other labels."""
         self.horizons.lost[labels] = LONG_AGO

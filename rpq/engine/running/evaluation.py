@@ -424,10 +424,11 @@ class Evaluation:
         """Return the edges of the single tuple with derived labels, of which the graph knows then, with their view."""
         graph, single = self.graph, self._single
         own = single.chunk
-        is_plain = graph.horizons.is_read.item(own.label.item(0))
-        labels, deletes = multigraph.derive_one(single, values, graph.time)
-        if not is_plain:
-            graph.lose(own.label, own)
+        number = own.label.item(0)
+        is_plain = bool(graph.horizons.is_read.item(number))
+        labels, deletes = multigraph.derive_one(single, values, graph.time, is_plain=is_plain)
+        if not is_plain and not own.delete.item(0):
+            graph.lose_one(number, own.timestamp.item(0))
         count = len(labels)
         if count == 1:
             own.label[0], own.delete[0] = labels[0], deletes[0]

@@ -469,30 +469,36 @@ class Multigraph:
         return None if None in values.values() else values
 
     def derive_one(
-        self, single: SingleTuple, values: Mapping[str, Any], time: int | None
+        self, single: SingleTuple, values: Mapping[str, Any], time: int | None, *, is_plain: bool
     ) -> tuple[list[int], list[int]]:
-        """Return the labels of the edges of one tuple and whether each is deleted, as `derive`; write what became of it."""
+        """Return the labels of the edges of one tuple and whether each is deleted, as `derive`; write what became of it.
+
+        `is_plain` says whether a query reads its label without a condition.
+        """
         assert isinstance(self.versions, EdgeVersions)
         chunk = single.chunk
         label, timestamp, is_delete = chunk.label.item(0), chunk.timestamp.item(0), bool(chunk.delete.item(0))
-        name = str(self._labels.names[label])
         now = timestamp if time is None else max(time, timestamp)
         bounds = [_lower_bound(window, now) for _, window in self._readers]
+        self.inserts += not is_delete
+        if chunk.source.item(0) < 0:  # nobody reads it
+            single.outcome[0] = self._judge_one(label, timestamp, is_delete, ABSENT_VERSION, bounds)
+            return [label], [int(is_delete)]
         bound = min(bounds, default=now)
         satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
         before = self.versions.apply_one(single.view, satisfied, bound)
         before_timestamp, is_effective = before.timestamp.item(0), bool(before.is_effective.item(0))
         single.outcome[0] = self._judge_one(label, timestamp, is_delete, before_timestamp, bounds)
-        is_new = not is_delete and chunk.source.item(0) >= 0 and (is_effective or timestamp <= bound)
+        new = satisfied if is_effective or timestamp <= bound else 0
         old = 0
         if is_effective and self.identity == "triple":
             old = before.satisfied.item(0)
         elif is_effective and is_delete and before_timestamp != ABSENT_VERSION:
-            old = self.sets.whole_set(name)
-        is_plain = bool(self._is_read(chunk.label)[0])
+            old = self.sets.whole_set(str(self._labels.names[label]))
+        if not old and not new:
+            return [label], [int(is_delete)]
         sets = self.sets.count
-        template = self._template(((old * sets + (satisfied if is_new else 0)) * 2 + is_plain) * 2 + is_delete, sets)
-        self.inserts += not is_delete
+        template = self._template(((old * sets + new) * 2 + is_plain) * 2 + is_delete, sets)
         return [label if one == _OWN_LABEL else one for one in template.labels], template.deletes
 
     def _judge_one(
