@@ -739,7 +739,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
     by_name = {one.query.name: one for one in queries}
     rows = drawn_tuples(data, identity, 5, most=20)
     note(rows)
-    told: list = []
+    witnesses: list = []
     for row in rows:
         expected = Counter(apply(oracle, row))
         changes = engine.push(as_batch([row], arrow=data.draw(st.booleans())))
@@ -749,7 +749,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
         for name, one in by_name.items():
             for change in changes.to_arrow(name, witness=True).to_pylist():
                 answer = tuple(change[column] for column in one.query.columns)
-                told.append((name, answer, change["op"], change["path"]))
+                witnesses.append((name, answer, change["op"], change["path"]))
                 assert (change["path"] in (None, "")) == (change["op"] == "-")
                 if change["op"] == "+":
                     witness = engine.witness(*answer, query=name)
@@ -763,7 +763,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
         for name, one in by_name.items()
         for change in changes.to_arrow(name, witness=True).to_pylist()
     ]
-    assert Counter(map(repr, found)) == Counter(map(repr, told))
+    assert Counter(map(repr, found)) == Counter(map(repr, witnesses))
 
 
 def test_a_witness_has_the_labels_and_the_values_of_its_edges():

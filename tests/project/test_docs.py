@@ -160,10 +160,10 @@ def test_every_block_of_python_runs_and_gives_what_the_page_says(page: Path, mon
         line = text.count("\n", 0, block.start()) + 1
         if ">>>" in block[1]:
             test = doctest.DocTestParser().get_doctest(block[1], names, page.name, str(page), line)
-            told: list[str] = []
-            runner.run(test, out=told.append, clear_globs=False)
+            messages: list[str] = []
+            runner.run(test, out=messages.append, clear_globs=False)
             names.update(test.globs)
-            assert not told, "".join(told)
+            assert not messages, "".join(messages)
         else:
             exec(compile("\n" * line + block[1], str(page), "exec"), names)
 
