@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from rpq.compiled.stopwatch import Stopwatch
-from rpq.engine.running.edge_restrictions import refuse_forgotten_edges, refuse_unread_conditions
+from rpq.engine.running.edge_restrictions import begins_empty, refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
 from rpq.engine.running.intake import EventClock, query_over_event
@@ -148,7 +148,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             self._evaluation.running.check_registration(query)
         _refuse_same_names(queries)
         if keep is not None and events == "alone":
-            raise QueryError("where each event is answered by itself nothing is kept: leave out keep, or events")
+            raise QueryError('with events="alone" no edges are kept: leave out keep, or use events="window"')
         self._keep = None if keep is None else keep_option(keep)
         self._events = events
         self._clock = EventClock() if events == "alone" else None
@@ -559,10 +559,17 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             evaluation.collector.collect()  # which knows what was lost up to now
         if start == "window":
             for one in queries:
-                refuse_if_lost(one, evaluation.labels, evaluation.graph, to_timestamp=self._times.to_timestamp)
+                refuse_if_lost(
+                    one,
+                    evaluation.labels,
+                    evaluation.graph,
+                    to_timestamp=self._times.to_timestamp,
+                    begins_empty=begins_empty(one, evaluation),
+                )
                 refuse_forgotten_edges(one, evaluation, to_timestamp=self._times.to_timestamp)
         for one in queries:
-            refuse_unread_conditions(one, evaluation, empty=start == "empty")
+            is_empty, to_timestamp = start == "empty", self._times.to_timestamp
+            refuse_unread_conditions(one, evaluation, empty=is_empty, to_timestamp=to_timestamp)
         evaluation.midway = True
         try:
             added = evaluation.add(*queries, is_late=time is not None and start == "empty")

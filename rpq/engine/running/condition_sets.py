@@ -22,6 +22,7 @@ from rpq.language.edge_variables import Filter
 from rpq.language.filter_columns import filter_kinds
 from rpq.language.predicate import ColumnKind, Predicate, kind_of_type
 from rpq.language.where import COMPARE, EXACT, Comparison, Literal, Name, WhereError
+from rpq.stream.numpy_arrays import distinct_values
 from rpq.stream.properties import PropertyTypes
 
 FEW = 8
@@ -30,7 +31,6 @@ FEW = 8
 _SEARCHED = frozenset(COMPARE) - {"!="}
 """The comparisons that order decides; of other values than numbers, and of !=, conditions are evaluated as they are."""
 
-_LARGEST_TABLE = 1 << 16
 _BITS = 12
 """Conditions that are evaluated one by one, of which one factor has the verdicts."""
 
@@ -300,7 +300,7 @@ class ConditionSets:
             code = np.zeros(len(label[rows]), np.int64)
             keys: list[tuple[int, ...]] = [()]
             for size, values in self._factors(conditions, complete, verdicts, count):
-                used, code = compressed(code * size + values[rows], len(keys) * size)
+                used, code = distinct_values(code * size + values[rows], len(keys) * size)
                 keys = [(*keys[one // size], one % size) for one in used.tolist()]
             sets = [self._set_of(conditions, key) for key in keys]
             found[rows] = np.array(sets, np.int32)[code]
@@ -384,14 +384,6 @@ class ConditionSets:
             number = self.number_of(conditions.ids[one] for one in positions)
             conditions.sets[key] = number
         return number
-
-
-def compressed(values: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the different values, all below `size`, and the place of each value among them."""
-    if size > _LARGEST_TABLE:
-        return np.unique(values, return_inverse=True)
-    is_there = np.bincount(values, minlength=size) > 0
-    return np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[values]
 
 
 def _check_filters(filters: Iterable[Filter], kind_of: Callable[..., ColumnKind], types: PropertyTypes) -> None:

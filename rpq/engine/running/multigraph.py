@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from rpq.automata.symbols import ConditionLabel
-from rpq.engine.running.condition_sets import ConditionSets, compressed, misfit
+from rpq.engine.running.condition_sets import ConditionSets, misfit
 from rpq.errors import InputError, QueryError
 from rpq.language.edge_steps import ALWAYS, EdgeStep, step_of
 from rpq.language.protocol import Question
@@ -42,6 +42,7 @@ from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefor
 from rpq.stream.edge_vertices import NO_VERTEX, EdgeVertexColumns
 from rpq.stream.edges_by_id import EdgesBefore, EdgesById, Operations
 from rpq.stream.labels import LabelDictionary
+from rpq.stream.numpy_arrays import distinct_values
 from rpq.stream.outcomes import ABSENT, DELETED, INSERTED, IRRELEVANT, LATE, OUTCOME_COUNT, REFRESHED
 from rpq.stream.plain_columns import NUMBER
 from rpq.stream.snapshot import SnapshotGraph
@@ -233,7 +234,7 @@ class Multigraph:
         self._masks: dict[LabelSet, np.ndarray] = {}
         self._room = 0
         self._sets_after_collect = 1024
-        self._values: EdgeValues | None = EdgeValues() if keeps_values else None
+        self.kept_values: EdgeValues | None = EdgeValues() if keeps_values else None
         """The values of edges by source, label in the graph and target, or by id; None where witnesses do not tell them."""
 
     def _ids_of(self, names: Sequence[ConditionLabel]) -> list[int]:
@@ -486,7 +487,8 @@ class Multigraph:
             return [label], [int(is_delete)]
         bound = min(bounds, default=now)
         satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
-        before = self.versions.apply_one(single.view, satisfied, bound)
+        of_one = np.array([satisfied], np.int32), np.array([bound], np.int64)
+        before = self.versions.apply(chunk, *of_one, tuples=single.view)
         before_timestamp, is_effective = before.timestamp.item(0), bool(before.is_effective.item(0))
         single.outcome[0] = self._judge_one(label, timestamp, is_delete, before_timestamp, bounds)
         new = satisfied if is_effective or timestamp <= bound else 0
@@ -621,7 +623,7 @@ class Multigraph:
             old, new, is_plain, is_delete = (column[rows] for column in (old, new, is_plain, is_delete))
         sets = self.sets.count
         code = ((old.astype(np.int64) * sets + new) * 2 + is_plain) * 2 + is_delete
-        used, place = compressed(code, sets * sets * 4)
+        used, place = distinct_values(code, sets * sets * 4)
         templates = [self._template(int(one), sets) for one in used.tolist()]
         lengths = np.array([len(template.labels) for template in templates])
         labels = np.array([label for template in templates for label in template.labels], np.int32)
@@ -657,46 +659,46 @@ class Multigraph:
     @property
     def values(self) -> ValuesOf | None:
         """The function that returns the values of edges; None where none are kept, or no query reads any."""
-        return self._values_of if self._values is not None and self.sets.properties else None
+        return self._values_of if self.kept_values is not None and self.sets.properties else None
 
     def _keep_values(self, derived: DerivedChunk, properties: Mapping[str, pa.Array], bound: np.ndarray) -> None:
         """Keep the values of the edges that tuples become, unless they are as old as `bound` (a tuple)."""
-        if self._values is None:
+        if self.kept_values is None:
             return
         chunk, names = derived.chunk, sorted(self.sets.properties)
         of_tuples = range(len(chunk.label)) if derived.row is None else derived.row.tolist()
         columns = (chunk.source, chunk.label, chunk.target, chunk.timestamp, chunk.delete)
         for row, u, label, v, time, is_delete in zip(of_tuples, *(column.tolist() for column in columns), strict=True):
             if is_delete:
-                self._values.drop((u, label, v))
+                self.kept_values.drop((u, label, v))
             elif u >= 0 and time > bound[row]:
-                self._values.put((u, label, v), time, values_at(properties, names, row))
+                self.kept_values.put((u, label, v), time, values_at(properties, names, row))
 
     def _keep_values_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, properties: Mapping[str, pa.Array]
     ) -> None:
         """Keep the values of the inserts that are the current versions of their edges; the last of equal age is."""
-        if self._values is None:
+        if self.kept_values is None:
             return
         names = sorted(self.sets.properties)
         is_current = edges.are_held(edge, chunk.timestamp) & (chunk.delete == 0)
         for row in np.flatnonzero(is_current).tolist():
-            self._values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
+            self.kept_values.replace(int(edge[row]), int(chunk.timestamp[row]), values_at(properties, names, row))
 
     def _values_of(self, source: int, label: LabelName | int, target: int) -> Mapping[str, Any] | None:
         """Return the values of the edge that the graph has between two vertices with a label, None if unknown."""
-        assert self._values is not None
+        assert self.kept_values is not None
         number = label if isinstance(label, int) else self._labels.ids[label]
         found = None
         if self.by_id is None:
-            found = self._values.of((source, number, target))
+            found = self.kept_values.of((source, number, target))
         else:
             name = self._labels.names[number]
             is_derived = isinstance(name, ConditionLabel)
             own = self._labels.ids[name.label or ""] if isinstance(name, ConditionLabel) else number
             for edge in self.by_id.youngest_first(source, own, target):
                 if not is_derived or number in self.sets.labels_of(self.by_id.satisfied(edge)):
-                    found = self._values.of(edge)
+                    found = self.kept_values.of(edge)
                     break
         return None if found is None else {name: value for name, value in found.items() if name in self.sets.properties}
 
@@ -848,7 +850,7 @@ class Multigraph:
     @property
     def nbytes(self) -> int:
         """The number of bytes held."""
-        values = 0 if self._values is None else self._values.nbytes
+        values = 0 if self.kept_values is None else self.kept_values.nbytes
         return self.versions.nbytes + self._vertices.edges.nbytes + values
 
     def lower_bound(self, time: int | None) -> int:
@@ -864,8 +866,8 @@ class Multigraph:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
         bound = self.lower_bound(time)
         self.versions.collect(bound)
-        if self._values is not None:
-            self._values.collect(bound)
+        if self.kept_values is not None:
+            self.kept_values.collect(bound)
         if self.sets.count > self._sets_after_collect:
             self.versions.renumber(self.sets.retain(self.versions.all_columns()[4]))
             self._sets_after_collect = 1024 + 2 * self.sets.count
@@ -897,6 +899,12 @@ class Multigraph:
         is_there = np.zeros(max(source.max(initial=-1), target.max(initial=-1)) + 1, bool)
         is_there[source] = is_there[target] = True
         return np.flatnonzero(is_there).astype(np.int32)
+
+    def latest_held(self, labels: LabelSet) -> int:
+        """Return the largest timestamp of the versions with a label in a set; `ABSENT_VERSION` for none. O(versions)."""
+        _, label, _, timestamp, _ = self.versions.all_columns()
+        is_mine = np.array([isinstance(name, str) and labels.has(name) for name in self._labels.names], bool)
+        return int(timestamp[is_mine[label]].max(initial=ABSENT_VERSION))
 
     def edges_live(self, time: int | None) -> int:
         """Return how many edges with a label that is read the longest window holds."""
