@@ -133,13 +133,17 @@ is_effective=array([1, 0], dtype=uint8))
         """The number of bytes held."""
         return sum(array.nbytes for array in self._arrays)
 
-    def apply(self, chunk: Chunk, satisfied: np.ndarray, bound: np.ndarray) -> VersionsBefore:
+    def apply(
+        self, chunk: Chunk, satisfied: np.ndarray, bound: np.ndarray, *, tuples: Any = None
+    ) -> VersionsBefore:
         """Apply tuples in order; return what their edges were before. O(tuples).
 
         `satisfied` (int32) is the set of derived labels that each insert has, `bound` (int64) the timestamp up to which
-        edges have left every window at each tuple. Tuples with a source below 0 are left out.
+        edges have left every window at each tuple. Tuples with a source below 0 are left out. `tuples` is the view of the
+        chunk, if there is one.
         """
         count = len(satisfied)
+        tuples = view(chunk) if tuples is None else tuples
         more = int(np.count_nonzero(chunk.source >= 0))
         self._make_room(more)
         if self.keeps_all:
@@ -151,10 +155,10 @@ is_effective=array([1, 0], dtype=uint8))
             np.full(count, ABSENT_VERSION, np.int64), np.zeros(count, np.int32), np.zeros(count, np.uint8)
         )
         if self.keeps_all and not chunk.delete.any():
-            append_versions(self._view, view(chunk), satisfied, bound, count, before.is_effective)
+            append_versions(self._view, tuples, satisfied, bound, count, before.is_effective)
             return before
         self._find_all(more)
-        replace_versions(self._view, view(chunk), satisfied, bound, self.keeps_all, count, *before)
+        replace_versions(self._view, tuples, satisfied, bound, self.keeps_all, count, *before)
         return before
 
     def _make_room(self, more: int) -> None:

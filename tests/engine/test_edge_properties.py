@@ -213,6 +213,60 @@ def test_random_streams(identity, data):
             check_counts(engine, oracle, queries)
 
 
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+@examples(200)
+@given(data=st.data())
+def test_random_streams_of_single_tuples(identity, data):
+    queries = [data.draw(described(f"q{number}")) for number in range(data.draw(st.integers(1, 3)))]
+    note([one.query for one in queries])
+    oracle = PropertyEngine(*(one.oracle for one in queries), identity=identity)
+    threads = data.draw(st.sampled_from((1, 1, 2)))
+    engine = rpq.Engine(*(one.query for one in queries), edges=identity, threads=threads, _capacity=1)
+    for source, label, target, timestamp, properties, op, _ in drawn_tuples(data, identity, 5, most=20):
+        note((source, label, target, timestamp, properties, op))
+        if op == "+":
+            expected = oracle.insert(source, label, target, timestamp, None, **properties)
+            changes = engine.insert(source, target, label, timestamp, properties=properties)
+        else:
+            expected = oracle.delete(source, label, target, timestamp, None)
+            changes = engine.delete(source, target, label, timestamp)
+        assert rows_of(changes, queries) == Counter(expected)
+        check_counts(engine, oracle, queries)
+        if data.draw(st.integers(0, 9)) == 0:
+            engine = restored(engine, threads=data.draw(st.sampled_from((1, 2))))
+
+
+@pytest.mark.parametrize("identity", ["triple", "parallel"])
+def test_a_single_tuple_takes_no_detour_over_tables(identity, monkeypatch):
+    queries = [rpq.Query(text, window=rpq.Window(size=9, slide=1)) for text in ("a[n > 1]/b", "b+", "a")]
+    single, batch = (rpq.Engine(*queries, edges=identity) for _ in range(2))
+    first = {"source": ["v"], "target": ["w"], "label": ["a"], "timestamp": [0], "n": [2.5], "m": ["text"]}
+    for engine in (single, batch):
+        assert engine.push(first).added == 1
+    tuples = [("x", "y", "a", 1, 2), ("y", "z", "b", 2, None), ("x", "y", "a", 3, 0.5), ("u", "y", "c", 4, "unread")]
+    expected = [
+        batch.push({"source": [u], "target": [v], "label": [label], "timestamp": [time], "n": [n if label == "a" else None]})
+        for u, v, label, time, n in tuples
+    ]
+    expected.append(batch.push(source=["x"], target=["y"], label=["a"], timestamp=[5], op=["-"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(single, "_push", None)
+        found = [
+            single.insert(u, v, label, time, properties={"n": n} if label == "a" else {"other": n})
+            for u, v, label, time, n in tuples
+        ]
+        found.append(single.delete("x", "y", "a", 5))
+    assert [sorted(changes.rows()) for changes in found] == [sorted(changes.rows()) for changes in expected]
+    assert sum(map(len, found)) >= 4
+    for engine in (single, batch):
+        engine._check()
+    for query in queries:
+        left, right = (engine.statistics(query.name) for engine in (single, batch))
+        assert {count: getattr(left, count) for count in COUNTS} == {count: getattr(right, count) for count in COUNTS}
+    with pytest.raises(rpq.InputError, match="'n'"):
+        single.insert("x", "y", "a", 6, properties={"n": "no number"})
+
+
 @pytest.mark.parametrize("identity", ["triple", "parallel", "id"])
 @examples(100)
 @given(data=st.data())

@@ -35,7 +35,7 @@ from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
 from rpq.language.readings import LabelSet, Reading
 from rpq.language.where import WhereError
-from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk
+from rpq.stream.chunk import DELETE_UNLESS_NEWER, Chunk, SingleTuple
 from rpq.stream.columns import EdgeIds
 from rpq.stream.edge_values import EdgeValues, ValuesOf, values_at
 from rpq.stream.edge_versions import ABSENT_VERSION, EdgeVersions, VersionsBefore
@@ -352,9 +352,7 @@ class Multigraph:
         self, data: Any, *, count: int, times: StreamTime, problems: list[InputError]
     ) -> Mapping[str, pa.Array]:
         """Return the columns of properties that conditions need and data has. Raises `InputError`."""
-        has_unit = times.unit is not None or times.type not in (None, NUMBER)
-        unit = times.inner_unit if has_unit else None
-        columns = self.sets.read(data, count=count, time_unit=unit, problems=problems)
+        columns = self.sets.read(data, count=count, time_unit=_unit_of(times), problems=problems)
         self.note_types()
         return columns
 
@@ -449,6 +447,87 @@ class Multigraph:
         self.inserts += int(np.count_nonzero(chunk.delete == 0))
         self._keep_values(derived, properties, everything)
         return derived if more is None else _merged(derived, chunk, more)
+
+    # --- one tuple -------------------------------------------------------------------------------------------
+
+    def reads_label(self, label: int) -> bool:
+        """Return whether any query reads a label id, plain or with a condition."""
+        return any(mask.item(label) for mask in self._masks_of_labels().values())
+
+    def takes_one(self, times: StreamTime) -> bool:
+        """Return whether `derive_one` can take the place of `derive` for a tuple of a stream with such times.
+
+        It cannot where edges have ids, are vertices, or have values to tell, nor for the first tuple.
+        """
+        is_bare = self.by_id is None and not self._steps and self._values is None
+        return is_bare and self.sets.is_timed and self.sets.time_unit == _unit_of(times)
+
+    def values_of_one(self, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the values that conditions need of one tuple; None where one has another type than its property."""
+        needed = self.sets.properties
+        given = {name: value for name, value in properties.items() if name in needed and value is not None}
+        values = {name: self.sets.types.value_of_one(name, value) for name, value in given.items()}
+        return None if None in values.values() else values
+
+    def derive_one(
+        self, single: SingleTuple, values: Mapping[str, Any], time: int | None, *, is_plain: bool
+    ) -> tuple[list[int], list[int]]:
+        """Return the labels of the edges of one tuple and whether each is deleted, as `derive`; write what became of it.
+
+        `is_plain` says whether a query reads its label without a condition.
+        """
+        assert isinstance(self.versions, EdgeVersions)
+        chunk = single.chunk
+        label, timestamp, is_delete = chunk.label.item(0), chunk.timestamp.item(0), bool(chunk.delete.item(0))
+        now = timestamp if time is None else max(time, timestamp)
+        bounds = [_lower_bound(window, now) for _, window in self._readers]
+        self.inserts += not is_delete
+        if chunk.source.item(0) < 0:  # nobody reads it
+            single.outcome[0] = self._judge_one(label, timestamp, is_delete, ABSENT_VERSION, bounds)
+            return [label], [int(is_delete)]
+        bound = min(bounds, default=now)
+        satisfied = 0 if is_delete else self.sets.set_of_one(chunk.label, self._labels.names, values, chunk.timestamp)
+        of_one = np.array([satisfied], np.int32), np.array([bound], np.int64)
+        before = self.versions.apply(chunk, *of_one, tuples=single.view)
+        before_timestamp, is_effective = before.timestamp.item(0), bool(before.is_effective.item(0))
+        single.outcome[0] = self._judge_one(label, timestamp, is_delete, before_timestamp, bounds)
+        new = satisfied if is_effective or timestamp <= bound else 0
+        old = 0
+        if is_effective and self.identity == "triple":
+            old = before.satisfied.item(0)
+        elif is_effective and is_delete and before_timestamp != ABSENT_VERSION:
+            old = self.sets.whole_set(str(self._labels.names[label]))
+        if not old and not new:
+            return [label], [int(is_delete)]
+        sets = self.sets.count
+        template = self._template(((old * sets + new) * 2 + is_plain) * 2 + is_delete, sets)
+        return [label if one == _OWN_LABEL else one for one in template.labels], template.deletes
+
+    def _judge_one(
+        self, label: int, timestamp: int, is_delete: bool, before: int, bounds: Sequence[int]
+    ) -> int:
+        """Count what became of one tuple like `_judge`; `before` is the timestamp of its edge, `bounds` one a reader."""
+        masks = self._masks_of_labels()
+        held = INSERTED if self.identity == "parallel" else REFRESHED
+        longest, outcome = None, IRRELEVANT
+
+        def outcome_for(bound: int) -> int:
+            if is_delete:
+                return DELETED if before > bound else ABSENT
+            return LATE if timestamp <= bound else held if before > bound else INSERTED
+
+        for ((labels, _), reader), bound in zip(self._readers.items(), bounds, strict=True):
+            if masks[labels].item(label):
+                longest = bound if longest is None else min(longest, bound)
+                reader.counts[outcome_for(bound)] += 1
+            else:
+                reader.counts[IRRELEVANT] += 1
+        if longest is not None:
+            outcome = outcome_for(longest)
+        self.outcomes[outcome] += 1
+        return outcome
+
+    # --- chunks ----------------------------------------------------------------------------------------------
 
     def _apply_by_id(
         self, edges: EdgesById, chunk: Chunk, edge: np.ndarray, satisfied: np.ndarray, bound: np.ndarray
@@ -781,7 +860,7 @@ class Multigraph:
         windows: list[AnyWindow] = [window for _, window in self._readers]
         if self.by_id is not None and self.kept_window is not None:
             windows.append(self.kept_window)
-        return min((int(lower_bounds(window, np.array([time]))[0]) for window in windows), default=time)
+        return min((_lower_bound(window, time) for window in windows), default=time)
 
     def collect(self, time: int | None) -> None:
         """Forget versions that have left every window, and sets that no version has. O(versions)."""
@@ -908,6 +987,20 @@ def _rows_to_apply(is_edge: np.ndarray, timestamp: np.ndarray, now: np.ndarray) 
     if behind < len(idle):
         is_applied[idle[behind + int(np.argmax(timestamp[idle[behind:]]))]] = True
     return np.flatnonzero(is_applied)
+
+
+def _unit_of(times: StreamTime) -> str | None:
+    """Return the unit of the timestamps of a stream, None for plain numbers."""
+    has_unit = times.unit is not None or times.type not in (None, NUMBER)
+    return times.inner_unit if has_unit else None
+
+
+def _lower_bound(window: AnyWindow, time: int) -> int:
+    """Return what `lower_bounds` does for one time."""
+    if not isinstance(window, Window):
+        return ABSENT_VERSION
+    boundary = time - time % window.slide
+    return boundary - window.size if boundary >= ABSENT_VERSION + window.size else ABSENT_VERSION
 
 
 def lower_bounds(window: AnyWindow, time: np.ndarray) -> np.ndarray:
