@@ -136,6 +136,11 @@ def readings_of(question: Any) -> tuple[Reading, ...]:
     return (Reading(question.window, question.label_set),) if readings is None else readings
 
 
+def is_ordered(question: Any) -> bool:
+    """Return whether answers to a query depend on the order in time of the edges of a path."""
+    return bool(getattr(question, "is_ordered", False))
+
+
 def has_conditions(question: Any) -> bool:
     """Return whether a query reads labels with conditions on the properties of edges."""
     return any(reading.labels.has_conditions for reading in readings_of(question))

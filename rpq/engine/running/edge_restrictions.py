@@ -11,7 +11,7 @@ from rpq.engine.running.multigraph import Identity, Multigraph, lower_bounds
 from rpq.errors import QueryError, RegistrationError
 from rpq.language.protocol import Question
 from rpq.language.query import EdgeValuesQuery
-from rpq.language.readings import Reading, has_conditions, readings_of
+from rpq.language.readings import Reading, has_conditions, is_ordered, readings_of
 from rpq.stream.edge_versions import ABSENT_VERSION
 from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import EdgeEnd
@@ -61,7 +61,7 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
 
 def refuse_order(question: Question, identity: Identity) -> None:
     """Raise `QueryError` for a query about paths in time order where edges do not keep timestamps of their own."""
-    if not getattr(question, "is_ordered", False):
+    if not is_ordered(question):
         return
     if identity == "triple":
         raise QueryError(
@@ -107,6 +107,8 @@ def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty
     Which edges of its window satisfy them is not known. It may begin `empty` where each insert is an edge of its own.
     """
     multigraph = evaluation.multigraph
+    if evaluation.graph.time is not None and is_ordered(question):
+        _refuse_unkept_edges(question, multigraph, empty=empty)
     if evaluation.graph.time is None or multigraph is None or (empty and evaluation.identity == "parallel"):
         return
     if empty and evaluation.identity == "id":
@@ -136,6 +138,22 @@ def refuse_unread_conditions(question: Question, evaluation: Evaluated, *, empty
         raise RegistrationError(
             f"query {question.name!r}: in mid-stream a query with conditions begins with the edges of its window, since "
             'inserts replace them; leave out start="empty"',
+            available_from=None,
+        )
+
+
+def _refuse_unkept_edges(question: Question, multigraph: Multigraph | None, *, empty: bool) -> None:
+    """Raise `RegistrationError` for paths in time order where parallel edges were not kept one by one."""
+    if empty:
+        raise RegistrationError(
+            f"query {question.name!r}: in mid-stream a query about paths in time order begins with the edges of its window; "
+            'leave out start="empty"',
+            available_from=None,
+        )
+    if multigraph is None or not all(multigraph.keeps_parallel(reading.labels) for reading in readings_of(question)):
+        raise RegistrationError(
+            f"query {question.name!r}: the timestamps of parallel edges were not kept, as no query that runs needs those of "
+            "the labels that it reads; register it before the first tuple",
             available_from=None,
         )
 

@@ -28,7 +28,7 @@ from rpq.errors import LimitError, MemoryLimitError
 from rpq.files.json_values import Damage
 from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
 from rpq.language.query import Vertex
-from rpq.language.readings import has_conditions
+from rpq.language.readings import has_conditions, is_ordered
 from rpq.rows.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
 from rpq.rows.changes import SetAside
 from rpq.rows.delta import Delta, split_by_query, without_boundaries
@@ -623,7 +623,7 @@ class Evaluation:
 
     def load(self, added: Sequence[RunningQuery], *, time: int, empty: bool) -> ChunkRows:
         """Load the windows of queries that were added, nothing if they start `empty`; return the first rows."""
-        contents = WindowContents(self.graph, empty=empty)
+        contents = self.window_contents(empty=empty)
         nothing = self.graph.chunk_of(_NONE)
         static = self.graph.chunk_of(self.graph.static_edges()) if self.graph.statics else None
         deltas: list[tuple[int, Delta]] = []
@@ -637,13 +637,19 @@ class Evaluation:
             if running.has_content:
                 deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in of_windows))]
                 continue
-            chunk, inside = contents.of(of_windows)
+            chunk, inside = contents.of(of_windows, is_ordered=is_ordered(running.question))
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
         deltas = self._at_reported_time(deltas)
         deltas = self._apply_reports(deltas, np.array([time])) if self.running.reports else deltas
         if (overflow := self._row_overflow(deltas)) is not None:
             raise self.row_guard.refusal(overflow.query, overflow.number)
         return self.rows_of(deltas)
+
+    def window_contents(self, *, empty: bool = False) -> WindowContents:
+        """Return the edges in windows now."""
+        parallel, time = None if self.multigraph is None else self.multigraph.parallel, self.graph.time
+        bound = 0 if self.multigraph is None else self.multigraph.lower_bound(time)
+        return WindowContents(self.graph, empty=empty, parallel=None if parallel is None else parallel.columns(bound))
 
     def remove(self, *names: str) -> None:
         """Take queries away, with everything that only they needed."""
@@ -872,7 +878,7 @@ class Collector:
     def is_due(self) -> bool:
         """True if enough tuples have come since the last collection to pay for another one."""
         edges, labels = self._graph.edge_count, self._intake.labels
-        if self.multigraph is not None and self.multigraph.versions.wants_collection:
+        if self.multigraph is not None and self.multigraph.wants_collection:
             return True
         return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
 
