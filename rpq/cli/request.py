@@ -175,7 +175,7 @@ def convert_windows(query: Query, unit: str | None) -> Query:
             "the text declares windows in durations (RANGE PT2H), and the unit of the timestamps is not known; --time-unit "
             "says it"
         )
-    converted: Query = query.in_unit(unit)  # type: ignore[attr-defined]
+    converted: Query = query.in_unit(unit)
     return converted
 
 

@@ -18,6 +18,7 @@ from rpq.errors import QueryError, RpqError
 from rpq.files.json_values import Damage, JsonValue
 from rpq.language.protocol import Part, Question, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
+from rpq.language.time_order import LENGTHS
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 
@@ -149,13 +150,14 @@ def path_query_json(query: Query) -> dict[str, Any]:
         "targets": _listed(query.targets),
         "simple_budget": query.simple_budget,
         "on_budget": query.on_budget,
+        **({} if query.time_order is None else {"order": query.order, **dict(query.time_lengths)}),
     }
 
 
 def read_path_query(content: JsonValue) -> Query:
     """Return the query of JSON values. Fields that older releases did not write have their defaults. Raises `Damage`."""
     options: dict[str, Any] = {}
-    for name in ("name", "paths", "semantics", "on_budget"):
+    for name in ("name", "paths", "semantics", "on_budget", "order"):
         if name in content:
             options[name] = content[name].unicode()
     for name in ("sources", "targets"):
@@ -163,6 +165,9 @@ def read_path_query(content: JsonValue) -> Query:
             options[name] = [vertex.vertex() for vertex in content[name]]
     if "simple_budget" in content:
         options["simple_budget"] = content["simple_budget"].whole(1)
+    for name in LENGTHS:
+        if name in content:
+            options[name] = content[name].whole(0)
     window = read_window(content["window"])
     try:
         return Query(content["expression"].unicode(), window=window, **options)
@@ -225,4 +230,5 @@ def kernels_of(query: Query) -> tuple[object, ...]:
     slides = (window.size // window.slide).bit_length() if window.kind == "time" else 0
     if isinstance(query, PatternQuery):
         return ("pattern", window.kind)
-    return ("path", window.kind, slides, query.paths, query.sources is None, query.targets is None)
+    restricted = query.sources is None, query.targets is None
+    return ("path", window.kind, slides, query.paths, *restricted, query.order, *(name for name, _ in query.time_lengths))

@@ -59,6 +59,19 @@ def reading_of(question: Question, evaluation: Evaluated) -> Reading:
     return reading
 
 
+def refuse_order(question: Question, identity: Identity) -> None:
+    """Raise `QueryError` for a query about paths in time order where edges do not keep timestamps of their own."""
+    if not getattr(question, "is_ordered", False):
+        return
+    if identity == "triple":
+        raise QueryError(
+            f"query {question.name!r}: paths in time order need edges with timestamps of their own, and here an insert "
+            'replaces the edge with its source, label and target, which an earlier step may need: use rpq.Engine(…, '
+            'edges="parallel"), where each insert is an edge, or edges="id"'
+        )
+    raise QueryError(f"query {question.name!r}: paths in time order (order=…) cannot be evaluated yet: leave out the order")
+
+
 def refuse_statics(question: Question, identity: Identity) -> None:
     """Raise `QueryError` for a query that static edges do not go with.
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
-from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_statics
+from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_order, refuse_statics
 from rpq.engine.running.intake import Intake, IntakeChunk
 from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflow
 from rpq.engine.running.multigraph import DerivedChunk, Identity, Multigraph
@@ -571,6 +571,8 @@ class Evaluation:
         known = {*self.running.hosts}
         added: list[RunningQuery] = []
         had_multigraph = self.multigraph is not None
+        for question in questions:
+            refuse_order(question, self.identity)
         try:
             if not had_multigraph and any(has_conditions(question) for question in questions):
                 refuse_late_conditions(questions, self)
