@@ -5,7 +5,7 @@ from __future__ import annotations
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.check import stored_cells
 from rpq.operators.paths.index.layout import Index
-from rpq.operators.paths.ordered.timeline import COPIES, COUNT, GAP, MOMENT, SPAN, STRICT, Timeline
+from rpq.operators.paths.ordered.timeline import COPIES, COUNT, FIRST, GAP, MOMENT, SPAN, STRICT, Timeline
 
 _Path = tuple[int, int, int]
 """Of a path: the time of its first edge, that of its last one, and the slide up to which it lasts."""
@@ -16,9 +16,9 @@ def expected_cells(index: Index, timeline: Timeline) -> dict[tuple[int, int, int
     program, state = index.program, index.state
     strict, gap, span = (int(timeline.fields[field]) for field in (STRICT, GAP, SPAN))
     base, now, ceiling = int(state[layout.BASE]), int(state[layout.NOW]), int(index.settings[layout.CEILING])
-    count = int(timeline.fields[COUNT])
+    first_entry, count = int(timeline.fields[FIRST]), int(timeline.fields[COUNT])
     columns = (timeline.time, timeline.slide, timeline.source, timeline.target, timeline.label)
-    entries = list(zip(*(column[:count].tolist() for column in columns), strict=True))
+    entries = list(zip(*(column[first_entry:count].tolist() for column in columns), strict=True))
     assert [entry[0] for entry in entries] == sorted(entry[0] for entry in entries), "entries are not in the order of time"
     entries = [(time, min(slide - base, ceiling), u, v, label) for time, slide, u, v, label in entries if slide - base > now]
     paths: dict[tuple[int, int, int], set[_Path]] = {}

@@ -41,6 +41,7 @@ from rpq.operators.paths.ordered.scans import arrive, scan_back, scan_forward, w
 from rpq.operators.paths.ordered.timeline import (
     CAPACITY,
     COUNT,
+    FIRST,
     GAP,
     GREW,
     HITS,
@@ -154,9 +155,15 @@ def raise_newest(index, timeline, copies):
     fields = timeline.fields
     newest = fields[COUNT] - 1
     code = _raise_entry(index, timeline, newest, copies)
-    if code != DONE or fields[STRICT] != 0 or fields[GREW] == 0:
+    if code != DONE or fields[STRICT] != 0:
         return code
     first = entries_before(timeline, timeline.time[newest])
+    if _is_bounded(timeline):  # scans find whole paths, and a path may matter that raised nothing by itself
+        for place in range(first, newest):
+            code = _raise_entry(index, timeline, place, False)
+            if code != DONE:
+                return code
+        return np.int64(DONE)
     while first < newest and fields[GREW] != 0:
         fields[GREW] = 0
         for place in range(first, newest + 1):
@@ -196,16 +203,16 @@ def _begin_insert(index, timeline, chunk, i, moment, forward, inverse):
 
 
 @njit(cache=True, nogil=True)
-def _needs_copies(timeline, moments, i, count, is_read_back):
+def _needs_copies(timeline, times, i, count, is_read_back):
     """Return whether edges of the moment, or another transition of this edge, may read what it changes."""
     if timeline.fields[STRICT] == 0 or _is_bounded(timeline):
         return False
-    return is_read_back or i + 1 >= count or moments[i + 1] <= moments[i]
+    return is_read_back or i + 1 >= count or times.timestamp[i + 1] <= times.timestamp[i]
 
 
 @njit(cache=True, nogil=True)
-def apply_chunk(index, timeline, chunk, moments, count):
-    """Apply the tuples of a chunk from TUPLE on, which are ordered by `moments`; return DONE, or what Python must do."""
+def apply_chunk(index, timeline, chunk, times, count):
+    """Apply the tuples of a chunk from TUPLE on, whose order in time is that of the chunk `times`; return DONE, or what Python must do."""
     fields, program, notes = index.state, index.program, timeline.fields
     while fields[TUPLE] < count:
         i = fields[TUPLE]
@@ -233,7 +240,7 @@ def apply_chunk(index, timeline, chunk, moments, count):
                     fields[OUTCOMES + DELETED] += 1
                     fields[PHASE] = LOSING
             else:
-                code = _begin_insert(index, timeline, chunk, i, moments[i], forward, inverse)
+                code = _begin_insert(index, timeline, chunk, i, times.timestamp[i], forward, inverse)
                 if code != DONE:
                     return code
         if fields[PHASE] == RAISING:
@@ -242,7 +249,7 @@ def apply_chunk(index, timeline, chunk, moments, count):
             return np.int64(NEED_DELETE)
         if fields[PHASE] == INSERTING:
             is_read_back = chunk.source[i] == chunk.target[i] or (forward >= 0 and inverse >= 0)
-            copies = _needs_copies(timeline, moments, i, count, is_read_back)
+            copies = _needs_copies(timeline, times, i, count, is_read_back)
             code = raise_newest(index, timeline, copies)
             if code != DONE:
                 return code
@@ -399,15 +406,16 @@ def raise_late(index, timeline, place, steps, done):
 
 
 @njit(cache=True, nogil=True)
-def take_entries(timeline, edge, time, every, taken):
-    """Remove the entries of an edge of the snapshot graph: all, or the first one with a timestamp.
+def take_entries(timeline, edge, time, every, current, taken):
+    """Remove the entries of an edge of the snapshot graph that leave after `current`: all, or one with a timestamp.
 
     Return their number; `taken` has for each its timestamp. O(entries).
     """
     count = np.int64(0)
     place = timeline.fields[COUNT] - 1
-    while place >= 0:
-        if timeline.edge[place] == edge and (every or timeline.time[place] == time):
+    while place >= timeline.fields[FIRST]:
+        is_mine = timeline.edge[place] == edge and timeline.slide[place] > current
+        if is_mine and (every or timeline.time[place] == time):
             if count < len(taken):
                 taken[count] = timeline.time[place]
             count += 1
@@ -422,7 +430,7 @@ def take_entries(timeline, edge, time, every, taken):
 def latest_slide(timeline, edge):
     """Return the largest absolute slide at which an entry of an edge leaves; 0, 0 without any, else 1 and the slide."""
     found, slide = np.int64(0), np.int64(0)
-    for place in range(timeline.fields[COUNT]):
+    for place in range(timeline.fields[FIRST], timeline.fields[COUNT]):
         if timeline.edge[place] == edge and (found == 0 or timeline.slide[place] > slide):
             found, slide = np.int64(1), timeline.slide[place]
     return found, slide
@@ -481,7 +489,7 @@ def _values_at(index, timeline, vertex, state):
         _note_best(index, timeline, first)
         return first + 1
     fields[SCAN] += 1
-    for place in range(fields[COUNT]):
+    for place in range(fields[FIRST], fields[COUNT]):
         slide = _value_of(index, timeline.slide[place] - index.state[BASE])
         if slide <= index.state[NOW]:
             continue

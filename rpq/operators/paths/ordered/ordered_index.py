@@ -13,6 +13,7 @@ import numpy as np
 from rpq.compiled.cycle_counter import ticks_per_second
 from rpq.compiled.stopwatch import compiling_seconds
 from rpq.compiled.views import bound, view
+from rpq.language.time_order import TimeOrder
 from rpq.operators.paths.index import kernels as table_kernels
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
@@ -21,6 +22,7 @@ from rpq.operators.paths.ordered import kernels
 from rpq.operators.paths.ordered.check import check_ordered
 from rpq.operators.paths.ordered.timeline import (
     COUNT,
+    FIRST,
     NEED_COPIES,
     NEED_DELETE,
     NEED_LATE,
@@ -37,6 +39,7 @@ from rpq.operators.paths.ordered.witness import find_path
 from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
+from rpq.stream.window import AnyWindow, Window
 
 
 class EdgeTimes(NamedTuple):
@@ -66,7 +69,8 @@ class OrderedIndex(DeltaIndex):
     ) -> None:
         self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
         self._timeline_view: Any = None
-        self._moments: np.ndarray | None = None  # of the tuples of the chunk, where these are not its timestamps
+        self._times_view: Any = None  # the chunk whose timestamps order the tuples, where it is another one
+        self._order_times = np.zeros(0, np.int64)
         self._states = int(program.sizes[STATES])
         super().__init__(program, window, capacity=capacity, **options)
 
@@ -117,15 +121,17 @@ class OrderedIndex(DeltaIndex):
         """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
         self._begin_output()
         self._index.state[layout.TUPLE] = 0
-        moments = view_of(chunk.timestamp if self._moments is None else self._moments)
+        times = self._times_view
+        if times is None:
+            times, self._order_times = tuples, chunk.timestamp
         count = len(chunk.timestamp)
         if self._apply_chunk is None:
-            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._lines, tuples, moments, 1)
-        while (code := self._apply_chunk(self.view, self._lines, tuples, moments, count)) != layout.DONE:
+            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._lines, tuples, times, 1)
+        while (code := self._apply_chunk(self.view, self._lines, tuples, times, count)) != layout.DONE:
             compiled = compiling_seconds()
             i = int(self.state[layout.TUPLE])
             if code == NEED_LATE:
-                self._raise_late(self.timeline_place(chunk, i, moments[i]))
+                self._raise_late(self._entered_at(i))
                 kernels.finish_tuple(self.view, tuples, i)
             elif code == NEED_DELETE:
                 self._delete(int(chunk.edge[i]))
@@ -135,10 +141,11 @@ class OrderedIndex(DeltaIndex):
             if compiling_seconds() > compiled:
                 self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
 
-    def timeline_place(self, chunk: Chunk, i: int, moment: int) -> int:
-        """Return the place of the entry of an insert that was entered last among those of its time."""
+    def _entered_at(self, i: int) -> int:
+        """Return the place of the entry of a tuple, which was entered last among those of its time."""
         line = self._timeline
-        return int(np.searchsorted(line.time[: line.fields[COUNT]], moment, side="right")) - 1
+        first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
+        return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
 
     def _raise_late(self, place: int) -> None:
         line = self._timeline
@@ -154,11 +161,12 @@ class OrderedIndex(DeltaIndex):
         kernels.end_moment(self.view, self._lines)
         line = self._timeline
         count = int(line.fields[COUNT])
-        first = int(np.flatnonzero(line.edge[:count] == edge)[0])
+        current = self.current_slide
+        first = int(np.flatnonzero((line.edge[:count] == edge) & (line.slide[:count] > current))[-1])
         ends = int(line.source[first]), int(line.target[first]), int(line.label[first])
         taken = np.zeros(count, np.int64)
         every = time is None
-        removed = int(kernels.take_entries(self._lines, edge, 0 if time is None else time, every, taken))
+        removed = int(kernels.take_entries(self._lines, edge, 0 if time is None else time, every, current, taken))
         there, slide = kernels.latest_slide(self._lines, edge)
         self.index.graph.expiry[edge] = max(0, int(slide) - int(self.state[layout.BASE])) if there else 0
         nodes = [kernels.nodes_after(self.view, self._lines, *ends, one) for one in np.unique(taken[:removed]).tolist()]
@@ -242,10 +250,13 @@ class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
 
     def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
         """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
-        self._moments = chunk.timestamp
+        self._times_view, self._order_times = tuples, chunk.timestamp
         super().apply(chunk, tuples, edges, details)
 
 
-def view_of(array: np.ndarray) -> Any:
-    """Return an array as kernels take it."""
-    return array
+def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **options: Any) -> OrderedIndex:
+    """Return the index of an expression whose paths are in an order in time, over a window of any kind."""
+    options |= {"strict": order.is_strict, "gap": order.max_gap, "span": order.max_span}
+    if isinstance(window, Window):
+        return OrderedIndex(program, window, **options)
+    return NumberedOrderedIndex(program, window, **options)
