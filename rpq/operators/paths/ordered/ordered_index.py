@@ -1,0 +1,262 @@
+"""The index of an ordered path query, or of one partition of its roots: calls the kernels and gives them memory.
+
+It is a Δ index in all that concerns the table, its rows, slides and answers, with another way of filling it
+(`timeline.py` explains it).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rpq.compiled.cycle_counter import ticks_per_second
+from rpq.compiled.stopwatch import compiling_seconds
+from rpq.compiled.views import bound, view
+from rpq.language.time_order import TimeOrder
+from rpq.operators.paths.index import kernels as table_kernels
+from rpq.operators.paths.index import layout
+from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
+from rpq.operators.paths.index.numbered_index import NumberedIndex
+from rpq.operators.paths.ordered import kernels
+from rpq.operators.paths.ordered.check import check_ordered
+from rpq.operators.paths.ordered.timeline import (
+    COUNT,
+    FIRST,
+    NEED_COPIES,
+    NEED_DELETE,
+    NEED_LATE,
+    NEED_TIMELINE,
+    Timeline,
+    new_timeline,
+    note_capacities,
+    timeline_bytes,
+    with_more_copies,
+    with_more_entries,
+    with_vertices,
+)
+from rpq.operators.paths.ordered.witness import find_path
+from rpq.operators.paths.program import STATES, Program
+from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
+from rpq.stream.snapshot import Edges
+from rpq.stream.window import AnyWindow, Window
+
+
+class EdgeTimes(NamedTuple):
+    """Edges with their timestamps, parallel ones too, the oldest first."""
+
+    time: np.ndarray  # int64
+    slide: np.ndarray  # int64: the absolute slide at which it leaves the window
+    source: np.ndarray  # int32
+    target: np.ndarray  # int32
+    label: np.ndarray  # int32
+    edge: np.ndarray  # int32: the edge of the snapshot graph
+
+
+class OrderedIndex(DeltaIndex):
+    """An index of the paths whose edges follow one another in time, strictly or not, within a gap and a span if given."""
+
+    def __init__(
+        self,
+        program: Program,
+        window: Any,
+        *,
+        strict: bool = True,
+        gap: int | None = None,
+        span: int | None = None,
+        capacity: int = 256,
+        **options: Any,
+    ) -> None:
+        self._timeline = new_timeline(strict=strict, gap=gap, span=span, capacity=capacity)
+        self._timeline_view: Any = None
+        self._times_view: Any = None  # the chunk whose timestamps order the tuples, where it is another one
+        self._order_times = np.zeros(0, np.int64)
+        self._states = int(program.sizes[STATES])
+        super().__init__(program, window, capacity=capacity, **options)
+
+    # --- state -----------------------------------------------------------------------------------------------
+
+    @property
+    def timeline(self) -> Timeline:
+        """The edges in the order of time."""
+        return self._timeline
+
+    def _set_timeline(self, timeline: Timeline) -> None:
+        if timeline is not self._timeline:
+            self._timeline = timeline
+            self._timeline_view = None
+
+    @property
+    def _lines(self) -> Any:
+        """The timeline as the kernels take it."""
+        if self._timeline_view is None:
+            note_capacities(self._timeline)
+            self._timeline_view = view(self._timeline)
+        return self._timeline_view
+
+    @property
+    def nbytes(self) -> int:
+        """The number of bytes held."""
+        return super().nbytes + timeline_bytes(self._timeline)
+
+    def live(self) -> tuple[int, int, int]:
+        """Return Cells, answers and edges that are alive now. O(size of the index)."""
+        cells, answers, _ = super().live()
+        return cells, answers, len(self.edge_times().time)
+
+    def edge_times(self) -> EdgeTimes:
+        """Return the edges in the window. O(edges)."""
+        line, count = self._timeline, int(self._timeline.fields[COUNT])
+        held = np.flatnonzero(line.slide[:count] > self.state[layout.BASE] + self.state[layout.NOW])
+        return EdgeTimes(line.time[held], line.slide[held], line.source[held], line.target[held], line.label[held], line.edge[held])
+
+    # --- changes ---------------------------------------------------------------------------------------------
+
+    def make_room(self, vertices: int, edges: int, is_root: np.ndarray, is_target: np.ndarray) -> None:
+        """Make room for vertex and edge ids up to these numbers; the flags are the engine's own arrays."""
+        super().make_room(vertices, edges, is_root, is_target)
+        self._set_timeline(with_vertices(self._timeline, vertices, self._states))
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply the tuples of a chunk (and of its view), whose edges are in `edges`; `delta` has the answer changes."""
+        self._begin_output()
+        self._index.state[layout.TUPLE] = 0
+        times = self._times_view
+        if times is None:
+            times, self._order_times = tuples, chunk.timestamp
+        count = len(chunk.timestamp)
+        if self._apply_chunk is None:
+            self._apply_chunk = bound(kernels.apply_chunk, self.view, self._lines, tuples, times, 1)
+        while (code := self._apply_chunk(self.view, self._lines, tuples, times, count)) != layout.DONE:
+            compiled = compiling_seconds()
+            i = int(self.state[layout.TUPLE])
+            if code == NEED_LATE:
+                self._raise_late(self._entered_at(i))
+                kernels.finish_tuple(self.view, tuples, i)
+            elif code == NEED_DELETE:
+                self._delete(int(chunk.edge[i]))
+                kernels.finish_tuple(self.view, tuples, i)
+            else:
+                self.provide(code)
+            if compiling_seconds() > compiled:
+                self.state[layout.STARTED] += int((compiling_seconds() - compiled) * ticks_per_second())
+
+    def _entered_at(self, i: int) -> int:
+        """Return the place of the entry of a tuple, which was entered last among those of its time."""
+        line = self._timeline
+        first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
+        return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
+
+    def _raise_late(self, place: int) -> None:
+        line = self._timeline
+        kernels.end_moment(self.view, self._lines)
+        ends = int(line.source[place]), int(line.target[place]), int(line.label[place]), int(line.time[place])
+        steps = np.unique(kernels.steps_after(self.view, self._lines, *ends))
+        done = np.array([-1])
+        while (code := int(kernels.raise_late(self.view, self._lines, place, steps, done))) != layout.DONE:
+            self.provide(code)
+
+    def _delete(self, edge: int, time: int | None = None) -> None:
+        """Remove the entries of an edge of the graph, or one with a timestamp, and report the pairs that are lost."""
+        kernels.end_moment(self.view, self._lines)
+        line = self._timeline
+        count = int(line.fields[COUNT])
+        current = self.current_slide
+        first = int(np.flatnonzero((line.edge[:count] == edge) & (line.slide[:count] > current))[-1])
+        ends = int(line.source[first]), int(line.target[first]), int(line.label[first])
+        taken = np.zeros(count, np.int64)
+        every = time is None
+        removed = int(kernels.take_entries(self._lines, edge, 0 if time is None else time, every, current, taken))
+        there, slide = kernels.latest_slide(self._lines, edge)
+        self.index.graph.expiry[edge] = max(0, int(slide) - int(self.state[layout.BASE])) if there else 0
+        nodes = [kernels.nodes_after(self.view, self._lines, *ends, one) for one in np.unique(taken[:removed]).tolist()]
+        lost: list[np.ndarray] = []
+        for node in np.unique(np.concatenate(nodes)).tolist():
+            died, pairs = kernels.renew_row(self.view, self._lines, node, np.zeros(64, np.int64))
+            lost.append(pairs[:died])
+        self._report_lost(np.unique(np.concatenate(lost)))
+
+    def _report_lost(self, pairs: np.ndarray) -> None:
+        pairs = pairs[: kernels.keep_lost(self.view, pairs, len(pairs))]
+        while self.state[layout.OUT] + len(pairs) > len(self.index.output.pairs):
+            self.provide(layout.NEED_OUTPUT)
+        out = int(self.state[layout.OUT])
+        self.index.output.pairs[out : out + len(pairs)] = pairs
+        self.state[layout.OUT] += len(pairs)
+
+    def advance(self, time: int) -> PathDelta:
+        """Move the stream time without a tuple."""
+        self._begin_output()
+        while (code := int(kernels.advance(self.view, self._lines, time))) != layout.DONE:
+            self.provide(code)
+        return self.delta()
+
+    def load_times(self, edges: EdgeTimes, *, quiet: bool) -> PathDelta:
+        """Enter the edges of a window into an index without any; the answers that they make are one event, now."""
+        self._begin_output()
+        order = np.argsort(edges.time, kind="stable")
+        entries = view(EdgeTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
+        self.state[layout.TUPLE] = 0
+        self.state[layout.QUIET] = quiet
+        while (code := int(kernels.load_entries(self.view, self._lines, entries, len(order)))) != layout.DONE:
+            self.provide(code)
+        self.state[layout.QUIET] = 0
+        table_kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
+        return self.delta()
+
+    def load_static(self, chunk: Chunk) -> None:
+        """Leave static edges out: they have no timestamp, and lie on no ordered path."""
+
+    def sweep(self) -> None:
+        """Release everything that has left the window."""
+        kernels.end_moment(self.view, self._lines)
+        super().sweep()
+        self._set_timeline(with_more_entries(self._timeline, self.current_slide))
+
+    @property
+    def current_slide(self) -> int:
+        """The slide up to which entries have left."""
+        return int(self.state[layout.BASE] + self.state[layout.NOW])
+
+    def provide(self, code: int) -> None:
+        """Give a kernel the memory that it asked for; the guard may refuse."""
+        if code == NEED_TIMELINE:
+            self.request_memory()
+            self._set_timeline(with_more_entries(self._timeline, self.current_slide))
+        elif code == NEED_COPIES:
+            self.request_memory()
+            self._set_timeline(with_more_copies(self._timeline))
+        else:
+            super().provide(code)
+
+    def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
+        """Return the steps of a path that answers (source, target), first to last, or None."""
+        found = self.timed_witness(source, target)
+        return None if found is None else found[0]
+
+    def timed_witness(self, source: int, target: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the steps of a path that answers (source, target), first to last, with their timestamps, or None."""
+        if not self.index.table.is_root[source] or not kernels.is_answer(self.view, source, target):
+            return None
+        return find_path(self.index, self._timeline, self.edge_times(), source, target)
+
+    def _check(self) -> None:
+        """Assert every structural invariant, between tuples. O(edges² of the window)."""
+        check_ordered(self.index, self._timeline)
+
+
+class NumberedOrderedIndex(NumberedIndex, OrderedIndex):
+    """The same over a count window, or an unbounded one: edges are ordered by timestamps, and leave by numbers."""
+
+    def apply(self, chunk: Chunk, tuples: Any, edges: Edges, details: ChunkDetails = NO_DETAILS) -> None:
+        """Apply the tuples of a chunk, whose edges are in `edges`; `delta` has the answer changes."""
+        self._times_view, self._order_times = tuples, chunk.timestamp
+        super().apply(chunk, tuples, edges, details)
+
+
+def ordered_index_over(window: AnyWindow, program: Program, order: TimeOrder, **options: Any) -> OrderedIndex:
+    """Return the index of an expression whose paths are in an order in time, over a window of any kind."""
+    options |= {"strict": order.is_strict, "gap": order.max_gap, "span": order.max_span}
+    if isinstance(window, Window):
+        return OrderedIndex(program, window, **options)
+    return NumberedOrderedIndex(program, window, **options)
