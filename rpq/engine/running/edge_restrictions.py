@@ -69,11 +69,6 @@ def refuse_order(question: Question, identity: Identity) -> None:
             'replaces the edge with its source, label and target, which an earlier step may need: use rpq.Engine(…, '
             'edges="parallel"), where each insert is an edge, or edges="id"'
         )
-    if identity == "id":
-        raise QueryError(
-            f"query {question.name!r}: paths in time order (order=…) cannot be evaluated yet where edges have ids: use "
-            'rpq.Engine(…, edges="parallel"), or leave out the order'
-        )
 
 
 def refuse_statics(question: Question, identity: Identity) -> None:

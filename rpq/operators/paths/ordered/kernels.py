@@ -34,6 +34,8 @@ from rpq.operators.paths.index.layout import (
     TIME,
     TIMED,
     TUPLE,
+    WITNESS,
+    WITNESSING,
 )
 from rpq.operators.paths.index.rows import block_count, cell_at, end_event, nth_block, row_at
 from rpq.operators.paths.ordered.cells import close_moment, raise_cell, raise_row
@@ -50,13 +52,13 @@ from rpq.operators.paths.ordered.timeline import (
     NEED_DELETE,
     NEED_LATE,
     NEED_TIMELINE,
+    NEED_WITNESS,
     SCAN,
     SPAN,
     STRICT,
     UNLIMITED,
     enter,
     entries_before,
-    remove,
     skip_left,
 )
 from rpq.operators.paths.program import ACCEPTING, STATES
@@ -255,6 +257,10 @@ def apply_chunk(index, timeline, chunk, times, count):
                 return code
             if not copies and not _is_bounded(timeline):
                 notes[IS_OPEN] = 0
+            if index.settings[WITNESS] != 0:
+                fields[PHASE] = WITNESSING
+        if fields[PHASE] == WITNESSING:
+            return np.int64(NEED_WITNESS)
         finish_tuple(index, chunk, i)
     return np.int64(DONE)
 
@@ -406,34 +412,29 @@ def raise_late(index, timeline, place, steps, done):
 
 
 @njit(cache=True, nogil=True)
-def take_entries(timeline, edge, time, every, current, taken):
-    """Remove the entries of an edge of the snapshot graph that leave after `current`: all, or one with a timestamp.
+def take_entries(timeline, edge, current, taken):
+    """Remove the entries of an edge of the snapshot graph that leave after `current`. O(entries).
 
-    Return their number; `taken` has for each its timestamp. O(entries).
+    Return their number; `taken` has for each its timestamp.
     """
+    fields = timeline.fields
     count = np.int64(0)
-    place = timeline.fields[COUNT] - 1
-    while place >= timeline.fields[FIRST]:
-        is_mine = timeline.edge[place] == edge and timeline.slide[place] > current
-        if is_mine and (every or timeline.time[place] == time):
-            if count < len(taken):
-                taken[count] = timeline.time[place]
+    kept = fields[FIRST]
+    for place in range(fields[FIRST], fields[COUNT]):
+        if timeline.edge[place] == edge and timeline.slide[place] > current:
+            taken[count] = timeline.time[place]
             count += 1
-            remove(timeline, place)
-            if not every:
-                break
-        place -= 1
+            continue
+        if kept < place:
+            timeline.time[kept] = timeline.time[place]
+            timeline.slide[kept] = timeline.slide[place]
+            timeline.source[kept] = timeline.source[place]
+            timeline.target[kept] = timeline.target[place]
+            timeline.label[kept] = timeline.label[place]
+            timeline.edge[kept] = timeline.edge[place]
+        kept += 1
+    fields[COUNT] = kept
     return count
-
-
-@njit(cache=True, nogil=True)
-def latest_slide(timeline, edge):
-    """Return the largest absolute slide at which an entry of an edge leaves; 0, 0 without any, else 1 and the slide."""
-    found, slide = np.int64(0), np.int64(0)
-    for place in range(timeline.fields[FIRST], timeline.fields[COUNT]):
-        if timeline.edge[place] == edge and (found == 0 or timeline.slide[place] > slide):
-            found, slide = np.int64(1), timeline.slide[place]
-    return found, slide
 
 
 @njit(cache=True, nogil=True)

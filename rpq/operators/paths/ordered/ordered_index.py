@@ -27,6 +27,7 @@ from rpq.operators.paths.ordered.timeline import (
     NEED_DELETE,
     NEED_LATE,
     NEED_TIMELINE,
+    NEED_WITNESS,
     Timeline,
     new_timeline,
     note_capacities,
@@ -35,7 +36,7 @@ from rpq.operators.paths.ordered.timeline import (
     with_more_entries,
     with_vertices,
 )
-from rpq.operators.paths.ordered.witness import find_path
+from rpq.operators.paths.ordered.witness import TimedSteps, find_path
 from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
@@ -130,11 +131,13 @@ class OrderedIndex(DeltaIndex):
         while (code := self._apply_chunk(self.view, self._lines, tuples, times, count)) != layout.DONE:
             compiled = compiling_seconds()
             i = int(self.state[layout.TUPLE])
-            if code == NEED_LATE:
-                self._raise_late(self._entered_at(i))
-                kernels.finish_tuple(self.view, tuples, i)
-            elif code == NEED_DELETE:
-                self._delete(int(chunk.edge[i]))
+            if code in (NEED_LATE, NEED_DELETE, NEED_WITNESS):
+                if code == NEED_LATE:
+                    self._raise_late(self._entered_at(i))
+                elif code == NEED_DELETE:
+                    self._delete(int(chunk.edge[i]))
+                if self.index.settings[layout.WITNESS] and code != NEED_DELETE:
+                    self.write_paths(int(self.state[layout.EVENT_OUT]))
                 kernels.finish_tuple(self.view, tuples, i)
             else:
                 self.provide(code)
@@ -156,8 +159,8 @@ class OrderedIndex(DeltaIndex):
         while (code := int(kernels.raise_late(self.view, self._lines, place, steps, done))) != layout.DONE:
             self.provide(code)
 
-    def _delete(self, edge: int, time: int | None = None) -> None:
-        """Remove the entries of an edge of the graph, or one with a timestamp, and report the pairs that are lost."""
+    def _delete(self, edge: int) -> None:
+        """Remove the entries of an edge of the graph, and report the pairs that are lost."""
         kernels.end_moment(self.view, self._lines)
         line = self._timeline
         count = int(line.fields[COUNT])
@@ -165,10 +168,8 @@ class OrderedIndex(DeltaIndex):
         first = int(np.flatnonzero((line.edge[:count] == edge) & (line.slide[:count] > current))[-1])
         ends = int(line.source[first]), int(line.target[first]), int(line.label[first])
         taken = np.zeros(count, np.int64)
-        every = time is None
-        removed = int(kernels.take_entries(self._lines, edge, 0 if time is None else time, every, current, taken))
-        there, slide = kernels.latest_slide(self._lines, edge)
-        self.index.graph.expiry[edge] = max(0, int(slide) - int(self.state[layout.BASE])) if there else 0
+        removed = int(kernels.take_entries(self._lines, edge, current, taken))
+        self.index.graph.expiry[edge] = 0
         nodes = [kernels.nodes_after(self.view, self._lines, *ends, one) for one in np.unique(taken[:removed]).tolist()]
         lost: list[np.ndarray] = []
         for node in np.unique(np.concatenate(nodes)).tolist():
@@ -191,8 +192,16 @@ class OrderedIndex(DeltaIndex):
             self.provide(code)
         return self.delta()
 
-    def load_times(self, edges: EdgeTimes, *, quiet: bool) -> PathDelta:
-        """Enter the edges of a window into an index without any; the answers that they make are one event, now."""
+    def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
+        """Enter edges, parallel ones too, that leave at these absolute slides; the answers that they make are one event, now."""
+        (mine,) = slides
+        program = self.index.program
+        is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
+        inside = np.flatnonzero(is_read & (mine > self.current_slide))
+        columns = chunk.timestamp, mine, chunk.source, chunk.target, chunk.label, chunk.edge
+        return self._load_times(EdgeTimes(*(column[inside] for column in columns)), quiet=quiet)
+
+    def _load_times(self, edges: EdgeTimes, *, quiet: bool) -> PathDelta:
         self._begin_output()
         order = np.argsort(edges.time, kind="stable")
         entries = view(EdgeTimes(*(np.ascontiguousarray(column[order]) for column in edges)))
@@ -201,6 +210,8 @@ class OrderedIndex(DeltaIndex):
         while (code := int(kernels.load_entries(self.view, self._lines, entries, len(order)))) != layout.DONE:
             self.provide(code)
         self.state[layout.QUIET] = 0
+        if self.index.settings[layout.WITNESS] and not quiet:
+            self.write_paths(0)
         table_kernels.end_event(self.view, self.state[layout.TIME], 1, 1)
         return self.delta()
 
@@ -232,13 +243,26 @@ class OrderedIndex(DeltaIndex):
     def witness(self, source: int, target: int, edges: Edges) -> np.ndarray | None:
         """Return the steps of a path that answers (source, target), first to last, or None."""
         found = self.timed_witness(source, target)
-        return None if found is None else found[0]
+        return None if found is None else found.steps
 
-    def timed_witness(self, source: int, target: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the steps of a path that answers (source, target), first to last, with their timestamps, or None."""
+    def timed_witness(self, source: int, target: int) -> TimedSteps | None:
+        """Return the steps of a path that answers (source, target), first to last, or None."""
         if not self.index.table.is_root[source] or not kernels.is_answer(self.view, source, target):
             return None
         return find_path(self.index, self._timeline, self.edge_times(), source, target)
+
+    def write_paths(self, first: int) -> None:
+        """Write the witnesses of the current event, whose rows begin at `first`."""
+        for row in range(first, int(self.state[layout.OUT])):
+            pair = int(self.index.output.pairs[row])
+            found = self.timed_witness(pair >> 32, pair & layout.LOW_HALF)
+            assert found is not None
+            steps = found.steps[::-1]
+            begin = int(self.state[layout.PATHS])
+            while begin + len(steps) > len(self.index.output.paths) or row >= len(self.index.output.path_end):
+                self.provide(layout.NEED_PATHS)
+            self.index.output.paths[begin : begin + len(steps)] = steps
+            self.state[layout.PATHS] = self.index.output.path_end[row] = begin + len(steps)
 
     def _check(self) -> None:
         """Assert every structural invariant, between tuples. O(edges² of the window)."""

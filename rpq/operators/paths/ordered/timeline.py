@@ -26,6 +26,7 @@ NEED_TIMELINE = 100
 NEED_COPIES = 101
 NEED_LATE = 102  # the tuple is an insert out of order
 NEED_DELETE = 103
+NEED_WITNESS = 104  # the rows of the tuple want paths
 
 # Fields of `Timeline.fields`.
 FIRST = 0  # no entry before it is in the window
@@ -222,20 +223,6 @@ def enter(timeline, time, slide, source, target, label, edge):
     timeline.edge[place] = edge
     fields[COUNT] += 1
     return place
-
-
-@njit(cache=True, nogil=True)
-def remove(timeline, place):
-    """Remove an entry. O(edges that are younger)."""
-    fields = timeline.fields
-    for following in range(place + 1, fields[COUNT]):
-        timeline.time[following - 1] = timeline.time[following]
-        timeline.slide[following - 1] = timeline.slide[following]
-        timeline.source[following - 1] = timeline.source[following]
-        timeline.target[following - 1] = timeline.target[following]
-        timeline.label[following - 1] = timeline.label[following]
-        timeline.edge[following - 1] = timeline.edge[following]
-    fields[COUNT] -= 1
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,19 @@ if TYPE_CHECKING:
     from rpq.operators.paths.ordered.ordered_index import EdgeTimes
 
 
+class TimedSteps(NamedTuple):
+    """The steps of a path, first to last."""
+
+    steps: np.ndarray
+    """int64: edge of the snapshot graph << 1 | against."""
+    times: np.ndarray
+    """int64: the timestamps of the edges."""
+
+
 def find_path(
     index: Index, timeline: Timeline, edges: EdgeTimes, source: int, target: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the steps of a path (edge << 1 | against), first to last, and their timestamps; None if there is none.
+) -> TimedSteps | None:
+    """Return the steps of a path, None if there is none.
 
     The one whose first edge is the latest, and of these one that comes as early as it can.
     O(first edges of the source · edges · states).
@@ -81,7 +90,7 @@ def _moves(index: Index, label: int) -> list[tuple[int, list[tuple[int, int]]]]:
     return found
 
 
-def _unwound(last: tuple[int, int, int, object], edges: EdgeTimes) -> tuple[np.ndarray, np.ndarray]:
+def _unwound(last: tuple[int, int, int, object], edges: EdgeTimes) -> TimedSteps:
     steps: list[int] = []
     times: list[int] = []
     one: object = last
@@ -89,4 +98,4 @@ def _unwound(last: tuple[int, int, int, object], edges: EdgeTimes) -> tuple[np.n
         time, place, against, one = one
         steps.append(int(edges.edge[place]) << 1 | against)
         times.append(time)
-    return np.array(steps[::-1], np.int64), np.array(times[::-1], np.int64)
+    return TimedSteps(np.array(steps[::-1], np.int64), np.array(times[::-1], np.int64))
