@@ -412,32 +412,6 @@ def raise_late(index, timeline, place, steps, done):
 
 
 @njit(cache=True, nogil=True)
-def take_entries(timeline, edge, current, taken):
-    """Remove the entries of an edge of the snapshot graph that leave after `current`. O(entries).
-
-    Return their number; `taken` has for each its timestamp.
-    """
-    fields = timeline.fields
-    count = np.int64(0)
-    kept = fields[FIRST]
-    for place in range(fields[FIRST], fields[COUNT]):
-        if timeline.edge[place] == edge and timeline.slide[place] > current:
-            taken[count] = timeline.time[place]
-            count += 1
-            continue
-        if kept < place:
-            timeline.time[kept] = timeline.time[place]
-            timeline.slide[kept] = timeline.slide[place]
-            timeline.source[kept] = timeline.source[place]
-            timeline.target[kept] = timeline.target[place]
-            timeline.label[kept] = timeline.label[place]
-            timeline.edge[kept] = timeline.edge[place]
-        kept += 1
-    fields[COUNT] = kept
-    return count
-
-
-@njit(cache=True, nogil=True)
 def nodes_after(index, timeline, u, v, label, time):
     """Return the product nodes to which paths through an edge may lead (vertex * states + state), some twice."""
     program = index.program

@@ -18,19 +18,23 @@ from rpq.operators.paths.index import kernels as table_kernels
 from rpq.operators.paths.index import layout
 from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
-from rpq.operators.paths.ordered import kernels
+from rpq.operators.paths.ordered import kernels, through
 from rpq.operators.paths.ordered.check import check_ordered
 from rpq.operators.paths.ordered.timeline import (
     COUNT,
     FIRST,
+    GAP,
     NEED_COPIES,
     NEED_DELETE,
     NEED_LATE,
     NEED_TIMELINE,
     NEED_WITNESS,
+    SPAN,
+    UNLIMITED,
     Timeline,
     new_timeline,
     note_capacities,
+    remove,
     timeline_bytes,
     with_more_copies,
     with_more_entries,
@@ -74,6 +78,7 @@ class OrderedIndex(DeltaIndex):
         self._order_times = np.zeros(0, np.int64)
         self._states = int(program.sizes[STATES])
         super().__init__(program, window, capacity=capacity, **options)
+        self._zero = np.zeros(1, self.cell)
 
     # --- state -----------------------------------------------------------------------------------------------
 
@@ -150,9 +155,21 @@ class OrderedIndex(DeltaIndex):
         first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
         return first + int(np.searchsorted(line.time[first:count], self._order_times[i], side="right")) - 1
 
+    @property
+    def _is_bounded(self) -> bool:
+        """True if a gap or a span bounds the paths."""
+        return bool((self._timeline.fields[[GAP, SPAN]] != UNLIMITED).any())
+
     def _raise_late(self, place: int) -> None:
+        """Raise what paths through an entry bring that is not the newest."""
         line = self._timeline
         kernels.end_moment(self.view, self._lines)
+        if not self._is_bounded:
+            vectors = through.paths_through(self.view, self._lines, place, self._zero)
+            done = np.zeros(1, np.int64)
+            while (code := int(through.raise_vectors(self.view, self._lines, *vectors, done))) != layout.DONE:
+                self.provide(code)
+            return
         ends = int(line.source[place]), int(line.target[place]), int(line.label[place]), int(line.time[place])
         steps = np.unique(kernels.steps_after(self.view, self._lines, *ends))
         done = np.array([-1])
@@ -162,20 +179,37 @@ class OrderedIndex(DeltaIndex):
     def _delete(self, edge: int) -> None:
         """Remove the entries of an edge of the graph, and report the pairs that are lost."""
         kernels.end_moment(self.view, self._lines)
-        line = self._timeline
-        count = int(line.fields[COUNT])
-        current = self.current_slide
-        first = int(np.flatnonzero((line.edge[:count] == edge) & (line.slide[:count] > current))[-1])
-        ends = int(line.source[first]), int(line.target[first]), int(line.label[first])
-        taken = np.zeros(count, np.int64)
-        removed = int(kernels.take_entries(self._lines, edge, current, taken))
+        line, current = self._timeline, self.current_slide
+        first, count = int(line.fields[FIRST]), int(line.fields[COUNT])
+        mine = (line.edge[first:count] == edge) & (line.slide[first:count] > current)
         self.index.graph.expiry[edge] = 0
-        nodes = [kernels.nodes_after(self.view, self._lines, *ends, one) for one in np.unique(taken[:removed]).tolist()]
-        lost: list[np.ndarray] = []
-        for node in np.unique(np.concatenate(nodes)).tolist():
+        lost = [np.zeros(0, np.int64)]
+        for place in (first + np.flatnonzero(mine)[::-1]).tolist():
+            lost.append(self._renew_bounded(place) if self._is_bounded else self._renew(place))
+        self._report_lost(np.unique(np.concatenate(lost)))
+
+    def _renew(self, place: int) -> np.ndarray:
+        """Remove an entry and compute again what it may have given; return accepting pairs that died."""
+        roots, nodes, rows = through.paths_through(self.view, self._lines, place, self._zero)
+        columns = np.zeros(len(roots), np.uint8)
+        found = through.suspects(self.view, roots, nodes, rows, columns)
+        remove(self._lines, place)
+        if not len(found):
+            return np.zeros(0, np.int64)
+        lost: np.ndarray = through.renew_cells(self.view, self._lines, roots, nodes, found, columns, self._zero)
+        return lost
+
+    def _renew_bounded(self, place: int) -> np.ndarray:
+        """Do the same where paths are bounded: all rows to which paths through the entry may lead are computed again."""
+        line = self._timeline
+        ends = int(line.source[place]), int(line.target[place]), int(line.label[place]), int(line.time[place])
+        nodes = np.unique(kernels.nodes_after(self.view, self._lines, *ends))
+        remove(self._lines, place)
+        lost = [np.zeros(0, np.int64)]
+        for node in nodes.tolist():
             died, pairs = kernels.renew_row(self.view, self._lines, node, np.zeros(64, np.int64))
             lost.append(pairs[:died])
-        self._report_lost(np.unique(np.concatenate(lost)))
+        return np.concatenate(lost)
 
     def _report_lost(self, pairs: np.ndarray) -> None:
         pairs = pairs[: kernels.keep_lost(self.view, pairs, len(pairs))]

@@ -226,6 +226,20 @@ def enter(timeline, time, slide, source, target, label, edge):
 
 
 @njit(cache=True, nogil=True)
+def remove(timeline, place):
+    """Remove an entry. O(edges that are younger)."""
+    fields = timeline.fields
+    for following in range(place + 1, fields[COUNT]):
+        timeline.time[following - 1] = timeline.time[following]
+        timeline.slide[following - 1] = timeline.slide[following]
+        timeline.source[following - 1] = timeline.source[following]
+        timeline.target[following - 1] = timeline.target[following]
+        timeline.label[following - 1] = timeline.label[following]
+        timeline.edge[following - 1] = timeline.edge[following]
+    fields[COUNT] -= 1
+
+
+@njit(cache=True, nogil=True)
 def skip_left(timeline, current):
     """Move FIRST past the entries that have left by the slide `current`, up to the first one that has not."""
     fields = timeline.fields

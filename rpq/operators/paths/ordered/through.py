@@ -1,0 +1,298 @@
+"""The paths through an edge that comes late or goes, for many roots at once, where neither a gap nor a span bounds them.
+
+What a late insert changes is what the paths through it bring: its roots are found by a scan back, and from the edge on the
+paths are followed forward over the entries after it, a vector of the roots for each product node. Those cells can change by a
+delete whose value is that of a path through the edge: they are *suspects*. Their roots are followed anew over the whole
+window, without the edge.
+"""
+
+import numpy as np
+
+from rpq.compiled.kernel_cache import njit
+from rpq.operators.paths.index.layout import BASE, CEILING, DONE, NOW
+from rpq.operators.paths.index.rows import cell_at
+from rpq.operators.paths.ordered.cells import raise_cell
+from rpq.operators.paths.ordered.scans import scan_back, width_of_root
+from rpq.operators.paths.ordered.timeline import (
+    COUNT,
+    EARLIEST,
+    FIRST,
+    HITS,
+    SCAN,
+    STRICT,
+    entries_before,
+    entries_up_to,
+)
+from rpq.operators.paths.program import STATES
+
+NO_NODE = -1
+
+
+@njit(cache=True, nogil=True)
+def _longer(array):
+    return np.concatenate((array, np.empty_like(array)))
+
+
+@njit(cache=True, nogil=True)
+def _row_of(timeline, node, rows, nodes, count):
+    """Return the row of a node in `rows`, made if there is none: (row, rows, nodes, their number)."""
+    fields = timeline.fields
+    if timeline.seen[node] == fields[SCAN]:
+        return timeline.width[node], rows, nodes, count
+    if count >= len(nodes):
+        rows, nodes = _longer(rows), _longer(nodes)
+    timeline.seen[node] = fields[SCAN]
+    timeline.time_at[node] = EARLIEST
+    timeline.width[node] = count
+    timeline.width_before[node] = -1
+    nodes[count] = node
+    rows[count, :] = 0
+    return count, rows, nodes, count + 1
+
+
+@njit(cache=True, nogil=True)
+def _keep_before(timeline, node, time, rows, nodes, count):
+    """Keep what the row of a node was before the moment `time`, which is about to change it: (rows, nodes, their number)."""
+    if timeline.time_at[node] == time:
+        return rows, nodes, count
+    timeline.time_at[node] = time
+    before = timeline.width_before[node]
+    if before < 0:
+        if count >= len(nodes):
+            rows, nodes = _longer(rows), _longer(nodes)
+        before = count
+        nodes[before] = NO_NODE
+        timeline.width_before[node] = before
+        count += 1
+    rows[before, :] = rows[timeline.width[node], :]
+    return rows, nodes, count
+
+
+@njit(cache=True, nogil=True)
+def _raise_vector(rows, target, source, limit):
+    """Raise a vector by another one, with values limited; return whether it grew."""
+    most = limit[0]
+    lower, upper = rows[source], rows[target]
+    changed = most ^ most
+    for column in range(len(upper)):
+        value = lower[column]
+        value = value if value < most else most
+        old = upper[column]
+        value = value if value > old else old
+        changed |= value ^ old
+        upper[column] = value
+    return changed != 0
+
+
+@njit(cache=True, nogil=True)
+def _follow(index, timeline, place, against, keeps, from_starts, stamp, rows, nodes, count):
+    """Take an entry in one direction: (whether a vector grew, rows, nodes, their number)."""
+    program, fields = index.program, timeline.fields
+    states = program.sizes[STATES]
+    grown = False
+    transition_class = np.int64(program.inverse[timeline.label[place]])
+    u, v = np.int64(timeline.target[place]), np.int64(timeline.source[place])
+    if not against:
+        transition_class = np.int64(program.forward[timeline.label[place]])
+        u, v = v, u
+    if transition_class < 0:
+        return grown, rows, nodes, count
+    time = timeline.time[place]
+    limit = np.empty(1, rows.dtype)
+    limit[0] = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
+    strict = fields[STRICT] != 0
+    for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+        source = u * states + program.step_source[step]
+        if timeline.seen[source] != fields[SCAN]:
+            continue
+        carried = timeline.width[source]
+        if strict and timeline.time_at[source] == time:
+            carried = timeline.width_before[source]
+        target = v * states + program.step_target[step]
+        row, rows, nodes, count = _row_of(timeline, target, rows, nodes, count)
+        if keeps:
+            rows, nodes, count = _keep_before(timeline, target, time, rows, nodes, count)
+        if _raise_vector(rows, row, carried, limit):
+            grown = True
+    state = np.int64(program.start_target[transition_class])
+    if from_starts and state >= 0 and timeline.best_scan[u] == stamp:
+        target = v * states + state
+        row, rows, nodes, count = _row_of(timeline, target, rows, nodes, count)
+        if keeps:
+            rows, nodes, count = _keep_before(timeline, target, time, rows, nodes, count)
+        if limit[0] > rows[row, timeline.best[u]]:
+            rows[row, timeline.best[u]] = limit[0]
+            grown = True
+    return grown, rows, nodes, count
+
+
+@njit(cache=True, nogil=True)
+def _follow_all(index, timeline, place, from_starts, stamp, rows, nodes, count):
+    """Take the entries from a place on, in the order of time: (rows, nodes, their number)."""
+    program, fields = index.program, timeline.fields
+    strict = fields[STRICT] != 0
+    while place < fields[COUNT]:
+        time = timeline.time[place]
+        end = place + 1
+        while end < fields[COUNT] and timeline.time[end] == time:
+            end += 1
+        news = True
+        while news:
+            news = False
+            for one in range(place, end):
+                if timeline.slide[one] - index.state[BASE] <= index.state[NOW]:
+                    continue
+                label = timeline.label[one]
+                is_read_back = program.forward[label] >= 0 and program.inverse[label] >= 0
+                keeps = strict and (end > place + 1 or is_read_back or timeline.source[one] == timeline.target[one])
+                for against in range(2):
+                    grown, rows, nodes, count = _follow(
+                        index, timeline, one, against, keeps, from_starts, stamp, rows, nodes, count
+                    )
+                    news = news or grown
+            if strict:
+                break
+        place = end
+    return rows, nodes, count
+
+
+@njit(cache=True, nogil=True)
+def _columns(timeline, stamp, found, count):
+    """Give each root among those found a column, noted in `best`; return the roots by column."""
+    roots = np.empty(max(np.int64(1), count), np.int64)
+    columns = np.int64(0)
+    for i in range(count):
+        root = found[i, 1]
+        if timeline.best_scan[root] != stamp:
+            timeline.best_scan[root] = stamp
+            timeline.best[root] = columns
+            roots[columns] = root
+            columns += 1
+    return roots[:columns]
+
+
+@njit(cache=True, nogil=True)
+def _noted(found, count, node, root, value):
+    if count >= len(found):
+        found = _longer(found)
+    found[count, 0] = node
+    found[count, 1] = root
+    found[count, 2] = value
+    return found, count + 1
+
+
+@njit(cache=True, nogil=True)
+def paths_through(index, timeline, place, zero):
+    """Follow the paths through an entry: (roots, nodes, vectors).
+
+    A row of `vectors`, which have the type of `zero`, has for each of the roots the largest relative slide up to which a path of it
+    through the entry to the node lasts, 0 if there is none; rows without a node are scratch.
+    """
+    program, fields = index.program, timeline.fields
+    states = program.sizes[STATES]
+    stamp = fields[SCAN] + 1
+    time, label = timeline.time[place], timeline.label[place]
+    slide = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
+    found, count = np.empty((64, 3), np.int64), np.int64(0)
+    for against in range(2):
+        transition_class = np.int64(program.inverse[label]) if against else np.int64(program.forward[label])
+        if transition_class < 0:
+            continue
+        u, v = np.int64(timeline.source[place]), np.int64(timeline.target[place])
+        if against:
+            u, v = v, u
+        state = np.int64(program.start_target[transition_class])
+        if state >= 0 and index.table.is_root[u]:
+            found, count = _noted(found, count, v * states + state, u, slide)
+        for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
+            scan_back(index, timeline, u, np.int64(program.step_source[step]), time, slide, False)
+            node = v * states + program.step_target[step]
+            for i in range(fields[HITS]):
+                root = timeline.hits[i]
+                found, count = _noted(found, count, node, root, width_of_root(index, timeline, root))
+    fields[SCAN] += 1
+    roots = _columns(timeline, stamp, found, count)
+    rows, nodes, made = np.zeros((16, len(roots)), zero.dtype), np.empty(16, np.int64), np.int64(0)
+    for i in range(count):
+        row, rows, nodes, made = _row_of(timeline, found[i, 0], rows, nodes, made)
+        column = timeline.best[found[i, 1]]
+        rows[row, column] = max(np.int64(rows[row, column]), found[i, 2])
+    if len(roots) > 0:
+        first = entries_up_to(timeline, time) if fields[STRICT] != 0 else entries_before(timeline, time)
+        rows, nodes, made = _follow_all(index, timeline, first, False, stamp, rows, nodes, made)
+    return roots, nodes[:made], rows[:made]
+
+
+@njit(cache=True, nogil=True)
+def raise_vectors(index, timeline, roots, nodes, rows, done):
+    """Raise the cells of the table to the values of vectors; codes as `apply_chunk`, `done` (int64[1]) are nodes done."""
+    states = index.program.sizes[STATES]
+    while done[0] < len(nodes):
+        node = nodes[done[0]]
+        if node != NO_NODE:
+            vertex, state = node // states, node % states
+            for column in range(len(roots)):
+                value = np.int64(rows[done[0], column])
+                if value > index.state[NOW]:
+                    code = raise_cell(index, timeline, roots[column], vertex, state, value, False)
+                    if code != DONE:
+                        return code
+        done[0] += 1
+    return np.int64(DONE)
+
+
+@njit(cache=True, nogil=True)
+def suspects(index, roots, nodes, rows, columns):
+    """Note in `columns` (uint8) the roots with cells whose value is that of their vector; return (row, column) of each."""
+    table, states = index.table, index.program.sizes[STATES]
+    found, count = np.empty((64, 2), np.int64), np.int64(0)
+    for row in range(len(nodes)):
+        if nodes[row] == NO_NODE:
+            continue
+        vertex, state = nodes[row] // states, nodes[row] % states
+        for column in range(len(roots)):
+            value = np.int64(rows[row, column])
+            if value <= index.state[NOW]:
+                continue
+            cell = cell_at(index, vertex, state, np.int64(table.slot_of[roots[column]]))
+            if np.int64(table.values[cell]) == value:
+                columns[column] = 1
+                if count >= len(found):
+                    found = _longer(found)
+                found[count, 0] = row
+                found[count, 1] = column
+                count += 1
+    return found[:count]
+
+
+@njit(cache=True, nogil=True)
+def renew_cells(index, timeline, roots, nodes, found, columns, zero):
+    """Compute suspects again, whose roots are flagged in `columns`; return the accepting pairs that died."""
+    program, table, fields = index.program, index.table, timeline.fields
+    states, now = program.sizes[STATES], index.state[NOW]
+    fields[SCAN] += 1
+    stamp = fields[SCAN]
+    width = np.int64(0)
+    for column in range(len(roots)):
+        if columns[column]:
+            timeline.best_scan[roots[column]] = stamp
+            timeline.best[roots[column]] = width
+            width += 1
+    rows, made_nodes = np.zeros((64, width), zero.dtype), np.empty(64, np.int64)
+    rows, _, _ = _follow_all(index, timeline, fields[FIRST], True, stamp, rows, made_nodes, np.int64(0))
+    lost, count = np.empty(len(found), np.int64), np.int64(0)
+    for i in range(len(found)):
+        node, root = nodes[found[i, 0]], roots[found[i, 1]]
+        vertex, state = node // states, node % states
+        value = np.int64(0)
+        if timeline.seen[node] == fields[SCAN]:
+            value = np.int64(rows[timeline.width[node], timeline.best[root]])
+        cell = cell_at(index, vertex, state, np.int64(table.slot_of[root]))
+        table.values[cell] = value
+        if value > now:
+            row = index.table.row_of[node]
+            table.low[row] = min(table.low[row], value)
+        elif program.accepting[state]:
+            lost[count] = root << 32 | vertex
+            count += 1
+    return lost[:count]
