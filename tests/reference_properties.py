@@ -404,6 +404,11 @@ class PropertyEngine:
         (running,) = (one for one in self._running if one.query.name == name)
         return running.solutions.copy()
 
+    def edges(self, name: str) -> list[Edge]:
+        """Return the edges in the window of a query."""
+        (running,) = (one for one in self._running if one.query.name == name)
+        return [*running.edges.values()]
+
     def counts(self, name: str) -> dict[str, int]:
         """Return the counts of a query [S11]."""
         (running,) = (one for one in self._running if one.query.name == name)

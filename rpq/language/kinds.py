@@ -19,6 +19,7 @@ from rpq.files.json_values import Damage, JsonValue
 from rpq.language.protocol import Part, Question, Resources, RunningQuery
 from rpq.language.query import PatternQuery, Query, Vertex
 from rpq.language.time_order import LENGTHS
+from rpq.stream.durations import TIME_UNITS
 from rpq.stream.window import AnyWindow, CountWindow, UnboundedWindow, Window
 
 
@@ -195,6 +196,7 @@ def pattern_query_json(query: PatternQuery) -> dict[str, Any]:
         "simple_budget": query.simple_budget,
         "report": query.report,
         **({} if query.filter is None else {"filter": query.filter}),
+        **({} if query.unit is None else {"unit": query.unit}),
     }
 
 
@@ -212,7 +214,8 @@ def read_pattern_query(content: JsonValue) -> PatternQuery:
     if "report" in content:
         options["report"] = content["report"].unicode()
     try:
-        return PatternQuery(content["pattern"].unicode(), window=window, **options)
+        query = PatternQuery(content["pattern"].unicode(), window=window, **options)
+        return query.in_unit(content["unit"].one_of(*TIME_UNITS)) if "unit" in content else query
     except (RpqError, RecursionError) as problem:
         raise Damage(f"a query is not understood: {problem}") from problem
 

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple, get_args
 
 from rpq import automata
 from rpq.language.pattern import looks_like_a_pattern
+from rpq.language.time_order import Order
 
 Language = Literal["path", "pattern", "sparql"]
 Paths = Literal["walk", "simple"]
 Semantics = Literal["implicit", "explicit"]
-Order = Literal["increasing", "non_decreasing"]
 OnBudget = Literal["error", "set_aside"]
 Matching = Literal["homomorphism", "isomorphism"]
 Report = Literal["change", "slide", "time"]

@@ -382,6 +382,11 @@ class PatternQuery(Query):
         object.__setattr__(self, "_paths", tuple(map(compiled, join.path_expressions)))
         if pattern.has_values:
             self._check_values(pattern)
+        if self.paths == "simple" and pattern.orders:
+            atom = next(atom for atom in pattern.atoms if atom.order is not None)
+            raise QueryError(
+                f'{atom} does not go with paths="simple" yet: paths in time order are walks: leave out paths, or the order'
+            )
         self._set_default_name()
 
     def _check_values(self, pattern: Pattern) -> None:
@@ -410,6 +415,55 @@ class PatternQuery(Query):
         ['?x a+ ?x never matches']
         """
         return never_simple(self.pattern.atoms) if self.paths == "simple" else ()
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if an atom is a path in time order."""
+        return bool(self.pattern.orders)
+
+    @property
+    def time_lengths(self) -> tuple[TimeLength, ...]:
+        """The lengths of time of its orders: plain numbers, or durations as text.
+
+        >>> Query("?x (a+ in order gap 2h) ?y", window=Window(size="9d", slide="1d")).time_lengths
+        (TimeLength(name='gap of ?x (a+ in order gap 2h) ?y', length='2h'),)
+        """
+        words = {"max_gap": "gap", "max_span": "within"}
+        return tuple(
+            TimeLength(f"{words[name]} of {atom}", length)
+            for atom in self.pattern.atoms
+            if atom.order is not None
+            for name, length in atom.order.lengths
+        )
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of time to which the lengths of its orders were converted; None if they are as in the text."""
+        unit: str | None = getattr(self, "_unit", None)
+        return unit
+
+    def in_unit(self, unit: str) -> Self:
+        """Return the same pattern with its lengths of time in plain numbers of a stream's unit. Raises `QueryError`.
+
+        >>> query = Query("?x (a+ in order gap 2h) ?y", window=Window(size="9d", slide="1d"))
+        >>> query.in_unit("s").time_lengths[0].length
+        7200
+        """
+        other = self.over(self.window.in_unit(unit))
+        if self.is_ordered:
+            object.__setattr__(other, "_pattern", self.pattern.in_unit(unit))
+            object.__setattr__(other, "_join", self.join.in_unit(unit))
+            object.__setattr__(other, "_unit", unit)
+        return other
+
+    def with_lengths(self, lengths: Mapping[str, int | str]) -> Self:
+        """Return the same pattern with the lengths of time of its text."""
+        other = copy(self)
+        pattern = Pattern.read(self.expression, self.select, self.filter)
+        object.__setattr__(other, "_pattern", pattern)
+        object.__setattr__(other, "_join", pattern.joined(paths=self.paths))
+        object.__setattr__(other, "_unit", None)
+        return other
 
     @property
     def pattern(self) -> Pattern:

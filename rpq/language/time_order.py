@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from rpq.errors import QueryError
-from rpq.language.notation import CHOICES, Order
 from rpq.stream.durations import NANOSECONDS, DurationError, duration_text, nanoseconds_of
 from rpq.stream.window import INT64_MAX
 
 if TYPE_CHECKING:
     import numpy as np
+
+Order = Literal["increasing", "non_decreasing"]
 
 LENGTHS = ("max_gap", "max_span")
 """The options that bound an order by lengths of time."""
@@ -92,7 +93,7 @@ def time_order(
                     f'order="non_decreasing" with it, or leave out {name}'
                 )
         return None
-    if order not in CHOICES["order"]:
+    if order not in get_args(Order):
         raise QueryError(f"the order of a path is 'increasing' or 'non_decreasing', or None for no order, not {order!r}")
     return TimeOrder(order=order, max_gap=_length("max_gap", max_gap), max_span=_length("max_span", max_span))
 

@@ -1,8 +1,8 @@
 """The edges between equal vertices with equal labels, one by one.
 
 The snapshot graph has each (source, label, target) once, with the largest timestamp. That is not enough for paths in time
-order, for which an earlier parallel edge may be the one that fits. `ParallelEdges` notes what the graph is told of the labels
-that such queries read, and returns the edges of the windows when a query is loaded or a state saved.
+order, for which an earlier parallel edge may be the one that fits. `ParallelEdges` notes what the graph is told of the
+labels that such queries read, and returns the edges of the windows when a query is loaded or a state saved.
 
 An insert is one edge more; a delete takes away all edges with its ends and label. Where one of several goes, the graph is
 told a delete and the inserts of those that stay (`rpq.stream.edges_by_id`).
@@ -79,6 +79,14 @@ class ParallelEdges:
         kept = source[stays], label[stays], target[stays], timestamp[stays], delete[stays]
         self._parts, self._count = [kept], len(kept[0])
         self._count_after_settling = self._count
+
+
+def youngest_of_parallel(chunk: Chunk) -> np.ndarray:
+    """Return the places of the youngest of the inserts of each edge of the graph. O(inserts · log inserts)."""
+    order = np.lexsort((chunk.timestamp, chunk.edge))
+    is_last = np.append(chunk.edge[order][1:] != chunk.edge[order][:-1], np.ones(min(1, len(order)), bool))
+    youngest: np.ndarray = np.sort(order[is_last])
+    return youngest
 
 
 def edge_numbers(

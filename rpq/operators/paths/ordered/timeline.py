@@ -122,7 +122,7 @@ def with_vertices(timeline: Timeline, vertices: int, states: int) -> Timeline:
         return timeline
     of_nodes = ("seen", "time_at", "time_before", "width", "width_before")
     of_vertices = ("hits", "best", "best_scan")
-    lengths = {name: vertices * states for name in of_nodes} | {name: vertices for name in of_vertices}
+    lengths = dict.fromkeys(of_nodes, vertices * states) | dict.fromkeys(of_vertices, vertices)
     return timeline._replace(**{name: _longer(getattr(timeline, name), length) for name, length in lengths.items()})
 
 
