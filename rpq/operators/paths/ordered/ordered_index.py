@@ -165,7 +165,7 @@ class OrderedIndex(DeltaIndex):
         line = self._timeline
         kernels.end_moment(self.view, self._lines)
         if not self._is_bounded:
-            vectors = through.paths_through(self.view, self._lines, place, self._zero)
+            vectors = through.paths_through(self.view, self._lines, place, self._zero, False)
             done = np.zeros(1, np.int64)
             while (code := int(through.raise_vectors(self.view, self._lines, *vectors, done))) != layout.DONE:
                 self.provide(code)
@@ -190,7 +190,7 @@ class OrderedIndex(DeltaIndex):
 
     def _renew(self, place: int) -> np.ndarray:
         """Remove an entry and compute again what it may have given; return accepting pairs that died."""
-        roots, nodes, rows = through.paths_through(self.view, self._lines, place, self._zero)
+        roots, nodes, rows = through.paths_through(self.view, self._lines, place, self._zero, True)
         columns = np.zeros(len(roots), np.uint8)
         found = through.suspects(self.view, roots, nodes, rows, columns)
         remove(self._lines, place)

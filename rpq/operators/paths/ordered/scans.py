@@ -11,6 +11,8 @@ kept therefore, with other timestamps: `time_at`, `time_before`. Under the other
 visited again until nothing changes.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rpq.compiled.kernel_cache import njit
@@ -21,8 +23,8 @@ from rpq.operators.paths.ordered.timeline import (
     FIRST,
     GAP,
     HITS,
-    LAST,
     SCAN,
+    SKIPPED,
     SPAN,
     STRICT,
     UNLIMITED,
@@ -32,76 +34,87 @@ from rpq.operators.paths.ordered.timeline import (
 from rpq.operators.paths.program import STATES
 
 
+class _Scan(NamedTuple):
+    """What stays the same during a scan back."""
+
+    number: int
+    strict: bool
+    gap: int
+    end: int  # the node at which paths end, whatever the time; -1 for none
+    base: int
+    now: int
+
+
 @njit(cache=True, nogil=True, forceinline=True)
-def _width_at(timeline, node, time, end):
+def _width_at(timeline, scan, node, time):
     """Return up to which slide a path departs from a node after an edge at `time`; 0 if none does."""
-    fields = timeline.fields
-    if timeline.seen[node] != fields[SCAN]:
+    if timeline.seen[node] != scan.number:
         return np.int64(0)
     departure, width = timeline.time_at[node], timeline.width[node]
-    if fields[STRICT] != 0 and departure == time:
+    if scan.strict and departure == time:
         departure, width = timeline.time_before[node], timeline.width_before[node]
-    if width > 0 and node != end and fields[GAP] != UNLIMITED and departure - time > fields[GAP]:
+    if scan.gap != UNLIMITED and width > 0 and node != scan.end and departure - time > scan.gap:
         return np.int64(0)
     return width
 
 
 @njit(cache=True, nogil=True, forceinline=True)
-def _depart(timeline, node, time, width, is_root):
+def _depart(timeline, scan, node, time, width, is_root):
     """Note that a path departs from a node at `time`, which is not above those noted before; return whether that is news."""
-    fields = timeline.fields
-    if timeline.seen[node] != fields[SCAN]:
-        timeline.seen[node] = fields[SCAN]
+    if timeline.seen[node] != scan.number:
+        timeline.seen[node] = scan.number
         timeline.time_at[node] = time
         timeline.width[node] = width
         timeline.width_before[node] = 0
         return True
-    is_wider = width > timeline.width[node]
-    if not is_wider and (is_root or fields[GAP] == UNLIMITED or timeline.time_at[node] == time):
+    best = timeline.width[node]
+    departure = timeline.time_at[node]
+    if width <= best and (is_root or scan.gap == UNLIMITED or departure == time):
         return False
-    if timeline.time_at[node] != time:
-        timeline.time_before[node] = timeline.time_at[node]
-        timeline.width_before[node] = timeline.width[node]
+    if departure != time:
+        timeline.time_before[node] = departure
+        timeline.width_before[node] = best
         timeline.time_at[node] = time
-    timeline.width[node] = max(width, timeline.width[node])
+    timeline.width[node] = max(width, best)
     return True
 
 
-@njit(cache=True, nogil=True)
-def _depart_along(index, timeline, vertex, following, transition_class, time, slide, end):
+@njit(cache=True, nogil=True, forceinline=True)
+def _depart_along(index, timeline, scan, vertex, following, transition_class, time, slide):
     """Note the paths that depart with an edge from a vertex to the following one; return whether there are news."""
-    program, fields = index.program, timeline.fields
+    program = index.program
     states = program.sizes[STATES]
     news = False
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
-        width = _width_at(timeline, following * states + program.step_target[step], time, end)
-        if width > 0 and _depart(timeline, vertex * states + program.step_source[step], time, min(width, slide), False):
-            fields[LAST] = time
-            news = True
-    state = np.int64(program.start_target[transition_class])
-    if state >= 0 and index.table.is_root[vertex]:
-        width = _width_at(timeline, following * states + state, time, end)
+        width = _width_at(timeline, scan, following * states + program.step_target[step], time)
         if width > 0:
-            is_new = timeline.seen[vertex * states] != fields[SCAN]
-            if _depart(timeline, vertex * states, time, min(width, slide), True) and is_new:
-                timeline.hits[fields[HITS]] = vertex
-                fields[HITS] += 1
+            node = vertex * states + program.step_source[step]
+            if _depart(timeline, scan, node, time, min(width, slide), False):
+                news = True
+    state = np.int64(program.start_target[transition_class])
+    if state >= 0:
+        width = _width_at(timeline, scan, following * states + state, time)
+        if width > 0 and index.table.is_root[vertex]:
+            is_new = timeline.seen[vertex * states] != scan.number
+            if _depart(timeline, scan, vertex * states, time, min(width, slide), True) and is_new:
+                timeline.hits[timeline.fields[HITS]] = vertex
+                timeline.fields[HITS] += 1
     return news
 
 
-@njit(cache=True, nogil=True)
-def _depart_at(index, timeline, place, end):
+@njit(cache=True, nogil=True, forceinline=True)
+def _depart_at(index, timeline, scan, place):
     program = index.program
-    time, slide = timeline.time[place], timeline.slide[place] - index.state[BASE]
-    if slide <= index.state[NOW]:
+    time, slide = timeline.time[place], timeline.slide[place] - scan.base
+    if slide <= scan.now:
         return False
-    forward = np.int64(program.forward[timeline.label[place]])
-    inverse = np.int64(program.inverse[timeline.label[place]])
+    label = timeline.label[place]
+    forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
     source, target = np.int64(timeline.source[place]), np.int64(timeline.target[place])
     news = False
-    if forward >= 0 and _depart_along(index, timeline, source, target, forward, time, slide, end):
+    if forward >= 0 and _depart_along(index, timeline, scan, source, target, forward, time, slide):
         news = True
-    if inverse >= 0 and _depart_along(index, timeline, target, source, inverse, time, slide, end):
+    if inverse >= 0 and _depart_along(index, timeline, scan, target, source, inverse, time, slide):
         news = True
     return news
 
@@ -123,9 +136,10 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
     timeline.time_at[node] = UNLIMITED if is_end else time
     timeline.width[node] = width
     timeline.width_before[node] = 0
-    fields[LAST] = UNLIMITED if is_end else time
+    last = time  # the earliest departure so far
     end = node if is_end else np.int64(-1)
-    strict = fields[STRICT] != 0
+    strict, gap, skipped = fields[STRICT] != 0, fields[GAP], fields[SKIPPED]
+    scan = _Scan(fields[SCAN], strict, gap, end, index.state[BASE], index.state[NOW])
     lowest = np.int64(EARLIEST)
     if not is_end and fields[SPAN] != UNLIMITED and time > EARLIEST + fields[SPAN]:
         lowest = time - fields[SPAN]
@@ -140,10 +154,11 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
         departure = timeline.time[place]
         if departure < lowest:
             break
-        if not is_end and fields[GAP] != UNLIMITED and fields[LAST] - departure > fields[GAP]:
+        if not is_end and gap != UNLIMITED and last - departure > gap:
             break
         if strict:
-            _depart_at(index, timeline, place, end)
+            if place != skipped and _depart_at(index, timeline, scan, place):
+                last = departure
             place -= 1
             continue
         begin = place
@@ -153,8 +168,9 @@ def scan_back(index, timeline, vertex, state, time, width, is_end):
         while news:
             news = False
             for one in range(place, begin - 1, -1):
-                if _depart_at(index, timeline, one, end):
+                if one != skipped and _depart_at(index, timeline, scan, one):
                     news = True
+                    last = departure
         place = begin - 1
 
 

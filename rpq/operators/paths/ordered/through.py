@@ -18,7 +18,9 @@ from rpq.operators.paths.ordered.timeline import (
     EARLIEST,
     FIRST,
     HITS,
+    ROOM,
     SCAN,
+    SKIPPED,
     STRICT,
     entries_before,
     entries_up_to,
@@ -33,39 +35,34 @@ def _longer(array):
     return np.concatenate((array, np.empty_like(array)))
 
 
-@njit(cache=True, nogil=True)
-def _row_of(timeline, node, rows, nodes, count):
-    """Return the row of a node in `rows`, made if there is none: (row, rows, nodes, their number)."""
-    fields = timeline.fields
-    if timeline.seen[node] == fields[SCAN]:
-        return timeline.width[node], rows, nodes, count
-    if count >= len(nodes):
-        rows, nodes = _longer(rows), _longer(nodes)
-    timeline.seen[node] = fields[SCAN]
+@njit(cache=True, nogil=True, forceinline=True)
+def _row_of(timeline, scan, node, rows, nodes, count):
+    """Return the row of a node in `rows`, made if there is none, and their number; there is room for one."""
+    if timeline.seen[node] == scan:
+        return timeline.width[node], count
+    timeline.seen[node] = scan
     timeline.time_at[node] = EARLIEST
     timeline.width[node] = count
     timeline.width_before[node] = -1
     nodes[count] = node
     rows[count, :] = 0
-    return count, rows, nodes, count + 1
+    return count, count + 1
 
 
 @njit(cache=True, nogil=True)
 def _keep_before(timeline, node, time, rows, nodes, count):
-    """Keep what the row of a node was before the moment `time`, which is about to change it: (rows, nodes, their number)."""
+    """Keep what the row of a node was before the moment `time`, which is about to change it; return the number of rows."""
     if timeline.time_at[node] == time:
-        return rows, nodes, count
+        return count
     timeline.time_at[node] = time
     before = timeline.width_before[node]
     if before < 0:
-        if count >= len(nodes):
-            rows, nodes = _longer(rows), _longer(nodes)
         before = count
         nodes[before] = NO_NODE
         timeline.width_before[node] = before
         count += 1
     rows[before, :] = rows[timeline.width[node], :]
-    return rows, nodes, count
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -84,76 +81,81 @@ def _raise_vector(rows, target, source, limit):
     return changed != 0
 
 
-@njit(cache=True, nogil=True)
-def _follow(index, timeline, place, against, keeps, from_starts, stamp, rows, nodes, count):
-    """Take an entry in one direction: (whether a vector grew, rows, nodes, their number)."""
-    program, fields = index.program, timeline.fields
+@njit(cache=True, nogil=True, forceinline=True)
+def _follow(index, timeline, scan, u, v, transition_class, time, limit, keeps, stamp, rows, nodes, count):
+    """Take an edge from u to v: (whether a vector grew, the number of rows). There is room for two rows a transition."""
+    program = index.program
     states = program.sizes[STATES]
     grown = False
-    transition_class = np.int64(program.inverse[timeline.label[place]])
-    u, v = np.int64(timeline.target[place]), np.int64(timeline.source[place])
-    if not against:
-        transition_class = np.int64(program.forward[timeline.label[place]])
-        u, v = v, u
-    if transition_class < 0:
-        return grown, rows, nodes, count
-    time = timeline.time[place]
-    limit = np.empty(1, rows.dtype)
-    limit[0] = min(timeline.slide[place] - index.state[BASE], index.settings[CEILING])
-    strict = fields[STRICT] != 0
     for step in range(program.step_first[transition_class], program.step_first[transition_class + 1]):
         source = u * states + program.step_source[step]
-        if timeline.seen[source] != fields[SCAN]:
+        if timeline.seen[source] != scan:
             continue
         carried = timeline.width[source]
-        if strict and timeline.time_at[source] == time:
+        if timeline.time_at[source] == time:
             carried = timeline.width_before[source]
         target = v * states + program.step_target[step]
-        row, rows, nodes, count = _row_of(timeline, target, rows, nodes, count)
+        row, count = _row_of(timeline, scan, target, rows, nodes, count)
         if keeps:
-            rows, nodes, count = _keep_before(timeline, target, time, rows, nodes, count)
+            count = _keep_before(timeline, target, time, rows, nodes, count)
         if _raise_vector(rows, row, carried, limit):
             grown = True
     state = np.int64(program.start_target[transition_class])
-    if from_starts and state >= 0 and timeline.best_scan[u] == stamp:
+    if state >= 0 and timeline.best_scan[u] == stamp:
         target = v * states + state
-        row, rows, nodes, count = _row_of(timeline, target, rows, nodes, count)
+        row, count = _row_of(timeline, scan, target, rows, nodes, count)
         if keeps:
-            rows, nodes, count = _keep_before(timeline, target, time, rows, nodes, count)
+            count = _keep_before(timeline, target, time, rows, nodes, count)
         if limit[0] > rows[row, timeline.best[u]]:
             rows[row, timeline.best[u]] = limit[0]
             grown = True
-    return grown, rows, nodes, count
+    return grown, count
 
 
 @njit(cache=True, nogil=True)
-def _follow_all(index, timeline, place, from_starts, stamp, rows, nodes, count):
-    """Take the entries from a place on, in the order of time: (rows, nodes, their number)."""
+def _follow_all(index, timeline, place, stamp, rows, nodes, count):
+    """Take the entries from a place on, in the order of time; return the number of rows, -1 where there is no room.
+
+    Edges out of the roots that `stamp` marks in `best_scan` begin paths; -1 for none.
+    """
     program, fields = index.program, timeline.fields
-    strict = fields[STRICT] != 0
-    while place < fields[COUNT]:
+    strict, scan, entries = fields[STRICT] != 0, fields[SCAN], fields[COUNT]
+    base, now, ceiling = index.state[BASE], index.state[NOW], index.settings[CEILING]
+    most = 4 * program.sizes[STATES]
+    limit = np.empty(1, rows.dtype)
+    while place < entries:
         time = timeline.time[place]
         end = place + 1
-        while end < fields[COUNT] and timeline.time[end] == time:
+        while end < entries and timeline.time[end] == time:
             end += 1
         news = True
         while news:
             news = False
             for one in range(place, end):
-                if timeline.slide[one] - index.state[BASE] <= index.state[NOW]:
+                slide = timeline.slide[one] - base
+                if slide <= now:
                     continue
+                if count + most > len(nodes):
+                    return np.int64(-1)
                 label = timeline.label[one]
-                is_read_back = program.forward[label] >= 0 and program.inverse[label] >= 0
-                keeps = strict and (end > place + 1 or is_read_back or timeline.source[one] == timeline.target[one])
-                for against in range(2):
-                    grown, rows, nodes, count = _follow(
-                        index, timeline, one, against, keeps, from_starts, stamp, rows, nodes, count
+                forward, inverse = np.int64(program.forward[label]), np.int64(program.inverse[label])
+                u, v = np.int64(timeline.source[one]), np.int64(timeline.target[one])
+                keeps = strict and (end > place + 1 or u == v or (forward >= 0 and inverse >= 0))
+                limit[0] = min(slide, ceiling)
+                if forward >= 0:
+                    grown, count = _follow(
+                        index, timeline, scan, u, v, forward, time, limit, keeps, stamp, rows, nodes, count
+                    )
+                    news = news or grown
+                if inverse >= 0:
+                    grown, count = _follow(
+                        index, timeline, scan, v, u, inverse, time, limit, keeps, stamp, rows, nodes, count
                     )
                     news = news or grown
             if strict:
                 break
         place = end
-    return rows, nodes, count
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -182,11 +184,12 @@ def _noted(found, count, node, root, value):
 
 
 @njit(cache=True, nogil=True)
-def paths_through(index, timeline, place, zero):
+def paths_through(index, timeline, place, zero, is_going):
     """Follow the paths through an entry: (roots, nodes, vectors).
 
     A row of `vectors`, which have the type of `zero`, has for each of the roots the largest relative slide up to which a path of it
-    through the entry to the node lasts, 0 if there is none; rows without a node are scratch.
+    through the entry to the node lasts, 0 if there is none; rows without a node are scratch. Where the edge `is_going`, roots are
+    left out that have another path to where it leads which arrives no later and lasts as long: nothing of theirs changes.
     """
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
@@ -210,17 +213,47 @@ def paths_through(index, timeline, place, zero):
             for i in range(fields[HITS]):
                 root = timeline.hits[i]
                 found, count = _noted(found, count, node, root, width_of_root(index, timeline, root))
-    fields[SCAN] += 1
+    if is_going:
+        count = _without_others(index, timeline, place, found, count)
     roots = _columns(timeline, stamp, found, count)
-    rows, nodes, made = np.zeros((16, len(roots)), zero.dtype), np.empty(16, np.int64), np.int64(0)
-    for i in range(count):
-        row, rows, nodes, made = _row_of(timeline, found[i, 0], rows, nodes, made)
-        column = timeline.best[found[i, 1]]
-        rows[row, column] = max(np.int64(rows[row, column]), found[i, 2])
-    if len(roots) > 0:
-        first = entries_up_to(timeline, time) if fields[STRICT] != 0 else entries_before(timeline, time)
-        rows, nodes, made = _follow_all(index, timeline, first, False, stamp, rows, nodes, made)
-    return roots, nodes[:made], rows[:made]
+    first = entries_up_to(timeline, time) if fields[STRICT] != 0 else entries_before(timeline, time)
+    room = max(fields[ROOM], 64 + 4 * states)
+    while True:
+        fields[SCAN] += 1
+        rows, nodes, made = np.empty((room, len(roots)), zero.dtype), np.empty(room, np.int64), np.int64(0)
+        for i in range(count):
+            row, made = _row_of(timeline, fields[SCAN], found[i, 0], rows, nodes, made)
+            column = timeline.best[found[i, 1]]
+            rows[row, column] = max(np.int64(rows[row, column]), found[i, 2])
+        if len(roots) > 0:
+            made = _follow_all(index, timeline, first, -1, rows, nodes, made)
+        if made >= 0:
+            return roots, nodes[:made], rows[:made]
+        room *= 2
+        fields[ROOM] = room
+
+
+@njit(cache=True, nogil=True)
+def _without_others(index, timeline, place, found, count):
+    """Leave out what another path gives as well, which arrives at the node up to the time of an entry; return what is left."""
+    fields = timeline.fields
+    states = index.program.sizes[STATES]
+    time = timeline.time[place] + (1 if fields[STRICT] != 0 else 0)
+    kept, first = np.int64(0), np.int64(0)
+    fields[SKIPPED] = place
+    while first < count:
+        node = found[first, 0]
+        scan_back(index, timeline, node // states, node % states, time, index.settings[CEILING], False)
+        last = first
+        while last < count and found[last, 0] == node:
+            root, value = found[last, 1], found[last, 2]
+            if timeline.seen[root * states] != fields[SCAN] or width_of_root(index, timeline, root) < value:
+                found[kept, :] = found[last, :]
+                kept += 1
+            last += 1
+        first = last
+    fields[SKIPPED] = -1
+    return kept
 
 
 @njit(cache=True, nogil=True)
@@ -278,8 +311,14 @@ def renew_cells(index, timeline, roots, nodes, found, columns, zero):
             timeline.best_scan[roots[column]] = stamp
             timeline.best[roots[column]] = width
             width += 1
-    rows, made_nodes = np.zeros((64, width), zero.dtype), np.empty(64, np.int64)
-    rows, _, _ = _follow_all(index, timeline, fields[FIRST], True, stamp, rows, made_nodes, np.int64(0))
+    room = max(fields[ROOM], 64 + 4 * states)
+    while True:
+        rows = np.empty((room, width), zero.dtype)
+        if _follow_all(index, timeline, fields[FIRST], stamp, rows, np.empty(room, np.int64), np.int64(0)) >= 0:
+            break
+        room *= 2
+        fields[ROOM] = room
+        fields[SCAN] += 1
     lost, count = np.empty(len(found), np.int64), np.int64(0)
     for i in range(len(found)):
         node, root = nodes[found[i, 0]], roots[found[i, 1]]

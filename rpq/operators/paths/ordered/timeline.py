@@ -43,8 +43,9 @@ HITS = 10  # roots that it found
 STRICT = 11
 GAP = 12  # UNLIMITED if there is none
 SPAN = 13
-LAST = 14  # of a backward scan: the earliest departure so far
-FIELDS = 15
+SKIPPED = 14  # an entry that scans back leave out, -1 if there is none
+ROOM = 15  # the rows that vectors took so far
+FIELDS = 16
 
 UNLIMITED = np.iinfo(np.int64).max
 EARLIEST = np.iinfo(np.int64).min
@@ -82,6 +83,7 @@ def new_timeline(*, strict: bool, gap: int | None, span: int | None, capacity: i
     fields = np.zeros(FIELDS, np.int64)
     fields[MOMENT] = EARLIEST
     fields[SERIAL] = 1
+    fields[SKIPPED] = -1
     fields[STRICT] = strict
     fields[GAP] = UNLIMITED if gap is None else gap
     fields[SPAN] = UNLIMITED if span is None else span
