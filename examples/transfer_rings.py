@@ -5,7 +5,8 @@ Round most of these rings no money can have gone, as the transfers are not in th
 variables compare as well, leave the planted ones. A path in time order finds the accounts to which money can have come back.
 
     30,300 transfers between 150 accounts, 100 planted rings
-    rings of accounts: 18,138 rows
+    rings of accounts: 16,926 rows, of which 2,967 are possible in the order of time
+    accounts with a way back: 5,110 rows, in the order of time 2,005
     in order, within six hours, little lost: 101 rows, of which 100 are planted; none is missed
 """
 
@@ -47,8 +48,8 @@ window = rpq.Window(size="6h", slide="1h")
 engine = rpq.Engine(
     rpq.Query(RING, window=window, select=["?a", "?b", "?c"], distinct=True, name="rings"),
     rpq.Query(RING, filter=IN_ORDER, window=window, select=["?a", "?b", "?c"], distinct=True, name="possible"),
-    rpq.Query("?a transfer{5} ?a", window=window, name="any"),
-    rpq.Query("?a (transfer{5} in order within 2h gap 20m) ?a", window=window, name="ordered"),
+    rpq.Query("?a transfer{3} ?a", window=window, name="back"),
+    rpq.Query("?a (transfer{3} in order within 6h) ?a", window=window, name="back in order"),
     rpq.Query(
         RING,
         filter=f"{IN_ORDER} and ?g.timestamp - ?e.timestamp <= '6h' "
@@ -63,9 +64,9 @@ engine = rpq.Engine(
 changes = engine.push(stream)
 found = changes.to_arrow("suspicious")
 rings = set(zip(*(found[name].to_pylist() for name in "efg"), strict=True))
-rows = {name: len(changes.to_arrow(name)) for name in ("rings", "possible", "any", "ordered")}
+rows = {name: len(changes.to_arrow(name)) for name in ("rings", "possible", "back", "back in order")}
 print(f"rings of accounts: {rows['rings']:,} rows, of which {rows['possible']:,} are possible in the order of time")
-print(f"closed walks of five transfers: {rows['any']:,} rows, in order within two hours {rows['ordered']:,}")
+print(f"accounts with a way back: {rows['back']:,} rows, in the order of time {rows['back in order']:,}")
 missed = len(planted - rings)
 print(
     f"in order, within six hours, little lost: {len(rings):,} rows, of which {len(rings & planted)} are planted; "

@@ -186,7 +186,7 @@ def convert_windows(query: Query, unit: str | None) -> Query:
     if any(isinstance(length, str) for _, length in query.time_lengths):
         if unit is None:
             name, length = next(one for one in query.time_lengths if isinstance(one.length, str))
-            raise QueryError(f"{name}: {length} is a duration, and the unit of the timestamps is not known; --time-unit says it")
+            raise QueryError(f"{name}: {length} is a duration, and the unit of timestamps is not known; --time-unit says it")
         return query.in_unit(unit)
     if not getattr(query, "declares_durations", False):  # only SPARQL declares windows
         return query

@@ -175,7 +175,7 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
             )
         if is_ordered(question):
             raise QueryError(
-                f"query {name!r} is about paths in time order, for which each insert is an edge of its own, and edges {where} "
+                f"query {name!r} is about paths in time order, where each insert is an edge of its own, and edges {where} "
                 f"replace each other: {instead} leave out the order"
             )
         if has_conditions(question):
