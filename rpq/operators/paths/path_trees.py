@@ -6,8 +6,8 @@ share the trees (`shared_key`), so what an edge costs is that of one index, and 
 are dealt out.
 
 Each gets and counts the rows that it would have alone. Therefore these have trees of their own: simple paths that can
-be in doubt, as a budget is one query's; paths in an order in time; engines whose rows carry witnesses; queries that started empty in mid-stream, whose
-windows hold less than those of others.
+be in doubt, as a budget is one query's; paths in an order in time; engines whose rows carry witnesses; queries that started
+empty in mid-stream, whose windows hold less than those of others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The kernels of ordered paths that Python calls, with views of an index, of its timeline and of a chunk.
 
 An edge that is the newest goes in with a row operation for each transition (`_raise_edge`), or, where a gap or a span bounds
-the paths, with a scan back from it (`_raise_paths`). Inserts out of order and deletes are left to `renew_late` and
-`renew_rows`, which compute again what the edge may have changed: forward from it, the transitions that can follow; for a late
-insert every one of them raises what it leads to, and after a delete the rows that they lead to are read from the timeline.
+the paths, with a scan back from it (`_raise_paths`). Inserts out of order and deletes are computed in `through.py`, and where
+paths are bounded by `raise_late` and `renew_row`: forward from the edge the steps that can follow are found; for a late insert
+each of them raises what it leads to, and after a delete the rows that they lead to are read from the timeline.
 """
 
 import numpy as np
@@ -216,7 +216,10 @@ def _needs_copies(timeline, times, i, count, is_read_back):
 
 @njit(cache=True, nogil=True)
 def apply_chunk(index, timeline, chunk, times, count):
-    """Apply the tuples of a chunk from TUPLE on, whose order in time is that of the chunk `times`; return DONE, or what Python must do."""
+    """Apply the tuples of a chunk from TUPLE on; return DONE, or what Python must do before the next call.
+
+    Their order in time is that of the timestamps of the chunk `times`.
+    """
     fields, program, notes = index.state, index.program, timeline.fields
     while fields[TUPLE] < count:
         i = fields[TUPLE]

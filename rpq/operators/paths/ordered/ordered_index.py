@@ -114,7 +114,8 @@ class OrderedIndex(DeltaIndex):
         """Return the edges in the window. O(edges)."""
         line, count = self._timeline, int(self._timeline.fields[COUNT])
         held = np.flatnonzero(line.slide[:count] > self.state[layout.BASE] + self.state[layout.NOW])
-        return EdgeTimes(line.time[held], line.slide[held], line.source[held], line.target[held], line.label[held], line.edge[held])
+        columns = line.time, line.slide, line.source, line.target, line.label, line.edge
+        return EdgeTimes(*(column[held] for column in columns))
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -184,8 +185,8 @@ class OrderedIndex(DeltaIndex):
         mine = (line.edge[first:count] == edge) & (line.slide[first:count] > current)
         self.index.graph.expiry[edge] = 0
         lost = [np.zeros(0, np.int64)]
-        for place in (first + np.flatnonzero(mine)[::-1]).tolist():
-            lost.append(self._renew_bounded(place) if self._is_bounded else self._renew(place))
+        renew = self._renew_bounded if self._is_bounded else self._renew
+        lost += [renew(place) for place in (first + np.flatnonzero(mine)[::-1]).tolist()]
         self._report_lost(np.unique(np.concatenate(lost)))
 
     def _renew(self, place: int) -> np.ndarray:
@@ -227,7 +228,7 @@ class OrderedIndex(DeltaIndex):
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges, parallel ones too, that leave at these absolute slides; the answers that they make are one event, now."""
+        """Enter edges, parallel ones too, with the absolute slides at which they leave; the new answers are one event, now."""
         (mine,) = slides
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)

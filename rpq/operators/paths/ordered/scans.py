@@ -1,9 +1,9 @@
 """Scans over the timeline: backward from an edge for all roots, forward from an edge for all that follows from it.
 
-A *backward* scan visits the entries before an edge, the latest first, and notes for product nodes whether a path departs from
-them that leads to the edge. The latest first edge of a root, which is what its cell is for, is the first one that it meets:
-this is the latest departure of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014, section 4.2), for all sources in
-one pass. With a gap the earliest departure decides whether an edge may come before it, with none any later one does. A
+A *backward* scan visits the entries before an edge, the latest first, and notes for product nodes whether a path departs
+from them that leads to the edge. The latest first edge of a root, which is what its cell is for, is the first one that it meets:
+this is the latest departure of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for all sources
+in one pass. With a gap the earliest departure decides whether an edge may come before it, with none any later one does. A
 path lasts as long as the first of its edges to leave, its *width*: in windows of time its first edge, in others any.
 
 Under a strict order an edge must not depart at the time of its successor. Of every product node the last two departures are
@@ -244,7 +244,8 @@ def _follow(index, timeline, place, against, steps, count):
 def scan_forward(index, timeline, time):
     """Return the steps that follow from the nodes noted with `arrive` in the present scan, and from each other.
 
-    A step is (entry * states + state before) * 2 + 1 if it is taken against the edge; some may come twice. No span is looked at.
+    A step is (entry * states + state before) * 2, + 1 if it is taken against the edge; some may come twice. No span is
+    looked at.
     O(edges since `time`).
     """
     fields = timeline.fields

@@ -1,7 +1,7 @@
 """The paths through an edge that comes late or goes, for many roots at once, where neither a gap nor a span bounds them.
 
-What a late insert changes is what the paths through it bring: its roots are found by a scan back, and from the edge on the
-paths are followed forward over the entries after it, a vector of the roots for each product node. Those cells can change by a
+What a late insert changes is what the paths through it bring: its roots are found by a scan back, and from the edge on
+the paths are followed forward over the entries after it, a vector of the roots for each product node. Those cells can change by a
 delete whose value is that of a path through the edge: they are *suspects*. Their roots are followed anew over the whole
 window, without the edge.
 """
@@ -73,9 +73,9 @@ def _raise_vector(rows, target, source, limit):
     changed = most ^ most
     for column in range(len(upper)):
         value = lower[column]
-        value = value if value < most else most
+        value = min(most, value)
         old = upper[column]
-        value = value if value > old else old
+        value = max(old, value)
         changed |= value ^ old
         upper[column] = value
     return changed != 0
@@ -187,9 +187,10 @@ def _noted(found, count, node, root, value):
 def paths_through(index, timeline, place, zero, is_going):
     """Follow the paths through an entry: (roots, nodes, vectors).
 
-    A row of `vectors`, which have the type of `zero`, has for each of the roots the largest relative slide up to which a path of it
-    through the entry to the node lasts, 0 if there is none; rows without a node are scratch. Where the edge `is_going`, roots are
-    left out that have another path to where it leads which arrives no later and lasts as long: nothing of theirs changes.
+    A row of `vectors`, which have the type of `zero`, has for each of the roots the largest relative slide up to which a
+    path of it through the entry to the node lasts, 0 if there is none; rows without a node are scratch. Where the edge
+    `is_going`, roots are left out that have another path to where it leads which arrives no later and lasts as long: nothing
+    of theirs changes.
     """
     program, fields = index.program, timeline.fields
     states = program.sizes[STATES]
@@ -258,7 +259,7 @@ def _without_others(index, timeline, place, found, count):
 
 @njit(cache=True, nogil=True)
 def raise_vectors(index, timeline, roots, nodes, rows, done):
-    """Raise the cells of the table to the values of vectors; codes as `apply_chunk`, `done` (int64[1]) are nodes done."""
+    """Raise the cells of the table to the values of vectors; codes as `apply_chunk`, `done` (int64[1]) counts nodes."""
     states = index.program.sizes[STATES]
     while done[0] < len(nodes):
         node = nodes[done[0]]
@@ -276,7 +277,7 @@ def raise_vectors(index, timeline, roots, nodes, rows, done):
 
 @njit(cache=True, nogil=True)
 def suspects(index, roots, nodes, rows, columns):
-    """Note in `columns` (uint8) the roots with cells whose value is that of their vector; return (row, column) of each."""
+    """Note in `columns` (uint8) the roots with cells that have the value of their vector; return (row, column) of each."""
     table, states = index.table, index.program.sizes[STATES]
     found, count = np.empty((64, 2), np.int64), np.int64(0)
     for row in range(len(nodes)):

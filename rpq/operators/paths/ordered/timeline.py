@@ -1,8 +1,8 @@
 """The edges of the window in the order of time, and what the kernels of ordered paths keep beside the table.
 
-With a strict order, and tuples that come in the order of time, the newest edge can only be the last one of a path: it is one
-row operation a transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`, and nothing is pushed on. It is the
-forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014, section 4) of which only the latest start is
+With a strict order, and tuples that come in the order of time, the newest edge can only be the last one of a path: it is
+one row operation a transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`, and nothing is pushed on. It is the
+forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014) of which only the latest start is
 kept, for every root at once. The table, its rows and slots are those of the Δ index (`rpq/operators/paths/index/layout.py`).
 
 * **The timeline** has an entry for every edge of the window, parallel ones too, sorted by timestamp. What a tuple out of
@@ -67,7 +67,7 @@ class Timeline(NamedTuple):
     seen: np.ndarray  # int64 a product node: the last scan that reached it
     time_at: np.ndarray  # int64 a product node: the last departure found (backward), or arrival (forward)
     time_before: np.ndarray  # int64 a product node: the one found before, with another timestamp
-    width: np.ndarray  # int64 a product node: the largest slide up to which a path from here lasts, departing from `time_at` on
+    width: np.ndarray  # int64 a product node: the largest slide up to which a path lasts that departs from `time_at` on
     width_before: np.ndarray  # int64 a product node: the same from `time_before` on, 0 if there is none
     hits: np.ndarray  # int64 a vertex: the roots that a scan found
     best: np.ndarray  # int64 a vertex: the best value of several scans
