@@ -24,10 +24,10 @@ WINDOW = ("--window", "1d", "--slide", "1m", "--time-unit", "s")
 
 
 @pytest.fixture
-def run(cli, tmp_path):
+def run(rpq, tmp_path):
     """Run queries over the edges; return (exit status, standard output, standard error)."""
     (tmp_path / "edges.csv").write_text(EDGES)
-    return lambda *arguments: cli("run", *arguments, "--input", tmp_path / "edges.csv", *WINDOW)
+    return lambda *arguments: rpq("run", *arguments, "--input", tmp_path / "edges.csv", *WINDOW)
 
 
 def rows(result: tuple[int, str, str]) -> list[str]:
@@ -49,13 +49,13 @@ def test_a_pattern_has_durations_in_its_text(run):
     assert found == ["x,z,180,+"]
 
 
-def test_a_file_of_queries(run, cli, tmp_path):
+def test_a_file_of_queries(run, rpq, tmp_path):
     queries = tmp_path / "queries.jsonl"
     entry = {"name": "q", "query": "sends+", "order": "increasing", "max_gap": "1h", "max_span": 86400}
     queries.write_text(json.dumps(entry))
     found = rows(run("--queries", queries, "--edges", "parallel", "--output", "-"))
     assert found == ["q,y,z,60,+", "q,x,y,120,+", "q,x,z,180,+", "q,z,w,4000,+"]
-    assert "in order within 86400 gap 1h" in cli("explain", "--queries", queries)[1]
+    assert "in order within 86400 gap 1h" in rpq("explain", "--queries", queries)[1]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_file_of_queries_with_a_bound_that_is_none_is_refused(run, tmp_path):
 def test_a_checkpoint_of_another_order_is_refused(run, tmp_path):
     options = ("--edges", "parallel", "--checkpoint", tmp_path / "checkpoint", "--output", tmp_path / "rows.csv")
     assert run("sends+", "--order", "increasing", *options)[0] == 0
-    status, _, err = run("sends+", "--order", "non_decreasing", *options, "--resume")
+    status, _, err = run("sends+", "--order", "non_decreasing", *options)
     assert status != 0
     assert "--order" in err
 
