@@ -62,9 +62,9 @@ def nonempty(expression: Expression) -> Expression | None:
             rest = nonempty(inner)
             return None if rest is None else Inverse(rest)
         case Alternation(parts):
-            return _any_of([nonempty(part) for part in parts])
+            return _alternate([nonempty(part) for part in parts])
         case Concatenation(parts):  # every part accepts the empty word; the cases differ in the first part that is not empty
-            return _any_of([_concatenate(nonempty(part), parts[place + 1 :]) for place, part in enumerate(parts)])
+            return _alternate([_concatenate(nonempty(part), parts[place + 1 :]) for place, part in enumerate(parts)])
         case Repetition(inner, _, maximum):
             return _repeat(inner, maximum)
     raise TypeError(f"{expression!r} is not a path expression")
@@ -84,7 +84,7 @@ def _repeat(inner: Expression, maximum: int | None) -> Expression | None:
         return Concatenation((once, rest))
 
 
-def _any_of(parts: list[Expression | None]) -> Expression | None:
+def _alternate(parts: list[Expression | None]) -> Expression | None:
     found = list(dict.fromkeys(part for part in parts if part is not None))
     if len(found) < 2:
         return found[0] if found else None

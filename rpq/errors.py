@@ -195,7 +195,7 @@ def install_command(extra: str) -> str:
     from importlib.metadata import PackageNotFoundError
 
     try:
-        requirements = _needed_by(extra)
+        requirements = _requirements_of(extra)
     except PackageNotFoundError:  # there is no metadata in a checkout on the path, or in an archive that Spark distributes
         requirements = []
     # An installation that predates the extra lacks its metadata, too.
@@ -204,7 +204,7 @@ def install_command(extra: str) -> str:
     return f"pip install '.[{extra}]' in a checkout of streaming-rpq"
 
 
-def _needed_by(extra: str) -> list[str]:
+def _requirements_of(extra: str) -> list[str]:
     """Return the requirements of an extra, including those of the extras that it contains, in pip's notation."""
     from importlib.metadata import requires
 
@@ -215,7 +215,7 @@ def _needed_by(extra: str) -> list[str]:
             continue
         of_ours = re.fullmatch(r"streaming-rpq\[(.*)\]", package.strip())
         if of_ours is not None:
-            found += [one for name in of_ours[1].split(",") for one in _needed_by(name.strip())]
+            found += [one for name in of_ours[1].split(",") for one in _requirements_of(name.strip())]
             continue
         rest = re.sub(r"""(\s*and\s*)?\bextra == ["'][^"']*["']""", "", marker).strip()
         found.append(f"{package.strip()}; {rest}" if rest else package.strip())

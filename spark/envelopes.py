@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.errors import InputError
-from rpq.files.sealed import Kind, damaged, seal, unseal
+from rpq.files.sealed import Kind, damage_error, seal, unseal
 from rpq.spark.shipping import Shipped
 from rpq.stream.stream_time import EARLIEST
 from rpq.stream.values import EMPTY
@@ -63,14 +63,14 @@ def unpack_table(data: bytes, *, columns: tuple[str, ...], name: str) -> pa.Tabl
         table.validate(full=True)
         names = table.schema.names
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as problem:
-        raise damaged(TUPLES, name, str(problem)) from problem
+        raise damage_error(TUPLES, name, str(problem)) from problem
     if len(set(names)) < len(names) or not set(columns) <= set(names):
-        raise damaged(TUPLES, name, f"its columns are {', '.join(names)}, not {', '.join(columns)}")
+        raise damage_error(TUPLES, name, f"its columns are {', '.join(names)}, not {', '.join(columns)}")
     for column in names:
         if table[column].type not in _TYPES.get(column, ()):
-            raise damaged(TUPLES, name, f"it has a column {column!r} of type {table[column].type}")
+            raise damage_error(TUPLES, name, f"it has a column {column!r} of type {table[column].type}")
         if table[column].null_count:
-            raise damaged(TUPLES, name, f"column {column!r} has entries without a value")
+            raise damage_error(TUPLES, name, f"column {column!r} has entries without a value")
     return table
 
 
@@ -311,7 +311,7 @@ def _dropped_and_tick(table: pa.Table) -> tuple[int, int]:
     try:
         dropped, tick = int(about[b"dropped"]), int(about[b"tick"])
     except (KeyError, ValueError) as problem:
-        raise damaged(TUPLES, "an envelope of edges", f"what it lacks is {about!r}") from problem
+        raise damage_error(TUPLES, "an envelope of edges", f"what it lacks is {about!r}") from problem
     if dropped < 1 or not EARLIEST <= tick <= INT64_MAX:
-        raise damaged(TUPLES, "an envelope of edges", f"what it lacks is {about!r}")
+        raise damage_error(TUPLES, "an envelope of edges", f"what it lacks is {about!r}")
     return dropped, tick

@@ -33,7 +33,7 @@ settings.load_profile(os.environ.get("RPQ_HYPOTHESIS", "moderate"))
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
-HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "session", "wheel"}
+HEAVY = {"checkout", "chromium", "kafka", "own_kafka", "session", "site", "wheel"}
 """Fixtures that start a broker, a browser or a JVM, or build something: the tests that use them are left to CI."""
 
 GROUPS = {"session": "spark", "kafka": "kafka", "wheel": "wheel", "checkout": "wheel"}

@@ -204,11 +204,11 @@ class _Content:
 
 @dataclass
 class _Running:
-    """A registered query: the content of its windows, the answer that its rows have told of, its counts."""
+    """A registered query: the content of its windows, the answer that its rows have reported, its counts."""
 
     question: PatternQuestion
     contents: dict[str | None, _Content]
-    told: Counter[tuple[Vertex, ...]] = field(default_factory=Counter)
+    reported: Counter[tuple[Vertex, ...]] = field(default_factory=Counter)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
 
     def graphs(self, static: frozenset[Edge]) -> dict[str | None, dict[Edge, int | None]]:
@@ -416,10 +416,10 @@ class PatternReference:
 
     def _tell(self, running: _Running, time: int, *, silent: bool = False) -> list[Row]:
         """Return how the answer differs from what was told before [2.2]: "-" first, then "+"."""
-        before, running.told = running.told, self._answer(running)
+        before, running.reported = running.reported, self._answer(running)
         name = running.question.name
-        removed = [] if silent else [Row(name, values, time, "-") for values in (before - running.told).elements()]
-        added = [Row(name, values, time, "+") for values in (running.told - before).elements()]
+        removed = [] if silent else [Row(name, values, time, "-") for values in (before - running.reported).elements()]
+        added = [Row(name, values, time, "+") for values in (running.reported - before).elements()]
         if self.row_limit is not None and len(removed) + len(added) > self.row_limit:
             raise TooManyRows(name, len(removed) + len(added), self.row_limit)
         for counts in (running.counts, self._counts):

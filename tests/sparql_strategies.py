@@ -243,21 +243,21 @@ def selects(draw: st.DrawFn, depth: int = 2, windows: tuple[str, ...] = ()) -> S
         return Select(tuple(columns), body, modifier)
     keys = draw(st.lists(st.one_of(map(variables, KINDS)), max_size=2, unique=True))
     conditions = [Condition(key) for key in keys]
-    asked = [Column(key) for key in keys]
+    questions = [Column(key) for key in keys]
     if draw(st.booleans()):
         conditions.append(Condition(draw(formulas().filter(lambda f: not isinstance(f, Variable))), Variable("g")))
-        asked.append(Column(Variable("g")))
+        questions.append(Column(Variable("g")))
     distinct = draw(st.booleans())
     choices = st.one_of(
         st.just(Aggregate("COUNT", None)),
         st.builds(Aggregate, st.just("COUNT"), st.one_of(map(variables, KINDS)), st.just(distinct)),
         st.builds(Aggregate, st.sampled_from(["SUM", "MIN", "MAX"]), variables("number"), st.just(distinct)),
     )
-    asked.append(Column(Variable("c"), draw(choices)))
+    questions.append(Column(Variable("c"), draw(choices)))
     having = ()
     if draw(st.booleans()):
         having = (Call(draw(st.sampled_from(["<", ">", "="])), (draw(choices), Constant(draw(st.sampled_from(NUMBERS))))),)
-    return Select(tuple(asked), body, modifier, tuple(conditions), having)
+    return Select(tuple(questions), body, modifier, tuple(conditions), having)
 
 
 def acceptable(query: Query) -> bool:

@@ -46,17 +46,17 @@ def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]
     """
     if not request.entries:
         (query,) = queries
-        of_query = {**_of_window(query), "semantics": query.semantics, **_of_order(query), **_of_pattern(query)}
-        return _of_options(request.settings) | {f"--{name.replace('_', '-')}": value for name, value in of_query.items()}
+        own = {**_window_identity(query), **_order_identity(query), **_pattern_identity(query), "semantics": query.semantics}
+        return _option_identity(request.settings) | {f"--{name.replace('_', '-')}": value for name, value in own.items()}
     key_of = cache(output_key)  # thousands of queries may have one output
     by_name = {
-        query.name: {**_of_query(query), "output": entry.output and key_of(entry.output)}
+        query.name: {**_query_identity(query), "output": entry.output and key_of(entry.output)}
         for entry, query in zip(request.entries, queries, strict=True)
     }
-    return {**_of_options(request.settings), **dict.fromkeys(_OF_QUERIES), "--queries": by_name}
+    return {**_option_identity(request.settings), **dict.fromkeys(_OF_QUERIES), "--queries": by_name}
 
 
-def _of_options(settings: RunSettings) -> dict[str, Any]:
+def _option_identity(settings: RunSettings) -> dict[str, Any]:
     return {
         "EXPRESSION": settings.expression,
         "--input": [
@@ -82,8 +82,8 @@ def _of_options(settings: RunSettings) -> dict[str, Any]:
         "--seed": settings.seed if settings.deletes else 0,
         "--late": settings.late and os.path.abspath(settings.late),
         "--on-error": settings.on_error,
-        **(_of_static(settings) if settings.static else {}),
-        **(_of_topics(settings) if any(map(is_topic, settings.inputs)) else {}),
+        **(_static_identity(settings) if settings.static else {}),
+        **(_topic_identity(settings) if any(map(is_topic, settings.inputs)) else {}),
         **({"--edges": settings.edges} if settings.edges != "triple" else {}),
         **{f"--{name.replace('_', '-')}": value for name in _OPTIONAL if (value := getattr(settings, name))},
     }
@@ -96,18 +96,18 @@ def _input_identity(path: str) -> str:
     return os.path.abspath(path)
 
 
-def _of_topics(settings: RunSettings) -> dict[str, Any]:
+def _topic_identity(settings: RunSettings) -> dict[str, Any]:
     """Return the options that matter only to runs over topics; whether bad messages are skipped may change."""
     return {"--upsert": settings.upsert, "--time-unit": settings.time_unit, "--on-error": None}
 
 
-def _of_static(settings: RunSettings) -> dict[str, Any]:
+def _static_identity(settings: RunSettings) -> dict[str, Any]:
     """Return the files of static edges; digests of their content are computed only where there is a checkpoint."""
     known = digests(settings.static) if settings.checkpoint is not None else []
     return {"--static": known, "--static-format": settings.static_format}
 
 
-def _of_query(query: Query) -> dict[str, Any]:
+def _query_identity(query: Query) -> dict[str, Any]:
     """Describe a query of a file by the names of the file's fields."""
     ends = {
         end: None if (vertices := getattr(query, end)) is None else sorted(map(str, vertices))
@@ -115,25 +115,25 @@ def _of_query(query: Query) -> dict[str, Any]:
     }
     return {
         "query": query.expression,
-        **_of_window(query),
+        **_window_identity(query),
         **{field: getattr(query, field) for field in ("paths", "simple_budget", "on_budget", "semantics")},
         **ends,
-        **_of_order(query),
-        **_of_pattern(query),
+        **_order_identity(query),
+        **_pattern_identity(query),
     }
 
 
-def _of_order(query: Query) -> dict[str, Any]:
+def _order_identity(query: Query) -> dict[str, Any]:
     """Return the order in time of a path query, with bounds in the stream's unit; an empty dictionary without one."""
     return {name: value for name in ORDER_OPTIONS if (value := getattr(query, name)) is not None}
 
 
-def _of_window(query: Query) -> dict[str, Any]:
+def _window_identity(query: Query) -> dict[str, Any]:
     """Return window and slide in the stream's unit."""
     return dict(zip(("window", "slide"), size_and_slide(query.window), strict=True))
 
 
-def _of_pattern(query: Query) -> dict[str, Any]:
+def _pattern_identity(query: Query) -> dict[str, Any]:
     """Return the options of a pattern; an empty dictionary for any other query."""
     if not isinstance(query, PatternQuery):
         return {}
@@ -146,7 +146,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | N
     >>> differences({"--window": 86400, "--slide": 60}, {"--window": 3600, "--slide": 60}, unit="s")
     ['--window was 1d, now 1h']
     """
-    old, new = _with_durations(old, unit), _with_durations(new, unit)
+    old, new = _windows_as_durations(old, unit), _windows_as_durations(new, unit)
     before, now = old.get("--queries"), new.get("--queries")
     if (before is None) != (now is None):
         return [f"--queries was {_value_text(before)}, now {_value_text(now)}"]
@@ -162,7 +162,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], *, unit: str | N
     return found
 
 
-def _with_durations(identity: Mapping[str, Any], unit: str | None) -> Mapping[str, Any]:
+def _windows_as_durations(identity: Mapping[str, Any], unit: str | None) -> Mapping[str, Any]:
     """Replace the time windows in an identity, and in its queries, by durations where the stream has a unit."""
     if unit is None:
         return identity
@@ -171,7 +171,7 @@ def _with_durations(identity: Mapping[str, Any], unit: str | None) -> Mapping[st
         if isinstance(shown.get(window), int):  # the window of a count, or without bounds, is text
             shown |= {name: length_text(shown[name], unit) for name in (window, slide) if isinstance(shown.get(name), int)}
     if isinstance(queries := shown.get("--queries"), dict):
-        shown["--queries"] = {name: _with_durations(fields, unit) for name, fields in queries.items()}
+        shown["--queries"] = {name: _windows_as_durations(fields, unit) for name, fields in queries.items()}
     return shown
 
 
@@ -195,7 +195,7 @@ def differences_of_queries(old: Mapping[str, Any], new: Mapping[str, Any]) -> li
     ["query 'x': query was 'a', now 'a*'", "query 'y' is gone", "query 'z' is new"]
     """
     found = [
-        f"query {name!r}: {field} was {_quoted(value)}, now {_quoted(new[name].get(field))}"
+        f"query {name!r}: {field} was {_quote(value)}, now {_quote(new[name].get(field))}"
         for name, fields in old.items()
         if name in new
         for field, value in {**dict.fromkeys(new[name]), **fields}.items()
@@ -208,11 +208,11 @@ def differences_of_queries(old: Mapping[str, Any], new: Mapping[str, Any]) -> li
     )
 
 
-def _quoted(value: Any) -> str:
+def _quote(value: Any) -> str:
     return "not given" if value is None else repr(value)
 
 
-def _encoded(position: Position) -> dict[str, Any]:
+def _encode_position(position: Position) -> dict[str, Any]:
     return {
         "position": {
             **position.source,
@@ -223,7 +223,7 @@ def _encoded(position: Position) -> dict[str, Any]:
     }
 
 
-def _decoded(content: JsonValue) -> Position:
+def _decode_position(content: JsonValue) -> Position:
     def length(value: JsonValue) -> Any:
         if isinstance(value.value, dict):
             return {name: length(inside) for name, inside in value.items()}
@@ -240,5 +240,5 @@ def _decoded(content: JsonValue) -> Position:
     )
 
 
-POSITION = PositionFormat(key="rpq run", encode=_encoded, decode=_decoded)
+POSITION = PositionFormat(key="rpq run", encode=_encode_position, decode=_decode_position)
 """The position of a run over files: the fields of `FileSource.position` and `FileOutputs.position`, and counts."""

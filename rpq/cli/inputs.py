@@ -99,7 +99,7 @@ def interruptible(items: Iterable[Item], interrupts: Interrupts, *, may_wait: bo
     Where the next item may never arrive (`may_wait`), another thread waits for it.  A signal does not reliably end a
     blocking read: CPython may note it just before the read begins, or in another thread, and act on it afterwards.
     """
-    source = iter(_from_thread(items, interrupts) if may_wait else items)
+    source = iter(_read_in_thread(items, interrupts) if may_wait else items)
     while True:
         interrupts.check()
         try:
@@ -109,7 +109,7 @@ def interruptible(items: Iterable[Item], interrupts: Interrupts, *, may_wait: bo
         yield item
 
 
-def _from_thread(items: Iterable[Item], interrupts: Interrupts) -> Iterator[Item]:
+def _read_in_thread(items: Iterable[Item], interrupts: Interrupts) -> Iterator[Item]:
     queue: Queue[tuple[str, object]] = Queue(maxsize=1)
 
     def fetch() -> None:
@@ -212,7 +212,7 @@ def load_static(settings: RunSettings, engine: Engine | None, labels: LabelMonit
     """
     count = 0
     for number, path in enumerate(settings.static, 1):
-        for edges in _edges_of(path, settings.static_format, number):
+        for edges in _read_static_edges(path, settings.static_format, number):
             if settings.drop_self_loops:
                 edges = edges.filter(pc.not_equal(edges.column("source"), edges.column("target")))
             labels.check_labels(edges.column("label"))
@@ -226,7 +226,7 @@ def load_static(settings: RunSettings, engine: Engine | None, labels: LabelMonit
     return count
 
 
-def _edges_of(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
+def _read_static_edges(path: str, format: str, number: int) -> Iterator[pa.RecordBatch]:
     """Yield the edges of a file in batches; times are ignored, and a delete is an error."""
     columns = ColumnNames(timed=False, fixed=True) if format in ("edges", "jsonl") else None
     rdf = _rdf_reading(scope=f"s{number}.") if format == "rdf" else None

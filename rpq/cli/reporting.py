@@ -205,7 +205,7 @@ def summary_text(figures: dict[str, Any]) -> str:
         ("tuples", f"{figures['tuples']:,}" + (f": {tuples}" if tuples else "")),
         ("static", f"{figures['static_edges']:,} edges without time" if figures.get("static_edges") else ""),
         ("rejected", f"{figures['rejected']:,} lines" if figures["rejected"] else ""),
-        ("filtered", _filtered(figures)),
+        ("filtered", _filter_text(figures)),
         ("rows", f"{figures['rows_added']:,} added, {figures['rows_removed']:,} removed"),
         ("waiting", _waiting(figures)),
         ("answers", f"{figures['answers_live']:,} now"),
@@ -251,7 +251,7 @@ def _window(figures: Mapping[str, Any]) -> str:
     return f"window {length_text(window, unit)}, slide {length_text(slide, unit)}"
 
 
-def _filtered(figures: dict[str, Any]) -> str:
+def _filter_text(figures: dict[str, Any]) -> str:
     """Return the line about tuples that `--where` left out."""
     undecided = figures.get("undecided")
     doubt = f", {undecided:,} of them because a value is missing or no number" if undecided else ""

@@ -245,7 +245,7 @@ class KernelCache(_Cache):
         """Return the content for a key in one place; None if there is no file or the file is damaged."""
         try:
             with open(place.directory / self._name(key), "rb") as file:
-                if _parsed(file.readline()) != key:
+                if _parse_line(file.readline()) != key:
                     return None
                 kernel, symbols = pickle.load(file), file.read()
                 return Content(kernel, Symbols(*json.loads(symbols)) if symbols else None)
@@ -296,7 +296,7 @@ class _Format(CompileResultCacheImpl):
         self._locator = SimpleNamespace(_py_file=function.__code__.co_filename)  # for the text of numba's warning
 
 
-def _parsed(line: bytes) -> Key | None:
+def _parse_line(line: bytes) -> Key | None:
     try:
         return Key(*json.loads(line))
     except (ValueError, TypeError):
@@ -307,7 +307,7 @@ def _key_of(path: Path) -> Key | None:
     """Return the key in the first line of a file; None if there is no such file, or no valid key."""
     try:
         with open(path, "rb") as file:
-            return _parsed(file.readline())
+            return _parse_line(file.readline())
     except FileNotFoundError:
         return None
 

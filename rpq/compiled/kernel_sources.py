@@ -35,7 +35,7 @@ def digest(module: str) -> str | None:
         name = pending.pop()
         if name not in known:
             known[name] = _source(name)
-            pending += imported(known[name].decode("utf-8", "replace"))
+            pending += imported_modules(known[name].decode("utf-8", "replace"))
     if any(map(_is_replaced, known)):
         return None
     whole = sha256()
@@ -45,7 +45,7 @@ def digest(module: str) -> str | None:
     return whole.hexdigest()
 
 
-def imported(source: str) -> set[str]:
+def imported_modules(source: str) -> set[str]:
     """Return the modules of this package that a module imports at the top level, by their full names.
 
     >>> source = "import numpy\\nfrom rpq.stream import chunk, window\\nfrom rpq.stream.window import Window\\n"

@@ -31,10 +31,10 @@ def features_here() -> frozenset[str]:
     """Return the features of this processor that numba uses, in LLVM's notation."""
     from numba.core.codegen import get_host_cpu_features
 
-    return enabled(get_host_cpu_features())
+    return enabled_features(get_host_cpu_features())
 
 
-def enabled(features: str) -> frozenset[str]:
+def enabled_features(features: str) -> frozenset[str]:
     """Return the enabled features in LLVM's list.
 
     >>> sorted(enabled("+avx,-avx512f,+fma"))
@@ -66,7 +66,8 @@ def difference(made_for: tuple[str, str], here: tuple[str, str]) -> str:
     """
     if made_for[0] != here[0]:
         return f"made for processor {made_for[0]}, this is {here[0]}"
-    more, less = enabled(made_for[1]) - enabled(here[1]), enabled(here[1]) - enabled(made_for[1])
+    its_features, here_features = enabled_features(made_for[1]), enabled_features(here[1])
+    more, less = its_features - here_features, here_features - its_features
     if more:
         return f"made for processor {here[0]} with {_some(more)}, this one is without"
     return f"made for processor {here[0]} without {_some(less)}, this one is with"

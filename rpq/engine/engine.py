@@ -17,7 +17,7 @@ from rpq.compiled.stopwatch import Stopwatch
 from rpq.engine.running.edge_restrictions import refuse_forgotten_edges, refuse_unread_conditions
 from rpq.engine.running.evaluation import ChunkRows, Evaluation
 from rpq.engine.running.handlers import Handler, Handlers, one_thread_at_a_time, refuse_unless_callable
-from rpq.engine.running.intake import EventClock, over_one_event
+from rpq.engine.running.intake import EventClock, query_over_event
 from rpq.engine.running.limits import default_limit
 from rpq.engine.running.multigraph import Identity, describe_identity
 from rpq.engine.running.retention import keep_option, refuse_if_lost
@@ -267,11 +267,11 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         if self._clock is not None and len(tuples):
             tuples = self._clock.number_events(tuples)
             self._clock.note_applied(tuples)
-            self._evaluation.reported_time = int(tuples.reported_time[0])  # type: ignore[index]
+            self._evaluation.output.reported_time = int(tuples.reported_time[0])  # type: ignore[index]
         applied = self._evaluation.push(tuples, collect=has_rows)
         failure = applied.failure
         if failure is None and self._clock is not None and len(tuples):
-            self._evaluation.reported_time = self._clock.time
+            self._evaluation.output.reported_time = self._clock.time
             self._evaluation.empty_windows(self._clock.number + 1)
         changes = self._changes(applied.rows, applied.counts, applied.late_rows)
         changes = changes if has_rows == collect else changes._without_rows()
@@ -461,7 +461,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._times = times
         if self._clock is not None:
             self._clock.advance(time)
-            self._evaluation.reported_time = self._clock.time
+            self._evaluation.output.reported_time = self._clock.time
             time = self._clock.number + 1
         counts = np.zeros(2, np.int64)
         rows: list[ChunkRows] = []
@@ -564,7 +564,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._queries_by_window = _queries_by_window(new_queries) | self._queries_by_window
         if handler is not None:
             self._handlers.add(handler, [one.name for one in new_queries])
-        evaluation.note_overruns(None)
+        evaluation.output.note_overruns(None)
         counts = sum(map(evaluation.running.rows_of, added), np.zeros(2, np.int64))
         changes = self._changes([rows], counts)
         self._raise_overrun(changes)
@@ -641,7 +641,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         self._evaluation.midway = True
         rows = self._evaluation.restore_root(running, vertex) if vertex >= 0 else []
         self._evaluation.midway = False
-        self._evaluation.note_overruns(None)
+        self._evaluation.output.note_overruns(None)
         changes = self._changes([rows], self._evaluation.running.rows() - before)
         self._raise_overrun(changes)
         return changes
@@ -657,7 +657,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         []
         """
         evaluation = self._evaluation
-        return [evaluation.name_of(root) for root in evaluation.running.named(query).set_aside()]
+        return [evaluation.vertices.name_of(root) for root in evaluation.running.named(query).set_aside()]
 
     # --- present state ---------------------------------------------------------------------------------------
 
@@ -754,7 +754,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         evaluation.midway = True
         found: Path | Witness | None
         names = evaluation.graph.edges, evaluation.vertices, evaluation.labels.texts
-        found = running.witness(ids, *names, evaluation.values)
+        found = running.witness(ids, *names, evaluation.output.values)
         evaluation.midway = False
         return None if found is None else found.with_times(self._times.to_timestamp)
 
@@ -879,7 +879,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
         engine._times, engine._original_queries = saved.times()
         if engine._clock is not None and events is not None and events.time is not None:
             engine._clock.number, engine._clock.time = (saved.content.time or 1) - 1, events.time
-            engine._evaluation.reported_time = events.time
+            engine._evaluation.output.reported_time = events.time
         engine._keep = None if saved.content.keep is None else keep_option(saved.content.keep.original)
         engine._queries_by_window = engine._query_of_each_window()
         engine._users_of_windows = Counter(map(lengths_of, engine._original_queries.values()))
@@ -928,7 +928,7 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
     def _resolved(self, query: Query, times: StreamTime) -> Query:
         """Return a query as it runs: over windows in the integers of the stream, or over one event."""
         resolved = times.resolve(query)
-        return resolved if self._clock is None else over_one_event(resolved)
+        return resolved if self._clock is None else query_over_event(resolved)
 
     def _changes(
         self, rows: list[ChunkRows], counts: np.ndarray | tuple[int, int], late_rows: np.ndarray | None = None
@@ -943,9 +943,8 @@ Change(query='a/b*', source='x', target='z', timestamp=2, op='+')]
             kind=evaluation.vertices.kind,
             times=self._times,
         )
-        if evaluation.overruns:
-            overruns, evaluation.overruns = evaluation.overruns, []
-            times = self._times
+        if evaluation.output.overruns:
+            times, overruns = self._times, evaluation.output.take_overruns()
             changes.set_aside = [report._replace(timestamp=times.to_timestamp(report.timestamp)) for report in overruns]
         if self._handlers:
             self._handlers.take(changes)

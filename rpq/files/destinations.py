@@ -120,7 +120,7 @@ class Replacement:
             else:
                 self._target = os.path.realpath(self.path)
                 descriptor = self._open_beside()
-        self._file = _buffered(descriptor, self.path)
+        self._file = _open_buffer(descriptor, self.path)
 
     @property
     def file(self) -> IO[bytes]:
@@ -215,7 +215,7 @@ class GrowingFile:
         if self._file is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
             with write_errors(self.path):
-                self._file = _buffered(os.open(os.path.realpath(self.path), flags, 0o666), self.path)
+                self._file = _open_buffer(os.open(os.path.realpath(self.path), flags, 0o666), self.path)
         return self._file
 
     def put_in_place(self) -> None:
@@ -238,7 +238,7 @@ class GrowingFile:
             descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_BINARY", 0))
         except FileNotFoundError as error:
             raise WriteError(f"{self.path}: is missing, but the checkpoint continues its content") from error
-        file = _buffered(descriptor, self.path)
+        file = _open_buffer(descriptor, self.path)
         size = file.seek(0, os.SEEK_END)
         if size < position:
             file.close()
@@ -364,7 +364,7 @@ class _NamedFile(io.FileIO):
             super().close()
 
 
-def _buffered(descriptor: int, path: str) -> IO[bytes]:
+def _open_buffer(descriptor: int, path: str) -> IO[bytes]:
     return io.BufferedWriter(_NamedFile(descriptor, path), BUFFER_BYTES)
 
 

@@ -71,15 +71,15 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
     start = data[: len(kind.magic)]
     if start != kind.magic:
         if start and kind.magic.startswith(start):
-            raise _truncated(kind, name, size, None)
+            raise _truncation_error(kind, name, size, None)
         if _is_whole(kind.magic + data[len(kind.magic) :]):
-            raise damaged(kind, name, f"it begins with {start!r}")
+            raise damage_error(kind, name, f"it begins with {start!r}")
         problem = f"it begins with {start!r}" if start else "it is empty"
         raise StateFormatError(f"{name} is not a {kind.noun}: {problem}", reason="foreign")
     if len(data) < HEADER_BYTES:
-        raise _truncated(kind, name, size, None)
+        raise _truncation_error(kind, name, size, None)
     if not _is_whole(data):
-        raise damaged(kind, name, "the checksum of its header is wrong")
+        raise damage_error(kind, name, "the checksum of its header is wrong")
     _, version, length, digest = _FIELDS.unpack_from(data)
     if version not in (kind.version, *kind.sealed):
         *others, last = map(str, sorted((*kind.read, *kind.sealed, kind.version)))
@@ -88,18 +88,18 @@ def header_of(kind: Kind, data: bytes, size: int, *, name: str) -> Header:
             f"{name} has version {version} of the format; this release reads version {versions}", reason="version"
         )
     if size < HEADER_BYTES + length:
-        raise _truncated(kind, name, size, HEADER_BYTES + length)
+        raise _truncation_error(kind, name, size, HEADER_BYTES + length)
     if size > HEADER_BYTES + length:
-        raise damaged(kind, name, f"{size - HEADER_BYTES - length:,} bytes follow its end")
+        raise damage_error(kind, name, f"{size - HEADER_BYTES - length:,} bytes follow its end")
     return Header(version=version, length=length, digest=digest)
 
 
 def verify(kind: Kind, header: Header, content: bytes | memoryview, *, name: str) -> None:
     """Raise `StateFormatError` unless the content matches its header.  O(bytes)."""
     if len(content) < header.length:
-        raise _truncated(kind, name, HEADER_BYTES + len(content), HEADER_BYTES + header.length)
+        raise _truncation_error(kind, name, HEADER_BYTES + len(content), HEADER_BYTES + header.length)
     if hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest() != header.digest:
-        raise damaged(kind, name, "its checksum is wrong")
+        raise damage_error(kind, name, "its checksum is wrong")
 
 
 def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
@@ -110,7 +110,7 @@ def unseal(kind: Kind, data: bytes, *, name: str) -> memoryview:
     return content
 
 
-def damaged(kind: Kind, name: str, problem: str) -> StateFormatError:
+def damage_error(kind: Kind, name: str, problem: str) -> StateFormatError:
     """Return the error for damaged content of this kind."""
     return StateFormatError(f"{name} is a damaged {kind.noun}: {problem}", reason="damaged")
 
@@ -121,6 +121,6 @@ def _is_whole(data: bytes) -> bool:
     return bool(_CHECK.unpack_from(data, _FIELDS.size)[0] == zlib.crc32(data[: _FIELDS.size]))
 
 
-def _truncated(kind: Kind, name: str, size: int, whole: int | None) -> StateFormatError:
+def _truncation_error(kind: Kind, name: str, size: int, whole: int | None) -> StateFormatError:
     of = "" if whole is None else f" of {whole:,}"
     return StateFormatError(f"{name} is a truncated {kind.noun}: only {size:,} bytes{of}", reason="truncated")

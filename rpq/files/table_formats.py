@@ -53,7 +53,7 @@ def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     b'a,1\\n"b,c",2\\n'
     """
     for batch in rows.to_batches():
-        texts = [_decoded(column) for column in batch.columns]
+        texts = [_decode_dictionary(column) for column in batch.columns]
         if any(_has_special(column, _CSV_SPECIAL) for column in texts):
             yield _quoted_lines(texts)
             continue
@@ -64,7 +64,7 @@ def csv_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
         yield out.getvalue()
 
 
-def _decoded(column: pa.Array) -> pa.Array:
+def _decode_dictionary(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
@@ -88,10 +88,10 @@ def _quoted_lines(columns: Sequence[pa.Array]) -> pa.Buffer:
             continue
         text = column.cast(pa.large_string())
         special = pc.match_substring_regex(text, '[",\r\n]')
-        quoted = _joined(['"', pc.replace_substring(text, '"', '""'), '"'])
+        quoted = _join_texts(['"', pc.replace_substring(text, '"', '""'), '"'])
         cells.append(pc.if_else(special, quoted, text))
     cells = [pc.fill_null(cell.cast(pa.large_string()), "") for cell in cells]
-    return _content(_joined([pc.binary_join_element_wise(*cells, _TEXT[","]), "\n"]))
+    return _content(_join_texts([pc.binary_join_element_wise(*cells, _TEXT[","]), "\n"]))
 
 
 def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
@@ -104,7 +104,7 @@ def json_lines(rows: pa.Table) -> Iterator[pa.Buffer]:
     """
     for batch in rows.to_batches():
         if batch.num_rows:
-            yield _content(_joined(object_pieces(batch.schema.names, map(json_cells, batch.columns))))
+            yield _content(_join_texts(object_pieces(batch.schema.names, map(json_cells, batch.columns))))
 
 
 def json_arrays(rows: pa.Table) -> Iterator[pa.Buffer]:
@@ -116,7 +116,7 @@ def json_arrays(rows: pa.Table) -> Iterator[pa.Buffer]:
     """
     for batch in rows.to_batches():
         if batch.num_rows:
-            yield _content(_joined(array_pieces(map(json_cells, batch.columns))))
+            yield _content(_join_texts(array_pieces(map(json_cells, batch.columns))))
 
 
 def object_pieces(names: Iterable[str], columns: Iterable[Cells]) -> list[str | pa.Array]:
@@ -141,7 +141,7 @@ def array_pieces(columns: Iterable[Cells]) -> list[str | pa.Array]:
 
 def json_cells(column: pa.Array) -> Cells:
     """Return the values of a column in JSON: the quotes around each value, and the texts (large_string, without nulls)."""
-    column = _decoded(column)
+    column = _decode_dictionary(column)
     if not _is_text(column):
         return "", pc.fill_null(column.cast(pa.large_string()), _TEXT["null"])
     data = np.frombuffer(_content(column), dtype=np.uint8)  # all texts at once, which is much faster than one by one
@@ -154,7 +154,7 @@ def json_cells(column: pa.Array) -> Cells:
     return '"', text
 
 
-def _joined(pieces: Sequence[str | pa.Array]) -> pa.Array:
+def _join_texts(pieces: Sequence[str | pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*(_scalar(one) if isinstance(one, str) else one for one in pieces), _TEXT[""])
 
 

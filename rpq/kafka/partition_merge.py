@@ -279,9 +279,9 @@ class PartitionMerge:
             stop = min((first for first in firsts if first[:2] <= limit), default=None)
         counts = []
         for number, line in enumerate(self._partitions.values()):
-            count = sum(_before(piece.keys, limit, number) for piece in line.pieces)
+            count = sum(_count_before(piece.keys, limit, number) for piece in line.pieces)
             if stop is not None:
-                count = min(count, sum(_up_to_bad(piece, stop, number) for piece in line.pieces))
+                count = min(count, sum(_count_before_bad(piece, stop, number) for piece in line.pieces))
             counts.append(count)
         released = self._release(counts, most=most, limit=limit, stop=stop)
         self._waiting_since = self._clock() if self.waits else None
@@ -309,7 +309,7 @@ class PartitionMerge:
         lines = list(self._partitions.values())
         before = [line.end() for line in lines]
         if most is not None and sum(counts) > most:
-            counts, last = _first_of(lines, counts, most)
+            counts, last = _count_first(lines, counts, most)
             limit = last if limit is None else min(limit, last)
         numbers, pieces = [], []
         for number, (line, count) in enumerate(zip(lines, counts, strict=True)):
@@ -329,7 +329,7 @@ class PartitionMerge:
         moved = {line.place: line.end() for line, start in zip(lines, before, strict=True) if line.end() != start}
         if ends is not None:
             moved = dict(ends)
-        columns, offsets, of_lines = _merged(pieces, numbers)
+        columns, offsets, of_lines = _merge_pieces(pieces, numbers)
         return MergedTuples(
             columns=columns,
             offsets=offsets,
@@ -341,12 +341,12 @@ class PartitionMerge:
         )
 
 
-def _before(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
+def _count_before(keys: np.ndarray, limit: tuple[int, int], number: int) -> int:
     """Return the number of a partition's keys up to a limit, included."""
     return int(np.searchsorted(keys, limit[0], side="right" if number <= limit[1] else "left"))
 
 
-def _up_to_bad(piece: _Piece, stop: tuple[int, int, int], number: int) -> int:
+def _count_before_bad(piece: _Piece, stop: tuple[int, int, int], number: int) -> int:
     """Return the number of tuples of a piece that come before a bad message."""
     key, line, offset = stop
     if number == line:
@@ -354,7 +354,7 @@ def _up_to_bad(piece: _Piece, stop: tuple[int, int, int], number: int) -> int:
     return int(np.searchsorted(piece.keys, key, side="right" if number < line else "left"))
 
 
-def _first_of(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
+def _count_first(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> tuple[list[int], tuple[int, int]]:
     """Return how many tuples of each partition are among the first `most`, and the position of the last of these."""
     keys, owners = [], []
     for number, (line, count) in enumerate(zip(lines, counts, strict=True)):
@@ -367,7 +367,7 @@ def _first_of(lines: Sequence[_Partition], counts: Sequence[int], most: int) -> 
     return np.bincount(all_owners[first], minlength=len(lines)).tolist(), (int(all_keys[last]), int(all_owners[last]))
 
 
-def _merged(pieces: Sequence[_Piece], numbers: Sequence[int]) -> tuple[pa.RecordBatch | None, np.ndarray, np.ndarray]:
+def _merge_pieces(pieces: Sequence[_Piece], numbers: Sequence[int]) -> tuple[pa.RecordBatch | None, np.ndarray, np.ndarray]:
     """Merge pieces, and return the rows with the offset of each and the number of its partition."""
     if not pieces:
         return None, np.empty(0, np.int64), np.empty(0, np.int64)

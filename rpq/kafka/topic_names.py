@@ -56,7 +56,7 @@ def topics_in(uri: str) -> TopicNames:
         )
     if not brokers or not slash or not topics:
         raise InputError(f"{uri}: is no topic; expected kafka://BROKER[:PORT]/TOPIC, several topics separated by commas")
-    hosts = [_with_port(uri, host.strip()) for host in brokers.split(",")]
+    hosts = [_add_port(uri, host.strip()) for host in brokers.split(",")]
     names = [name.strip() for name in topics.split(",")]
     for name in names:
         if not _TOPIC.fullmatch(name) or name in (".", ".."):
@@ -66,7 +66,7 @@ def topics_in(uri: str) -> TopicNames:
     return TopicNames(",".join(hosts), tuple(names))
 
 
-def _with_port(uri: str, host: str) -> str:
+def _add_port(uri: str, host: str) -> str:
     if not _BROKER.fullmatch(host):
         raise InputError(f"{uri}: {host!r} is no broker; expected HOST or HOST:PORT")
     return host if re.search(r":[0-9]+$", host.rpartition("]")[2] or host) else f"{host}:{PORT}"

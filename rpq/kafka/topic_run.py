@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CHECKPOINT_SECONDS = 30.0
 
 
-def _encoded(position: Position) -> dict[str, Any]:
+def _encode_position(position: Position) -> dict[str, Any]:
     topics: TopicPosition = position.source
     return {
         "run": topics.run,
@@ -49,7 +49,7 @@ def _encoded(position: Position) -> dict[str, Any]:
     }
 
 
-def _decoded(content: JsonValue) -> Position:
+def _decode_position(content: JsonValue) -> Position:
     parts = [[value.value for value in part] for part in content["partitions"]]
     places = [Place(str(topic), int(number)) for topic, number, _, _ in parts]
     topics = TopicPosition(
@@ -71,8 +71,8 @@ def _decoded(content: JsonValue) -> Position:
 
 POSITION = PositionFormat(
     key="rpq kafka",
-    encode=_encoded,
-    decode=_decoded,
+    encode=_encode_position,
+    decode=_decode_position,
     foreign="is no checkpoint of a run over topics of Kafka; name another file, or remove it",
 )
 

@@ -146,9 +146,9 @@ def _written(node: Node) -> tuple[str, int]:
         case IsNull(inner):
             return f"{_text(inner, 4)} is null", _COMPARISON
         case In(inner, values):
-            return f"{_text(inner, 4)} in ({', '.join(sorted({_compared(value) for value in values}))})", _COMPARISON
+            return f"{_text(inner, 4)} in ({', '.join(sorted({_operand_text(value) for value in values}))})", _COMPARISON
         case Comparison(sign, left, right):
-            one, other = _compared(left), _compared(right)
+            one, other = _operand_text(left), _operand_text(right)
             is_turned = isinstance(left, Literal) if isinstance(left, Literal) != isinstance(right, Literal) else other < one
             if is_turned:
                 one, sign, other = other, MIRRORED[sign], one
@@ -173,7 +173,7 @@ def _flat(node: Node, word: str) -> Iterator[Node]:
         yield node
 
 
-def _compared(node: Node) -> str:
+def _operand_text(node: Node) -> str:
     """Write an operand of a comparison: 10.0 is the number 10 there, while 10.0 * a may be another number than 10 * a."""
     if isinstance(node, Literal) and isinstance(node.value, float) and node.value.is_integer() and abs(node.value) < EXACT:
         return str(int(node.value))

@@ -73,11 +73,11 @@ def kind_of(question: Any) -> Kind:
         full_name = f"{one.__module__}.{one.__qualname__}"
         for name, kind in _kinds.items():
             if kind.question == full_name if isinstance(kind, KindModule) else kind.question is one:
-                return _imported(name)
+                return _import_kind(name)
     raise QueryError(f"a query is a rpq.Query(expression, window=…), not {question!r}")
 
 
-def _imported(name: str) -> Kind:
+def _import_kind(name: str) -> Kind:
     """Return a registered kind, whose module is imported if it has not been yet."""
     kind = _kinds[name]
     if isinstance(kind, KindModule):
@@ -106,7 +106,7 @@ def read_query(content: JsonValue) -> Any:
     name = content["kind"].text() if "kind" in content else _PLAIN
     if name not in _kinds:
         raise Damage(f"a query is of kind {name!r}, which this release does not know")
-    return _imported(name).read(content)
+    return _import_kind(name).read(content)
 
 
 # --- windows as JSON ----------------------------------------------------------------------------------------
@@ -147,8 +147,8 @@ def path_query_json(query: Query) -> dict[str, Any]:
         "name": query.name,
         "paths": query.paths,
         "semantics": query.semantics,
-        "sources": _listed(query.sources),
-        "targets": _listed(query.targets),
+        "sources": _sort_vertices(query.sources),
+        "targets": _sort_vertices(query.targets),
         "simple_budget": query.simple_budget,
         "on_budget": query.on_budget,
         **({} if query.time_order is None else {"order": query.order, **dict(query.time_lengths)}),
@@ -176,7 +176,7 @@ def read_path_query(content: JsonValue) -> Query:
         raise Damage(f"a query is not understood: {problem}") from problem
 
 
-def _listed(vertices: Collection[Vertex] | None) -> list[Vertex] | None:
+def _sort_vertices(vertices: Collection[Vertex] | None) -> list[Vertex] | None:
     return None if vertices is None else sorted(vertices, key=lambda v: (isinstance(v, str), v))
 
 

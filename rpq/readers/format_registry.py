@@ -79,16 +79,16 @@ class FormatHintReader(ReaderWrapper):
                 count += len(batch)
                 yield batch
         except InputError as error:
-            hint = self._hint_at(error.file) if not count else None
+            hint = self._format_hint(error.file) if not count else None
             if hint is None or error.line is None:
                 raise
-            raise _with_hint(error, hint) from error
+            raise _add_hint(error, hint) from error
         if not count and self._reader.rejected:
-            hints = {path: self._hint_at(path) for path in self._paths}
+            hints = {path: self._format_hint(path) for path in self._paths}
             self._hint = next((f"{path}: {hint}" for path, hint in hints.items() if hint), None)
 
-    def _hint_at(self, path: str | None) -> str | None:
-        return _hint_at(path, self._format, self._formats, self._open_as)
+    def _format_hint(self, path: str | None) -> str | None:
+        return _format_hint(path, self._format, self._formats, self._open_as)
 
 
 @contextmanager
@@ -97,20 +97,20 @@ def hint_on_error(*, format: str, formats: Iterable[str], open_as: Open) -> Iter
     try:
         yield
     except InputError as error:
-        hint = _hint_at(error.file, format, formats, open_as) if error.line is not None else None
+        hint = _format_hint(error.file, format, formats, open_as) if error.line is not None else None
         if hint is None:
             raise
-        raise _with_hint(error, hint) from error
+        raise _add_hint(error, hint) from error
 
 
-def _hint_at(path: str | None, format: str, formats: Iterable[str], open_as: Open) -> str | None:
+def _format_hint(path: str | None, format: str, formats: Iterable[str], open_as: Open) -> str | None:
     fitting = _matching_formats(path, format, formats, open_as) if path is not None else []
     if not fitting:
         return None
     return f"the first lines are not of the format {format}, but could be of {' or '.join(fitting)}"
 
 
-def _with_hint(error: InputError, hint: str) -> InputError:
+def _add_hint(error: InputError, hint: str) -> InputError:
     message = f"{error.message}; {hint}"
     return InputError(message, file=error.file, line=error.line, column=error.column, row=error.row)
 

@@ -67,7 +67,7 @@ class LimitReader(ReaderWrapper):
             return
         for batch in self._reader:
             if len(batch) >= left:
-                yield _with(batch, batch.columns.slice(0, left))
+                yield _replace_columns(batch, batch.columns.slice(0, left))
                 return
             left -= len(batch)
             yield batch
@@ -88,7 +88,7 @@ class SkipReader(ReaderWrapper):
             if left >= len(batch):
                 left -= len(batch)
                 continue
-            yield _with(batch, batch.columns.slice(left)) if left else batch
+            yield _replace_columns(batch, batch.columns.slice(left)) if left else batch
             left = 0
 
 
@@ -100,7 +100,7 @@ class SelfLoopFilter(ReaderWrapper):
             different = pc.not_equal(batch.columns.column("source"), batch.columns.column("target"))
             remaining = batch.columns if different.true_count == len(batch) else batch.columns.filter(different)
             if remaining.num_rows:
-                yield _with(batch, remaining)
+                yield _replace_columns(batch, remaining)
 
 
 class FilterReader(ReaderWrapper):
@@ -131,8 +131,8 @@ class FilterReader(ReaderWrapper):
             self._filtered += len(batch) - count
             self._undecided += undecided
             if count:
-                yield _with(batch, batch.columns if count == len(batch) else batch.columns.filter(pa.array(mask)))
+                yield _replace_columns(batch, batch.columns if count == len(batch) else batch.columns.filter(pa.array(mask)))
 
 
-def _with(batch: Batch, columns: pa.RecordBatch) -> Batch:
+def _replace_columns(batch: Batch, columns: pa.RecordBatch) -> Batch:
     return Batch(columns=columns, bytes_read=batch.bytes_read)

@@ -160,7 +160,7 @@ def blocks_of(
     `columns` are those of each query.  A query whose ids are not all those of vertices has `texts` for them, and a block of
     its own.  O(rows + events log events), at most O(rows + vertices).
     """
-    order, first = _in_time_order(deltas) if len(deltas) > 1 else (None, None)
+    order, first = _order_by_time(deltas) if len(deltas) > 1 else (None, None)
     groups: dict[tuple[Schema, Texts | None], list[int]] = {}
     for place, (number, delta) in enumerate(deltas):
         one = number if delta.numbers is None else int(delta.numbers[0])  # queries that share workers have equal columns
@@ -306,7 +306,7 @@ def _numbers_of(number: int, delta: Delta) -> np.ndarray:
     return np.full(len(delta.ends), number, np.int32) if delta.numbers is None else delta.numbers
 
 
-def _in_time_order(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _order_by_time(numbered: list[tuple[int, Delta]]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return for each delta the positions of its events among all in time order, and the positions of their first rows."""
     deltas = [delta for _, delta in numbered]
     orders, times = (np.concatenate([getattr(delta, name) for delta in deltas]) for name in ("orders", "times"))
@@ -330,7 +330,7 @@ def _stable_names(ids: np.ndarray, vertices: VertexDictionary) -> tuple[np.ndarr
     """Return ids as positions in names, which stay valid when ids are reused, and these names."""
     if ids.size >= 2 * vertices.count:  # there are fewer names than ids: take all names, and keep the ids
         return ids, vertices.names_of(np.arange(vertices.count))
-    places, used = _renumbered(ids, vertices.count)
+    places, used = _renumber(ids, vertices.count)
     return places, vertices.names_of(used)
 
 
@@ -349,7 +349,7 @@ def _are_of_both_kinds(numbered: list[tuple[int, Delta]]) -> bool:
     return bool(np.isin(orders[kinds > 0], orders[kinds < 0]).any())
 
 
-def _renumbered(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:
+def _renumber(ids: np.ndarray, vertices: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (places, used): the ids that occur, all below `vertices`, and for each entry its place among them (int32)."""
     if ids.size * 8 > vertices:
         places, used = _compact(ids.reshape(-1), vertices)

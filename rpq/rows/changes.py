@@ -14,7 +14,7 @@ import pyarrow as pa
 from rpq.errors import QueryError
 from rpq.rows.answers import html_table
 from rpq.rows.blocks import WHOLE, Block, FewRows, Schema
-from rpq.rows.column_kernels import PIECE, Names, Region, repeated, signs, spread
+from rpq.rows.column_kernels import PIECE, Names, Region, repeat_text, signs, spread
 from rpq.rows.typed_columns import (
     TypedColumns,
     field_of,
@@ -368,7 +368,7 @@ class Changes:
                 signs(block.removed, *rows, region),
             ]
             if queries is None:
-                columns.insert(0, repeated(str(one), count))
+                columns.insert(0, repeat_text(str(one), count))
             else:
                 numbers = region.reserve(count, np.int32)
                 spread(places, *rows, numbers)

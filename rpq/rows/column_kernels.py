@@ -122,15 +122,15 @@ def signs(removed: np.ndarray, ends: np.ndarray, first: int, count: int, region:
     return pa.StringArray.from_buffers(count, _single_ends(), region.finish(texts))
 
 
-def repeated(text: str, count: int) -> pa.Array:
+def repeat_text(text: str, count: int) -> pa.Array:
     """Return a column with the same text `count` times, at most `PIECE` times."""
     if len(text) * PIECE > _CACHED_BYTES:
         return pa.repeat(text_array([text])[0], count)
-    return _repeated(text, 1 << max(0, count - 1).bit_length()).slice(0, count)
+    return _repeat_cached(text, 1 << max(0, count - 1).bit_length()).slice(0, count)
 
 
 @lru_cache(maxsize=4)
-def _repeated(text: str, count: int) -> pa.Array:
+def _repeat_cached(text: str, count: int) -> pa.Array:
     return pa.repeat(text_array([text])[0], count)
 
 

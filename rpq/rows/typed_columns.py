@@ -147,9 +147,9 @@ def texts_to_values(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(kind):
         return pa.array([{"true": True, "false": False}.get(text or "") for text in texts], pa.bool_())
     if pa.types.is_floating(kind):
-        return pa.array([_parsed(float, text) for text in texts], pa.float64(), from_pandas=False)
+        return pa.array([_read_or_null(float, text) for text in texts], pa.float64(), from_pandas=False)
     if pa.types.is_decimal(kind):
-        numbers = [_parsed(Decimal, text) for text in texts]
+        numbers = [_read_or_null(Decimal, text) for text in texts]
         fits = [one if one is not None and one.is_finite() and _fits(one, kind) else None for one in numbers]
         return pa.array(fits, kind)
     integers = [int(text) if text is not None and _INTEGER.fullmatch(text) else None for text in texts]
@@ -157,7 +157,7 @@ def texts_to_values(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
     return array.cast(kind)
 
 
-def _parsed(read: Callable[[str], Any], text: str | None) -> Any:
+def _read_or_null(read: Callable[[str], Any], text: str | None) -> Any:
     try:
         return None if text is None else read(text)
     except (ValueError, ArithmeticError):

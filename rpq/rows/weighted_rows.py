@@ -4,7 +4,7 @@ A change is a row of ids, a weight and an event. The weight says how often the r
 The effect of an event is the sum of its changes, whatever their order.
 
 `Delta` is the run-length form of the same: consecutive rows of one event and sign share their weight, which is 1 or −1.
-Indexes write changes in this form, and sinks read it. `weighted` converts deltas, and `WeightedRows.delta` converts back.
+Indexes write changes in this form, and sinks read it. `as_changes` converts deltas, and `WeightedRows.delta` converts back.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def merge(changes: Sequence[WeightedRows]) -> WeightedRows:
     some = [one for one in changes if len(one)]
     if len(some) < 2:
         return some[0] if some else changes[0]
-    return _in_order(concatenate(some))
+    return _sort_by_event(concatenate(some))
 
 
 def concatenate(changes: Sequence[WeightedRows]) -> WeightedRows:
@@ -163,7 +163,7 @@ def concatenate(changes: Sequence[WeightedRows]) -> WeightedRows:
     )
 
 
-def _in_order(changes: WeightedRows) -> WeightedRows:
+def _sort_by_event(changes: WeightedRows) -> WeightedRows:
     """Return changes in the order of events."""
     if (changes.events[1:] >= changes.events[:-1]).all():
         return changes
@@ -173,7 +173,7 @@ def _in_order(changes: WeightedRows) -> WeightedRows:
 # --- deltas --------------------------------------------------------------------------------------------------
 
 
-def weighted(deltas: Collection[Delta], *, first: np.ndarray | None = None) -> tuple[np.ndarray, list[WeightedRows]]:
+def as_changes(deltas: Collection[Delta], *, first: np.ndarray | None = None) -> tuple[np.ndarray, list[WeightedRows]]:
     """Return the different events of deltas, int64 (event, 2), and the deltas as changes with the numbers of these events.
 
     An event is (place in the order of the chunk, time). If events have several tuples, `first` has for each tuple of the
@@ -198,14 +198,14 @@ def weighted(deltas: Collection[Delta], *, first: np.ndarray | None = None) -> t
         weights, of_rows = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
         expand_runs(delta.ends, delta.kinds, numbers[begin:end], weights, of_rows)
         rows = WeightedRows(values, weights, of_rows).select_columns(order)
-        changes.append(rows if first is None else _in_order(rows))
+        changes.append(rows if first is None else _sort_by_event(rows))
         begin = end
     return events, changes
 
 
 def net_delta(delta: Delta, first: np.ndarray) -> Delta:
-    """Return a delta net of events of several tuples; `first` is that of `weighted`. O(rows)."""
-    events, (changes,) = weighted([delta], first=first)
+    """Return a delta net of events of several tuples; `first` is that of `as_changes`. O(rows)."""
+    events, (changes,) = as_changes([delta], first=first)
     return changes.net().delta(events[:, 0], events[:, 1])
 
 

@@ -73,6 +73,11 @@ class Pushed(NamedTuple):
     error: InputError | LimitError | ConflictBudgetError | None = None
     rejected: range = range(0)
 
+    @property
+    def accepted(self) -> int:
+        """The number of tuples that the engine accepted, as far as the outcome tells it."""
+        return self.tuples.num_rows if self.error is None else max(0, self.rejected.start - self.start)
+
 
 def push_accepted(
     push: Callable[[pa.RecordBatch], Changes], tuples: pa.RecordBatch, *, has_events: bool = False
@@ -138,6 +143,52 @@ class Slice(Protocol):
     def where(self, row: int) -> str: ...
 
     def rejected(self, row: int, reason: str) -> Rejected: ...
+
+
+def push_slice(
+    part: Slice,
+    push: Callable[[pa.RecordBatch], Changes],
+    *,
+    stops: bool,
+    has_events: bool = False,
+    on_pushed: Callable[[Pushed], None] = lambda pushed: None,
+    on_rejected: Callable[[Rejected, int], None],
+) -> tuple[int | None, InputError | None]:
+    """Push the tuples of a slice that the engine accepts.
+
+    `on_pushed` is called with the outcome of each push, `on_rejected` with input that is left out and its number of tuples.
+    With `stops`, the first rejected input ends the slice instead: its row and its error are returned, otherwise None twice.
+    Raises `LimitError` and `ConflictBudgetError`, and an `InputError` that concerns no tuple.
+    """
+    columns, until = part.columns, None
+    stop: InputError | None = None
+    for pushed in () if columns is None else push_accepted(push, columns, has_events=has_events):
+        on_pushed(pushed)
+        error = pushed.error
+        if error is None:
+            continue
+        row = None if error.row is None else pushed.start + error.row
+        if row is None or row >= pushed.start + pushed.tuples.num_rows:
+            raise error
+        reason = str(error).removeprefix(f"row {error.row}: ")
+        if stops or not isinstance(error, InputError):
+            bad = part.rejected(row, reason)
+            error.args = (f"{bad.place}: {bad.reason}",)
+            if not isinstance(error, InputError):
+                raise error
+            until, stop = pushed.rejected.start, error
+            break
+        count = len(pushed.rejected)
+        event = f"; its event of {count:,} tuples is left out" if count > 1 else ""
+        on_rejected(part.rejected(row, reason + event), count)
+    for bad in part.bad:
+        if stops:
+            if stop is None:
+                until = 0 if columns is None else columns.num_rows
+                stop = InputError(f"{bad.place}: {bad.reason}")
+            break
+        on_rejected(bad, 1)
+    return until, stop
 
 
 class Source(Protocol):
@@ -326,14 +377,33 @@ class Run:
         """Push a slice, write its rows, and move the position behind it; `again` says that its rows were written before."""
         self.is_consistent = False
         began = time.monotonic()
-        rows, until, stop = self._push_tuples(part, again=again) if part.columns is not None else (0, None, None)
-        for bad in part.bad:
-            if self.source.stops and not again:
-                if stop is None:
-                    until = 0 if part.columns is None else part.columns.num_rows
-                    stop = InputError(f"{bad.place}: {bad.reason}")
-                break
-            self._reject(bad, again=again)
+        rows = 0
+        rejected_before = self.rejected
+
+        def write(pushed: Pushed) -> None:
+            nonlocal rows
+            if self.sink.is_transactional and isinstance(pushed.error, (LimitError, ConflictBudgetError)):
+                # The rows of an incomplete slice are not final; those of the slices before it are.
+                if not rows and self.rejected == rejected_before and not again:
+                    self._commit()
+                    self.is_consistent = False  # the engine has a part of this slice
+            elif pushed.changes is not None and not again:
+                rows += self._write(part, pushed)
+            self.tuples += pushed.accepted
+
+        def push(tuples: pa.RecordBatch) -> Changes:
+            if self.engine is None:
+                self.engine = self._make_engine()
+            return self.engine.push(tuples, collect=not again and self.sink.has_destination)
+
+        until, stop = push_slice(
+            part,
+            push,
+            stops=self.source.stops and not again,
+            has_events=self.source.has_events,
+            on_pushed=write,
+            on_rejected=partial(self._reject, again=again),
+        )
         is_known = self.source.advance(part, until)
         if not again:
             self._size.update(part.size, rows=rows, seconds=time.monotonic() - began)
@@ -341,45 +411,6 @@ class Run:
         self.is_consistent = is_known
         if stop is not None:
             raise stop
-
-    def _push_tuples(self, part: Slice, *, again: bool) -> tuple[int, int | None, InputError | None]:
-        """Push the tuples of a slice that the engine accepts.
-
-        Returns the number of rows, and the row and the error of the tuple that ends the run, or None.
-        """
-        if self.engine is None:
-            self.engine = self._make_engine()
-        push = partial(self.engine.push, collect=not again and self.sink.has_destination)
-        assert part.columns is not None
-        rows, rejected = 0, self.rejected
-        for pushed in push_accepted(push, part.columns, has_events=self.source.has_events):
-            error = pushed.error
-            if self.sink.is_transactional and isinstance(error, (LimitError, ConflictBudgetError)):
-                # The rows of an incomplete slice are not final; those of the slices before it are.
-                if not rows and self.rejected == rejected and not again:
-                    self._commit()
-                    self.is_consistent = False  # the engine has a part of this slice
-            elif pushed.changes is not None and not again:
-                rows += self._write(part, pushed)
-            if error is None:
-                self.tuples += pushed.tuples.num_rows
-                continue
-            row = None if error.row is None else pushed.start + error.row
-            if row is None or row >= part.columns.num_rows:
-                raise error
-            reason = str(error).removeprefix(f"row {error.row}: ")
-            if not isinstance(error, InputError) or (self.source.stops and not again):
-                bad = part.rejected(row, reason)
-                error.args = (f"{bad.place}: {bad.reason}",)
-                if not isinstance(error, InputError):
-                    raise error
-                self.tuples += pushed.rejected.start - pushed.start
-                return rows, pushed.rejected.start, error
-            self.tuples += pushed.rejected.start - pushed.start
-            count = len(pushed.rejected)
-            event = f"; its event of {count:,} tuples is left out" if count > 1 else ""
-            self._reject(part.rejected(row, reason + event), count, again=again)
-        return rows, None, None
 
     def _write(self, part: Slice, pushed: Pushed) -> int:
         """Write the changes of pushed tuples, and return the number of rows."""
@@ -396,7 +427,7 @@ class Run:
             )
         return len(changes) if self.sink.has_destination else 0
 
-    def _reject(self, bad: Rejected, tuples: int = 1, *, again: bool = False) -> None:
+    def _reject(self, bad: Rejected, tuples: int, *, again: bool) -> None:
         self.rejected += tuples
         if not again:
             self._on_rejected(bad)

@@ -192,7 +192,7 @@ class Application:
         self._check_service()
         fields = await self.bodies.json(request)
         service = self.service
-        query = await unless_gone(request, self._checks.compile(fields, service.defaults, service.limits))
+        query = await ignore_disconnect(request, self._checks.compile(fields, service.defaults, service.limits))
         start = fields.get("start") or "window"
         try:
             await self._compile_kernels(query)
@@ -290,7 +290,7 @@ class Application:
             return query, running
 
         query, running = await self.service.call(find)
-        about = await unless_gone(request, self._checks.explain(query, running, self.service.limits))
+        about = await ignore_disconnect(request, self._checks.explain(query, running, self.service.limits))
         return json_response(about)
 
     @operation(
@@ -302,7 +302,7 @@ class Application:
     async def check_query(self, request: Request) -> Response:
         fields = await self.bodies.json(request)
         service = self.service
-        return json_response(await unless_gone(request, self._checks.check(fields, service.defaults, service.limits)))
+        return json_response(await ignore_disconnect(request, self._checks.check(fields, service.defaults, service.limits)))
 
     # --- changes ---------------------------------------------------------------------------------------------
 
@@ -409,7 +409,7 @@ class Application:
         return HTMLResponse(page.read_text(encoding="utf-8"), headers={"Cache-Control": "no-cache"})
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+async def ignore_disconnect(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
     """Return the result of `work`; if the client disconnects, cancel it and raise `ClientDisconnect`."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(wait_for_disconnect(request.receive))

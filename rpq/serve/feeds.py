@@ -20,15 +20,16 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET
 
-from rpq.errors import InputError, RpqError
+from rpq.cli.inputs import FileSlice
+from rpq.errors import RpqError
 from rpq.kafka.client import ClientSettings
 from rpq.kafka.partition_merge import MergedTuples, Place
 from rpq.kafka.topic_reader import TopicInput
 from rpq.kafka.topic_source import TopicPosition, TopicSource
 from rpq.readers import Reader
-from rpq.run.loop import push_accepted
+from rpq.run.loop import Rejected, Slice, push_slice
 from rpq.serve import models
-from rpq.serve.models import FieldsError, to_model
+from rpq.serve.models import FieldsError, read_model
 from rpq.serve.requests import NotApplied
 from rpq.serve.service import Push, Service
 from rpq.stream.durations import NANOSECONDS
@@ -67,7 +68,7 @@ class Playback:
 
     def change(self, fields: Any) -> None:
         """Change state and speed as a request asks.  Raises `FieldsError`."""
-        update = to_model(fields, models.ChangedPlayback)
+        update = read_model(fields, models.ChangedPlayback)
         if not fields:
             raise FieldsError('expected "state" or "speed", or both')
         with self._changed:
@@ -197,22 +198,24 @@ class Feed(ABC):
         self._service.submit(Push(columns, waiter, progress, waits_for_storage=True))
         return waiter
 
-    def _push_without_bad(self, columns: pa.RecordBatch, progress: Progress) -> None:
-        """Push tuples without those that the engine rejects, which are counted."""
+    def _push_slice(self, part: Slice, progress: Progress) -> None:
+        """Push a slice and wait until it is applied.  Raises `InputError` at rejected input, or leaves it out."""
 
         def push(rest: pa.RecordBatch) -> Any:
-            start = columns.num_rows - rest.num_rows
+            assert part.columns is not None
+            start = part.columns.num_rows - rest.num_rows
             try:
                 return self._submit(rest, None if progress is None else partial(_behind, progress, start)).result()
             except NotApplied as error:
                 raise error.cause from error
 
-        for pushed in push_accepted(push, columns):
-            if pushed.rejected:
-                self.rejected += 1
-                LOG.warning("rejected: %s", pushed.error)
-            elif pushed.error is not None:
-                raise pushed.error
+        _, error = push_slice(part, push, stops=not self._skips, on_rejected=self._reject)
+        if error is not None:
+            raise error
+
+    def _reject(self, bad: Rejected, tuples: int) -> None:
+        self.rejected += tuples
+        LOG.warning("rejected: %s: %s", bad.place, bad.reason)
 
 
 def _behind(progress: Callable[[int], Any], start: int, rows: int) -> Any:
@@ -267,7 +270,7 @@ class FileFeed(Feed):
                 self._check()
                 part = columns.slice(start, count)
                 if self._skips:
-                    self._push_without_bad(part, self._progress(done))
+                    self._push_slice(FileSlice(read=part, columns=part), self._progress(done))
                 else:
                     waiting.append(self._submit(part, self._progress(done)))
                     while len(waiting) > AHEAD:
@@ -343,23 +346,9 @@ class TopicFeed(Feed):
             self._source.begin(self._start)
         for part in self._source.slices(lambda: PART_ROWS):
             if part is not None:
-                self._take(part)
+                self._push_slice(part, partial(_progress_within, self._source.position(), part))
+                self._source.advance(part, None)
             self._check()
-
-    def _take(self, part: MergedTuples) -> None:
-        """Submit merged tuples and wait until they are applied; bad messages raise an error or are skipped."""
-        if part.columns is not None:
-            progress = partial(_progress_within, self._source.position(), part)
-            if self._skips:
-                self._push_without_bad(part.columns, progress)
-            else:
-                self._submit(part.columns, progress).result()
-        for bad in part.bad:
-            if not self._skips:
-                raise InputError(f"{bad.place}: {bad.reason}")
-            self.rejected += 1
-            LOG.warning("rejected: %s: %s", bad.place, bad.reason)
-        self._source.advance(part, None)
 
 
 def _progress_within(before: TopicPosition, part: MergedTuples, rows: int) -> Any:

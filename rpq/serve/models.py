@@ -285,12 +285,12 @@ def properties_of(model: type[Struct]) -> Json:
     return found
 
 
-def to_model(fields: Any, model: type[Model], *, kind: str = "field", are_texts: bool = False) -> Model:
+def read_model(fields: Any, model: type[Model], *, kind: str = "field", are_texts: bool = False) -> Model:
     """Convert a JSON object to a model; with `are_texts`, its values are texts, as in an address.
 
     Raises `FieldsError`, whose message calls a field `kind`.
 
-    >>> to_model({"state": "pause"}, ChangedPlayback)
+    >>> read_model({"state": "pause"}, ChangedPlayback)
     Traceback (most recent call last):
     rpq.serve.models.FieldsError: state: expected 'paused' or 'playing', not "pause"; did you mean 'paused'?
     """
@@ -315,7 +315,7 @@ def to_model(fields: Any, model: type[Model], *, kind: str = "field", are_texts:
         words = [word for one in _kinds(properties[field]) for word in one.get("enum", ())]
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
         seen = _shown(value) if field in fields else "nothing"
-        raise FieldsError(f"{field}: expected {_expected(properties[field])}, not {seen}{hint}", field=field) from error
+        raise FieldsError(f"{field}: expected {_schema_text(properties[field])}, not {seen}{hint}", field=field) from error
 
 
 def _kinds(schema: Json) -> list[Json]:
@@ -323,14 +323,14 @@ def _kinds(schema: Json) -> list[Json]:
     return [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
 
 
-def _expected(schema: Json) -> str:
+def _schema_text(schema: Json) -> str:
     """Return a description of the values that a schema accepts."""
     if "enum" in schema:
         return " or ".join(map(repr, schema["enum"]))
     if "anyOf" in schema:
-        return " or ".join(map(_expected, _kinds(schema)))
+        return " or ".join(map(_schema_text, _kinds(schema)))
     if schema["type"] == "array":
-        return f"a list, in which each is {_expected(schema['items'])}"
+        return f"a list, in which each is {_schema_text(schema['items'])}"
     words = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false"}
     low, above, high = (schema.get(key) for key in ("minimum", "exclusiveMinimum", "maximum"))
     least = f" from {low:,}" if low is not None else f" above {above:,}" if above is not None else ""

@@ -101,7 +101,7 @@ class Operation:
             name: given.getlist(name) if properties.get(name, {}).get("type") == "array" else given[name] for name in given
         }
         try:
-            parameters = models.to_model(texts, self.parameters, kind="parameter", are_texts=True)
+            parameters = models.read_model(texts, self.parameters, kind="parameter", are_texts=True)
         except models.FieldsError as error:
             raise Problem(422, "BadParameter", str(error), {"field": error.field}) from error
         return [*found, parameters] if properties else found

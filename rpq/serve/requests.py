@@ -26,7 +26,7 @@ from rpq.readers.column_names import ColumnNames
 from rpq.readers.edges import read_tuples
 from rpq.readers.inputs import order_rows
 from rpq.serve import models
-from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, to_model
+from rpq.serve.models import Error, ErrorContent, FieldsError, ServeLimits, json_text, json_value, read_model
 from rpq.stream.columns import check_stream, columns_by_name
 from rpq.stream.durations import DurationError, duration_text, parse_duration
 from rpq.stream.fields import FieldError
@@ -132,7 +132,7 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
     while cause is not None and not isinstance(cause, (ExpressionError, SparqlError)):
         cause = cause.__cause__
     if isinstance(cause, (ExpressionError, SparqlError)):
-        return _of_text(cause, text)
+        return _syntax_problem(cause, text)
     status = next((status for kind, status in STATUS if isinstance(error, kind)), 500)
     if status == 500:
         message = str(error) if isinstance(error, RpqError) else "the server failed; its log says more"
@@ -140,10 +140,10 @@ def problem_of(error: Exception, text: str | None = None) -> Problem:
     headers = {"Retry-After": "5"} if status == 503 else None
     if isinstance(error, StorageUnavailable):
         status, headers = 507 if error.is_full else 503, {"Retry-After": str(error.retry_after)}
-    return Problem(status, type(error).__name__, _of_server(str(error)), _more(error), headers)
+    return Problem(status, type(error).__name__, _advice_for_server(str(error)), _more(error), headers)
 
 
-def _of_server(message: str) -> str:
+def _advice_for_server(message: str) -> str:
     """Return a message in which advice for Python is replaced by advice for the command."""
     message = message.replace('rpq.Engine(…, edges="parallel")', "rpq serve --edges parallel")
     return message.replace('rpq.Engine(…, time_unit="s")', "rpq serve --time-unit s")
@@ -164,7 +164,7 @@ def _more(error: Exception) -> dict[str, Any]:
     return more
 
 
-def _of_text(error: ExpressionError | SparqlError, text: str | None) -> Problem:
+def _syntax_problem(error: ExpressionError | SparqlError, text: str | None) -> Problem:
     """Return the problem of a query that cannot be parsed, with line, column and length of the faulty part."""
     expected = error.expected
     more: dict[str, Any] = {"field": "expression"}
@@ -306,7 +306,7 @@ def read_tuple_body(
     if stream is not None:
         check_stream(stream)
     if type_ in ARROW:
-        columns, warnings = _of_arrow(body, further)
+        columns, warnings = _read_arrow(body, further)
     else:
         only_json = type_ in JSON_LINES
         names = ColumnNames(fixed=True, properties=tuple(further))
@@ -333,7 +333,7 @@ def can_concatenate(first: pa.Schema, second: pa.Schema) -> bool:
     return first.equals(second, check_metadata=True) and "op" not in first.names
 
 
-def _of_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
+def _read_arrow(body: bytes, further: Sequence[str]) -> PostedTuples:
     """Read tuples from a stream in Arrow's IPC format."""
     try:
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
@@ -386,7 +386,7 @@ class QueryDefaults:
 
 def parse_query(fields: Any, defaults: QueryDefaults) -> Query:
     """Return the query that a JSON object describes.  Raises `QueryError`, with its place in the text if it is known."""
-    expression = to_model(fields, models.QueryRequest, kind="field of a query").expression
+    expression = read_model(fields, models.QueryRequest, kind="field of a query").expression
     entry = {name: value for name, value in fields.items() if name not in ("expression", "start") and value is not None}
     if entry.get("name") == "":
         del entry["name"]

@@ -445,7 +445,7 @@ async def run_server(
 
 def listening(host: str, port: int) -> socket.socket:
     """Return a socket that listens at an address.  Raises `OSError`."""
-    family, address = _resolved(host, port)
+    family, address = _resolve_host(host, port)
     return socket.create_server(address, family=family, backlog=2048, reuse_port=False)
 
 
@@ -455,11 +455,11 @@ def is_of_this_machine(host: str) -> bool:
     >>> is_of_this_machine("127.0.0.1"), is_of_this_machine("::1"), is_of_this_machine("0.0.0.0"), is_of_this_machine("::")
     (True, True, False, False)
     """
-    address = ipaddress.ip_address(_resolved(host, 0)[1][0].partition("%")[0])
+    address = ipaddress.ip_address(_resolve_host(host, 0)[1][0].partition("%")[0])
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
-def _resolved(host: str, port: int) -> tuple[int, tuple[str, int]]:
+def _resolve_host(host: str, port: int) -> tuple[int, tuple[str, int]]:
     """Return family and address of a host name or an address in text."""
     family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     return family, (str(address[0]), int(address[1]))

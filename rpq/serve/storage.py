@@ -212,7 +212,7 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
             if bytes(content[:1]) == b"S":
                 schema = pa.ipc.read_schema(pa.BufferReader(bytes(content[1:])))
                 continue
-            record = _parsed(content, schema)
+            record = _read_record(content, schema)
             expected = name.after + len(records) + 1
             if record.position != expected:
                 raise ValueError(f"it has position {record.position}, and not {expected}")
@@ -224,7 +224,7 @@ def journal_in(log: LogContent, *, path: str) -> JournalContent:
     return JournalContent(name=name, records=tuple(records), end=log.end, dropped=log.dropped, damage=damage)
 
 
-def _parsed(content: memoryview, schema: pa.Schema | None) -> Record:
+def _read_record(content: memoryview, schema: pa.Schema | None) -> Record:
     kind, data = bytes(content[:1]), bytes(content[1:])  # a copy, since Arrow requires alignment
     if kind == b"Q":
         done = json.loads(data)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from rpq.errors import InputError
 from rpq.stream.chunk import DELETE_UNLESS_NEWER
-from rpq.stream.event_grouping import at_one_time, end_of_event, first_of_events
+from rpq.stream.event_grouping import end_of_event, event_times, first_of_events
 from rpq.stream.fields import UNLESS_NEWER
 from rpq.stream.numpy_arrays import numpy_array, text_array
 from rpq.stream.plain_columns import (
@@ -157,8 +157,8 @@ def columns_of(
         edge_ids = _edge_ids(read.pop("edge"), ids.kind, is_delete, others)
         is_by_id = is_delete & np.asarray(edge_ids.is_valid())
         if is_by_id.any():
-            has_no_label = is_by_id & ~_are_given(read["label"])
-            read |= _with_ends(read, is_by_id, kind)
+            has_no_label = is_by_id & ~_present_values(read["label"])
+            read |= _fill_ends(read, is_by_id, kind)
     source, target = _ends(read["source"], read["target"], kind, problems)
     label = _labels(read["label"], problems)
     if has_no_label is not None and has_no_label.any():
@@ -179,7 +179,7 @@ def columns_of(
     if ahead is not None and end:
         if times.type != known.type:
             ahead.max_ahead.check_timestamps(times)
-        moments = timestamp[:end] if first is None else at_one_time(first[:end], timestamp[:end])
+        moments = timestamp[:end] if first is None else event_times(first[:end], timestamp[:end])
         found = ahead.first_ahead(moments)
         if found is not None:
             end, before = found
@@ -205,7 +205,7 @@ def columns_of(
         streams = pa.DictionaryArray.from_arrays(np.zeros(end, np.int32), text_array([stream]))
     if first is not None:
         first = first[:end]
-        timestamp = at_one_time(first, timestamp)
+        timestamp = event_times(first, timestamp)
     return Columns(
         source=source,
         target=target,
@@ -475,7 +475,7 @@ def _vertices(array: pa.Array, name: str, problems: list[InputError]) -> pa.Arra
 
 def _edge_ids(column: Any, kind: str | None, is_delete: np.ndarray, problems: list[InputError]) -> pa.Array:
     """Return the ids of edges, null where none is given, which inserts may not have."""
-    is_given = _are_given(column)
+    is_given = _present_values(column)
     if isinstance(column, list):
         given = [value for value, is_there in zip(column, is_given.tolist(), strict=True) if is_there]
         array, misfit = vertices_of(given, kind, "edge") if given else (pa.array([], TEXT), None)
@@ -509,14 +509,14 @@ def _edge_ids(column: Any, kind: str | None, is_delete: np.ndarray, problems: li
     return array
 
 
-def _are_given(column: Any) -> np.ndarray:
+def _present_values(column: Any) -> np.ndarray:
     """Return which values of a column are not missing."""
     if not isinstance(column, list):
         return np.asarray(column.is_valid())
     return np.array([not (is_missing(value) or value != value) for value in column], bool)  # NaN is none of pandas
 
 
-def _with_ends(read: Mapping[str, Any], is_by_id: np.ndarray, kind: str | None) -> dict[str, Any]:
+def _fill_ends(read: Mapping[str, Any], is_by_id: np.ndarray, kind: str | None) -> dict[str, Any]:
     """Return ends and labels with values in place of those that deletes by id have or lack, which play no part."""
     if kind is None:
         known = [read[name] for name in ("source", "target")]
@@ -528,13 +528,13 @@ def _with_ends(read: Mapping[str, Any], is_by_id: np.ndarray, kind: str | None) 
             kind = kind_of(rest) or "string"
     ends: int | str = 0 if kind == "int64" else "-"
     return {
-        "source": _filled(read["source"], is_by_id, ends),
-        "target": _filled(read["target"], is_by_id, ends),
-        "label": _filled(read["label"], is_by_id & ~_are_given(read["label"]), "-"),
+        "source": _replace_rows(read["source"], is_by_id, ends),
+        "target": _replace_rows(read["target"], is_by_id, ends),
+        "label": _replace_rows(read["label"], is_by_id & ~_present_values(read["label"]), "-"),
     }
 
 
-def _filled(column: Any, rows: np.ndarray, value: int | str) -> Any:
+def _replace_rows(column: Any, rows: np.ndarray, value: int | str) -> Any:
     """Return a column with a value at these rows."""
     if isinstance(column, list):
         return [value if is_filled else one for one, is_filled in zip(column, rows.tolist(), strict=True)]

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rpq.compiled.arrays.hashing import first_candidate, id_at, ids_in, mixed, new_table, next_candidate, put_new, table_size
+from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
@@ -103,7 +104,7 @@ class EdgeFilter:
             return
         known = self._accepted.setdefault(label, {})
         if label >= len(self._flags):
-            self._flags = np.concatenate([self._flags, np.zeros(label + 1, np.uint8)])
+            self._flags = lengthen(self._flags, label + 1)
         known |= more
         self.filtered_labels -= self.has_filter(label)
         if ALL in known:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.hashing import clear, first_candidate, home_of, id_at, next_candidate, put, put_new
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
@@ -311,11 +312,7 @@ class CountedWindows:
         """Make room for more edges."""
         count, arrays = more * len(self.keys), self.arrays
         if count:
-            self.arrays = arrays._replace(
-                leaves=np.concatenate([arrays.leaves, np.full(count, NOT_HELD, np.int64)]),
-                previous=np.concatenate([arrays.previous, np.full(count, -1, np.int32)]),
-                next=np.concatenate([arrays.next, np.full(count, -1, np.int32)]),
-            )
+            self.arrays = lengthen_fields(arrays, count, leaves=NOT_HELD, previous=-1, next=-1)
 
     def number_of(self, key: Hashable) -> int:
         """Return how many inserts a window has numbered."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.arrays.lengthening import lengthen
 from rpq.stream.properties import PropertyTypes
 
 NO_VERTEX = -1
@@ -73,11 +74,10 @@ class EdgeVertices:
             return
         more = max(count - self._room, self._room // 2)
         self._room += more
-        self._is_current = np.concatenate([self._is_current, np.zeros(more, bool)])
-        grown = (np.concatenate([array, np.full(more, NO_VERTEX, array.dtype)]) for array in self._columns)
-        self._columns = EdgeVertexColumns(*grown)
+        self._is_current = lengthen(self._is_current, more)
+        self._columns = EdgeVertexColumns(*(lengthen(array, more, NO_VERTEX) for array in self._columns))
         for name, values in self._values.items():
-            self._values[name] = np.concatenate([values, np.full(more, None, object)])
+            self._values[name] = lengthen(values, more, None)
 
     # --- edges -----------------------------------------------------------------------------------------------
 

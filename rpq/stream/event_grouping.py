@@ -41,10 +41,10 @@ def first_of_events(column: Any) -> np.ndarray:
     return np.maximum.accumulate(np.where(begins, rows, 0))
 
 
-def at_one_time(first: np.ndarray, timestamp: np.ndarray) -> np.ndarray:
+def event_times(first: np.ndarray, timestamp: np.ndarray) -> np.ndarray:
     """Return the time of its event for each tuple: the largest of its timestamps.
 
-    >>> at_one_time(np.array([0, 0, 2]), np.array([4, 7, 5])).tolist()
+    >>> event_times(np.array([0, 0, 2]), np.array([4, 7, 5])).tolist()
     [7, 7, 5]
     """
     if not len(first):
@@ -77,7 +77,7 @@ def whole_events(batches: Iterable[Any]) -> Iterator[Any]:
             yield batch
             continue
         table = _plain(pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch)
-        table = table if last_event is None else _joined(last_event, table)
+        table = table if last_event is None else _concatenate(last_event, table)
         if not len(table):
             continue
         events = table["event"].combine_chunks()
@@ -98,7 +98,7 @@ def _plain(table: pa.Table) -> pa.Table:
     return table
 
 
-def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
+def _concatenate(first: pa.Table, second: pa.Table) -> pa.Table:
     """Concatenate two tables, of which only one may have a column of deletes, and whose layouts may differ."""
     for name, insert in (("delete", False), ("op", "+")):
         if (name in first.schema.names) != (name in second.schema.names):

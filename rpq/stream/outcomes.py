@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.files.json_values import Damage
@@ -253,9 +254,9 @@ class WindowMembership:
         """Make room for edge ids below `edges`."""
         more = edges - len(self._arrays.leaves) // self._width
         if more > 0:
-            self._replace(leaves=np.concatenate([self._arrays.leaves, np.full(more * self._width, NOT_HELD, np.int64)]))
+            self._replace(leaves=lengthen(self._arrays.leaves, more * self._width, NOT_HELD))
             if self._arrays.state[_TIMESTAMPS]:
-                self._replace(timestamp=np.concatenate([self._arrays.timestamp, np.zeros(more, np.int64)]))
+                self._replace(timestamp=lengthen(self._arrays.timestamp, more))
 
     # --- the stream ------------------------------------------------------------------------------------------
 

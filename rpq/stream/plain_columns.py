@@ -91,7 +91,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if kind in (TEXT, TEXTS):
         return column
     wanted = plain_type(kind)
-    return column if wanted == kind else _converted(column, wanted)
+    return column if wanted == kind else _convert(column, wanted)
 
 
 def with_plain_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -137,7 +137,7 @@ def plain_column(name: str, column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return found
 
 
-def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _convert(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Return an array of another layout; its plain type is `wanted`."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -158,7 +158,7 @@ def _converted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _converted_if_needed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return column if column.type == wanted else _converted(column, wanted)
+    return column if column.type == wanted else _convert(column, wanted)
 
 
 def _can_be_plain(kind: pa.DataType) -> bool:

@@ -87,7 +87,7 @@ class PropertyTypes:
             array = _array_of(name, column, known, problems)
         if pa.types.is_null(array.type):
             return None
-        array = _widened(name, array)
+        array = _widen(name, array)
         if known is None:
             self.known[name] = array.type
             return array
@@ -204,11 +204,11 @@ def _first_misfit(values: list[Any], known: pa.DataType | None) -> tuple[int, st
     return 0, f"the values cannot be read; {_KINDS}"
 
 
-def _widened(name: str, array: pa.Array) -> pa.Array:
+def _widen(name: str, array: pa.Array) -> pa.Array:
     """Return a column in the widest of the types that count as one: int64, float64, text, decimals of 128 bits."""
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return _widened(name, array.dictionary_decode())
+        return _widen(name, array.dictionary_decode())
     if pa.types.is_date(kind):
         return array.cast(pa.timestamp("s"))
     if pa.types.is_integer(kind):

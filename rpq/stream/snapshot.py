@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rpq.compiled.arrays.hashing import id_at, ids_in, new_table, table_size
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import bound, view
 from rpq.stream.chunk import Chunk
@@ -188,12 +189,9 @@ class SnapshotGraph:
         room = len(self.horizons.is_read)
         if len(labels) and (needed := int(labels.max()) + 1) > room:
             more = max(needed - room, room, 16)
-            self.edges = self.edges._replace(bearing=np.concatenate([self.edges.bearing, np.zeros(more, np.int32)]))
-            self.horizons = self.horizons._replace(
-                is_read=np.concatenate([self.horizons.is_read, np.zeros(more, np.uint8)]),
-                group=np.concatenate([self.horizons.group, np.zeros(more, np.int32)]),
-                lost=np.concatenate([self.horizons.lost, np.full(more, LONG_AGO, np.int64)]),
-                passed_by=np.concatenate([self.horizons.passed_by, np.full(more, LONG_AGO, np.int64)]),
+            self.edges = lengthen_fields(self.edges, more, bearing=0)
+            self.horizons = lengthen_fields(
+                self.horizons, more, is_read=0, group=0, lost=LONG_AGO, passed_by=LONG_AGO
             )
         self.horizons.is_read[labels] = read.any(axis=1)
         for label, row in zip(labels.tolist(), np.ascontiguousarray(read, np.uint8), strict=True):
@@ -266,17 +264,12 @@ class SnapshotGraph:
         edges = self.edges
         if vertices > len(edges.degree):
             more = max(vertices - len(edges.degree), len(edges.degree) // 4)
-            edges = edges._replace(degree=np.concatenate([edges.degree, np.zeros(more, np.int32)]))
+            edges = lengthen_fields(edges, more, degree=0)
         needed = self.edge_count + tuples
         if needed > len(edges.source):
             more = max(needed - len(edges.source), len(edges.source) // 4)
-            edges = edges._replace(
-                source=np.concatenate([edges.source, np.full(more, -1, np.int32)]),
-                target=np.concatenate([edges.target, np.zeros(more, np.int32)]),
-                label=np.concatenate([edges.label, np.zeros(more, np.int32)]),
-                timestamp=np.concatenate([edges.timestamp, np.full(more, LONG_AGO, np.int64)]),
-                holders=np.concatenate([edges.holders, np.zeros(more, np.int32)]),
-                free=np.concatenate([edges.free, np.zeros(more, np.int32)]),
+            edges = lengthen_fields(
+                edges, more, source=-1, target=0, label=0, timestamp=LONG_AGO, holders=0, free=0
             )
             self.counted.make_room(more)
             if table_size(len(edges.source)) > len(edges.table):

@@ -170,15 +170,15 @@ class StreamTime:
             if self.unit is not None or (self.type is None and not self.measured):
                 return self if self.type is not None else replace(self, type=NUMBER)
             if self.type is not None:
-                raise _timestamp_error(f"these are plain numbers, and those before were {_named(self.type)}")
+                raise _timestamp_error(f"these are plain numbers, and those before were {_noun_of(self.type)}")
             raise _timestamp_error(f"these are plain numbers, and windows are in durations: {self._numbers_hint()}")
         if not (pa.types.is_timestamp(given) or pa.types.is_date(given)):
             raise _timestamp_error(f"it is of type {given}; timestamps are integers, or dates or times")
         if self.unit is None and self.type == NUMBER:
-            raise _timestamp_error(f"these are {_named(given)}, and those before were plain numbers")
+            raise _timestamp_error(f"these are {_noun_of(given)}, and those before were plain numbers")
         if self.unit is None and self.measured is False:
             raise _timestamp_error(
-                f"these are {_named(given)}, and windows are in plain numbers: {_WRITE}, or tell the engine in which unit "
+                f"these are {_noun_of(given)}, and windows are in plain numbers: {_WRITE}, or tell the engine in which unit "
                 'they are: rpq.Engine(…, time_unit="s")'
             )
         zone = given.tz if pa.types.is_timestamp(given) else None
@@ -186,7 +186,7 @@ class StreamTime:
         if self.zoned is not None and self.zoned != zoned:
             words = ("with a time zone", "without") if zoned else ("without a time zone", "with one")
             raise _timestamp_error(
-                f"these are {_named(given)} {words[0]}, and those before were {words[1]}: give all of them a zone "
+                f"these are {_noun_of(given)} {words[0]}, and those before were {words[1]}: give all of them a zone "
                 "(value.replace(tzinfo=datetime.UTC), if they are in UTC), or none"
             )
         if zone is not None and self.zoned is None:
@@ -333,7 +333,7 @@ def _unit_of(kind: pa.DataType) -> int:
     return NANOSECONDS[kind.unit]
 
 
-def _named(kind: pa.DataType) -> str:
+def _noun_of(kind: pa.DataType) -> str:
     return "dates" if pa.types.is_date(kind) else "times"
 
 
@@ -494,7 +494,7 @@ def timestamps_as_integers(
     if isinstance(column, list):
         taken = timestamps_of(column)
         if times.unit is not None and not alike and taken[1] is not None and taken[1].is_of_other_kind:
-            return _of_both_kinds(column, times, latest, problems, count if end is None else end)
+            return _read_mixed_times(column, times, latest, problems, count if end is None else end)
         array = padded_to_length(taken, count, "timestamp", problems)
     else:
         array = column
@@ -533,7 +533,7 @@ def timestamps_as_integers(
     return np.array(numbers), times  # Arrow's are read-only, which is another type to the kernels
 
 
-def _of_both_kinds(
+def _read_mixed_times(
     values: list[Any], times: StreamTime, latest: int, problems: list[InputError], end: int
 ) -> tuple[np.ndarray, StreamTime]:
     """Return the same of a list of plain numbers and dates or times, which go together where the stream has a unit.

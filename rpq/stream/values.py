@@ -103,7 +103,7 @@ def vertices_of(values: list[Any], kind: str | None, name: str) -> tuple[pa.Arra
             )
         return known
 
-    good, misfit = _taken(values, vertex, name)
+    good, misfit = _take_until_misfit(values, vertex, name)
     return pa.array(good, pa.string() if wanted is str else pa.int64()), misfit
 
 
@@ -124,7 +124,7 @@ def texts_of(values: list[Any], name: str) -> tuple[pa.Array, Misfit | None]:
     """Return an array of string."""
     if (plain := _plain_texts(values)) is not None:
         return plain, None
-    good, misfit = _taken(values, lambda value: _name(value, name), name)
+    good, misfit = _take_until_misfit(values, lambda value: _name(value, name), name)
     return pa.array(good, pa.string()), misfit
 
 
@@ -152,7 +152,7 @@ def deletes_of_ops(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
             raise _Unfit(f"{shown(value)} is no operation; {MEANT['op']}")
         return value == "-"
 
-    good, misfit = _taken(values, delete, "op")
+    good, misfit = _take_until_misfit(values, delete, "op")
     return np.array(good, np.uint8), misfit
 
 
@@ -165,7 +165,7 @@ def deletes_of(values: list[Any]) -> tuple[np.ndarray, Misfit | None]:
             raise _unlike(value, "delete")
         return bool(known)
 
-    good, misfit = _taken(values, delete, "delete")
+    good, misfit = _take_until_misfit(values, delete, "delete")
     return np.array(good, np.uint8), misfit
 
 
@@ -208,7 +208,7 @@ def timestamps_of(values: list[Any]) -> tuple[pa.Array, Misfit | None]:
             )
         return known
 
-    good, misfit = _taken(values, timestamp, "timestamp")
+    good, misfit = _take_until_misfit(values, timestamp, "timestamp")
     if not good or isinstance(good[0], int):
         return pa.array(good, pa.int64()), misfit
     return _moments(good, values, misfit)
@@ -279,7 +279,7 @@ def _plain_integers(values: list[Any]) -> pa.Array | None:
         return None
 
 
-def _taken(values: list[Any], take: Callable[[Any], Any], name: str) -> tuple[list[Any], Misfit | None]:
+def _take_until_misfit(values: list[Any], take: Callable[[Any], Any], name: str) -> tuple[list[Any], Misfit | None]:
     """Return the values as `take` gives them, up to the first that does not fit."""
     good: list[Any] = []
     for row, value in enumerate(values):

@@ -28,6 +28,7 @@ from rpq.compiled.arrays.hashing import (
     put_new,
     table_size,
 )
+from rpq.compiled.arrays.lengthening import lengthen, lengthen_fields
 from rpq.compiled.intrinsics import half_word_at, word_at, wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
@@ -256,7 +257,7 @@ class VertexDictionary:
             self._forget_names(np.flatnonzero(self._is_remembered))
         if (more := len(self.names.hash) - len(self._objects)) > 0:
             self._objects = np.concatenate([self._objects, np.empty(more, object)])
-            self._is_remembered = np.concatenate([self._is_remembered, np.zeros(more, bool)])
+            self._is_remembered = lengthen(self._is_remembered, more)
 
     def _forget_names(self, ids: np.ndarray) -> None:
         """Forget the names of different ids, so far as they are remembered."""
@@ -314,7 +315,7 @@ class VertexDictionary:
             self.edges.forget(nameless)
         names = self.names
         if (more := int(names.fields[_FREE]) + len(unused) - len(names.free)) > 0:
-            self.names = names._replace(free=np.concatenate([names.free, np.zeros(more, np.int32)]))
+            self.names = lengthen_fields(names, more, free=0)
         _release(self._view, unused.astype(np.int32))
         fields = self.names.fields
         if fields[_GARBAGE] * 2 > fields[_ARENA]:
@@ -328,18 +329,13 @@ class VertexDictionary:
         capacity, is_text = len(names.hash), self.kind == "string"
         if names.fields[_FREE] == 0 and names.fields[_COUNT] == capacity:
             more = max(capacity // 4, 8)
-            names = names._replace(
-                hash=np.concatenate([names.hash, np.zeros(more, np.uint64)]),
-                number=names.number if is_text else np.concatenate([names.number, np.zeros(more, np.int64)]),
-                start=np.concatenate([names.start, np.zeros(more, np.int64)]) if is_text else names.start,
-                length=np.concatenate([names.length, np.full(more, -1, np.int32)]),
-            )
+            names = lengthen_fields(names, more, hash=0, length=-1, **{"start" if is_text else "number": 0})
             if table_size(capacity + more) > len(names.table):
                 self.names = names = names._replace(table=new_table(capacity + more))
                 _fill_table(self._view)
         if names.fields[_ARENA] + text > len(names.arena):
             more = max(len(names.arena) // 4, 2 * text)
-            names = names._replace(arena=np.concatenate([names.arena, np.zeros(more, np.uint8)]))
+            names = lengthen_fields(names, more, arena=0)
         self.names = names
 
     def _check(self) -> None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import rpq
 from rpq.engine.engine import Engine  # this import also registers the kinds of queries
-from rpq.files.sealed import damaged
+from rpq.files.sealed import damage_error
 from rpq.spark.division import OwnEdges, engine_bytes, set_memory_limit, share_limit
 from rpq.spark.envelopes import TUPLES
 from rpq.spark.shipping import Shipped
@@ -214,4 +214,4 @@ class LocalEngine:
         try:
             self._engine.push(self._own.select(tuples), collect=False)
         except rpq.InputError as problem:
-            raise damaged(TUPLES, "the window in the state", str(problem)) from problem
+            raise damage_error(TUPLES, "the window in the state", str(problem)) from problem

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 
 import rpq
 from rpq.engine.engine import Engine
-from rpq.files.sealed import damaged
+from rpq.files.sealed import damage_error
 from rpq.language.query import Query
 from rpq.spark.envelopes import TUPLES, pack_table, unpack_table
 from rpq.spark.shipping import Shipped
@@ -150,10 +150,10 @@ class WindowLog:
         rows, last = self.parts[bucket][part]
         orders = table["order"].to_numpy()
         if len(table) != rows or orders[-1] != last or orders.min() < 0 or (np.diff(orders) <= 0).any():
-            raise damaged(TUPLES, name, f"it does not contain the {rows:,} tuples up to number {last:,}")
+            raise damage_error(TUPLES, name, f"it does not contain the {rows:,} tuples up to number {last:,}")
         inserts = ~table["delete"].to_numpy(zero_copy_only=False)
         if (table["timestamp"].to_numpy()[inserts] // self._width != bucket).any():
-            raise damaged(TUPLES, name, "it contains tuples of another bucket")
+            raise damage_error(TUPLES, name, "it contains tuples of another bucket")
         return table
 
     def _write(self, bucket: int, tuples: pa.Table) -> None:
@@ -266,5 +266,5 @@ class MovedState(Shipped):
             try:
                 engine.push(edges, collect=False)
             except rpq.InputError as problem:
-                raise damaged(TUPLES, _NAME, str(problem)) from problem
+                raise damage_error(TUPLES, _NAME, str(problem)) from problem
         return engine.register(self.added).to_arrow()

@@ -52,9 +52,10 @@ def test_what_is_deleted_was_in_the_window(stream, size, slide, data):
             )
         else:
             assert delete and timestamp == time
-            before = out[index - 1]
+            # A tuple of the input may equal the made-up delete before it, and was taken for it then.
+            before = out[index - 2] if out[index - 1] == row else out[index - 1]
             assert not before[4] and before[2] != "other" and before[3] > bound  # behind an insert that counts
-            assert (source, target, label) in window
+            assert (source, target, label) in window or out[index - 1] == row
         time = timestamp if time is None else max(time, timestamp)
         bound = time // slide * slide - size
         window = {edge: at for edge, at in window.items() if at > bound}

@@ -94,8 +94,8 @@ def test_windows_of_count_and_without_bounds(rpq, edges, window, text):
     arguments = ["--window", f"count:{size}" if kind == "count" else kind, *(("--slide", step) if step else ())]
     status, out, err = rpq("run", text, "--input", edges, *arguments, "--output", "-", "--semantics", "explicit")
     assert status == 0 and rows_of(out)[1] == expected(text, window, semantics="explicit")
-    told = {"count 7": "window count:7, step 1,", "count 12/5": "window count:12, step 5,", "unbounded": "window unbounded,"}
-    assert f"query     {text}   {told[window]}" in err
+    line = {"count 7": "window count:7, step 1,", "count 12/5": "window count:12, step 5,", "unbounded": "window unbounded,"}
+    assert f"query     {text}   {line[window]}" in err
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.jsonl", "rows.jsonl.zst", "rows.parquet"])
@@ -135,8 +135,8 @@ def test_vertices_of_typed_columns_stay_integers(rpq, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = {"source": [1, 2], "target": [2, 3], "label": ["a", "b"], "timestamp": [1, 2]}
     pq.write_table(pa.table(table), "edges.parquet")
-    asked = ("?x a 2 . 2 b ?z", "--input", "edges.parquet", *WINDOW, "--output", "rows.parquet", "--quiet")
-    assert rpq("run", *asked)[0] == 0
+    arguments = ("?x a 2 . 2 b ?z", "--input", "edges.parquet", *WINDOW, "--output", "rows.parquet", "--quiet")
+    assert rpq("run", *arguments)[0] == 0
     assert pq.read_table("rows.parquet").to_pylist() == [{"x": 1, "z": 3, "timestamp": 2, "op": "+"}]
 
 
@@ -146,8 +146,8 @@ def test_labels_that_no_tuple_has_are_told(rpq, edges):
 
 
 def test_deletes_made_up_are_of_edges_that_the_pattern_reads(rpq, edges):
-    asked = ("--input", edges, *WINDOW, "--deletes", 40, "--seed", 3, "--stats", "stats.json", "--output", "rows.csv")
-    assert rpq("run", CHAIN, *asked, "--semantics", "explicit", "--quiet")[0] == 0
+    arguments = ("--input", edges, *WINDOW, "--deletes", 40, "--seed", 3, "--stats", "stats.json", "--output", "rows.csv")
+    assert rpq("run", CHAIN, *arguments, "--semantics", "explicit", "--quiet")[0] == 0
     figures = json.loads(Path("stats.json").read_text())
     assert figures["deleted"] > json.loads(stats_without(rpq, edges))["deleted"]
     ops = Counter(row[-1] for row in rows_of(Path("rows.csv").read_text())[1])
@@ -166,11 +166,11 @@ def stats_without(rpq, edges) -> str:
 
 def test_a_query_may_stand_in_a_file(rpq, edges):
     Path("query.txt").write_text("?x a ?y .\n?y b ?z\n")
-    asked = ("--query-file", "query.txt", *WINDOW, "--input", edges, edges)
-    assert rpq("run", *asked[:-1], "--output", "-", "--quiet")[1] == rpq(
+    arguments = ("--query-file", "query.txt", *WINDOW, "--input", edges, edges)
+    assert rpq("run", *arguments[:-1], "--output", "-", "--quiet")[1] == rpq(
         "run", CHAIN, "--input", edges, *WINDOW, "--output", "-", "--quiet"
     )[1]
-    status, _, err = rpq("run", *asked)  # the last of several inputs is not taken for an expression
+    status, _, err = rpq("run", *arguments)  # the last of several inputs is not taken for an expression
     assert status == 0 and "query     ?x a ?y . ?y b ?z   window 10, slide 3, implicit" in err
     for content, message in (
         ("", "query.txt: is empty"),
@@ -189,10 +189,10 @@ def test_a_query_may_stand_in_a_file(rpq, edges):
 
 def test_a_variable_that_is_no_column_may_have_any_name(rpq, edges):
     edges.write_text("s t a 1\n")
-    asked = ("--input", edges, *WINDOW, "--output", "-", "--quiet")
-    assert rpq("run", "?op a ?y", "--select", "y", *asked)[1] == "y,timestamp,op\nt,1,+\n"
+    arguments = ("--input", edges, *WINDOW, "--output", "-", "--quiet")
+    assert rpq("run", "?op a ?y", "--select", "y", *arguments)[1] == "y,timestamp,op\nt,1,+\n"
     Path("q.jsonl").write_text('{"name": "q", "query": "?op a ?y", "select": ["y"]}\n')
-    assert rpq("run", "--queries", "q.jsonl", *asked)[1] == "query,y,timestamp,op\nq,t,1,+\n"
+    assert rpq("run", "--queries", "q.jsonl", *arguments)[1] == "query,y,timestamp,op\nq,t,1,+\n"
 
 
 def test_the_pointer_stands_below_the_column(rpq, edges):
@@ -236,8 +236,8 @@ def test_what_does_not_fit_is_refused_by_name(rpq, edges, args, message):
 
 
 def test_witnesses_are_a_column_behind_those_of_the_pattern(rpq, edges):
-    asked = ("--input", edges, *WINDOW, "--output", "-", "--quiet", "--witness")
-    status, out, _ = rpq("run", CHAIN, *asked)
+    arguments = ("--input", edges, *WINDOW, "--output", "-", "--quiet", "--witness")
+    status, out, _ = rpq("run", CHAIN, *arguments)
     header, rows = next(csv.reader(io.StringIO(out))), list(csv.DictReader(io.StringIO(out, newline="")))
     assert status == 0 and header == ["x", "y", "z", "timestamp", "op", "path"]
     assert in_order([tuple(row.values())[:-1] for row in rows]) == expected(CHAIN)
@@ -246,26 +246,26 @@ def test_witnesses_are_a_column_behind_those_of_the_pattern(rpq, edges):
         if row["path"]:
             first, second = json.loads(row["path"])
             assert (first[:2], first[3], second[:2], second[3]) == ([row["x"], "a"], row["y"], [row["y"], "b"], row["z"])
-    status, _, err = rpq("run", "?path a ?y", *asked)
+    status, _, err = rpq("run", "?path a ?y", *arguments)
     assert status == 2 and "--witness: the column of witnesses is called path; rename the variable ?path" in err
 
 
 @pytest.mark.parametrize("report", ["slide", "time"])
 def test_reports_are_those_of_the_oracle(rpq, edges, report):
-    asked = ("--input", edges, *WINDOW, "--report", report, "--output", "-")
-    status, out, err = rpq("run", CHAIN, *asked)
+    arguments = ("--input", edges, *WINDOW, "--report", report, "--output", "-")
+    status, out, err = rpq("run", CHAIN, *arguments)
     assert status == 0 and rows_of(out)[1] == expected(CHAIN, report=report)
     assert "10, slide 3, explicit" in err.splitlines()[0]
-    status, _, err = rpq("run", CHAIN, *asked, "--semantics", "implicit")
+    status, _, err = rpq("run", CHAIN, *arguments, "--semantics", "implicit")
     assert status == 2 and "its rows are explicit" in err
 
 
 def test_the_rows_of_one_tuple_are_bounded(rpq, edges):
     edges.write_text("s t a 1\nt u b 2\nt v b 2\nt w b 2\nr t a 3\n")
-    asked = ("--input", edges, *WINDOW, "--output", "-", "--quiet")
-    status, out, err = rpq("run", CHAIN, *asked, "--max-rows", 2)
+    arguments = ("--input", edges, *WINDOW, "--output", "-", "--quiet")
+    status, out, err = rpq("run", CHAIN, *arguments, "--max-rows", 2)
     assert status == 1 and "at the tuple r t a 3" in err and out.splitlines()[1:] == ["s,t,u,2,+", "s,t,v,2,+", "s,t,w,2,+"]
-    assert rpq("run", CHAIN, *asked, "--max-rows", 3)[0] == 0
+    assert rpq("run", CHAIN, *arguments, "--max-rows", 3)[0] == 0
 
 
 def test_the_language_decides_what_a_text_is(rpq, edges):
@@ -362,8 +362,9 @@ def test_explain_shows_patterns_of_a_file(rpq, edges):
 
 def test_options_are_defaults_of_patterns_in_a_file(rpq, edges):
     Path("q.jsonl").write_text('{"name": "p", "query": "?x a ?y . ?y b ?z"}\n')
-    asked = ("--queries", "q.jsonl", "--input", edges, *WINDOW, "--output", "-", "--select", "z", "--distinct", "--quiet")
-    status, out, _ = rpq("run", *asked)
+    options = ("--select", "z", "--distinct", "--quiet")
+    arguments = ("--queries", "q.jsonl", "--input", edges, *WINDOW, "--output", "-", *options)
+    status, out, _ = rpq("run", *arguments)
     assert status == 0
     assert [row[1:] for row in rows_of(out)[1]] == expected(CHAIN, select=("z",), distinct=True)
 
@@ -404,8 +405,8 @@ def test_one_output_has_one_kind_of_columns(rpq, edges):
         "give each its own, or name the variables alike"
     ) in err
     Path("q.jsonl").write_text('{"name": "p", "query": "?source a ?target"}\n{"name": "q", "query": "a"}\n')
-    asked = ("--queries", "q.jsonl", "--input", edges, *WINDOW, "--output", "-", "--quiet")
-    found = rows_of(rpq("run", *asked)[1])[1]
+    arguments = ("--queries", "q.jsonl", "--input", edges, *WINDOW, "--output", "-", "--quiet")
+    found = rows_of(rpq("run", *arguments)[1])[1]
     assert {row[0] for row in found} == {"p", "q"}
     assert [row[1:] for row in found if row[0] == "p"] == [row[1:] for row in found if row[0] == "q"]
 
@@ -431,11 +432,11 @@ def test_edges_without_time_are_there_from_the_beginning(rpq, edges, text):
     static = [("s", "role", "boss"), ("u", "role", "boss"), ("v", "b", "w")]
     Path("roles.txt").write_text("s boss role\n")
     Path("more.csv").write_text("label,timestamp,target,source\nrole,17,boss,u\nb,,w,v\n")
-    asked = ("--input", edges, *WINDOW, "--semantics", "explicit", "--output", "-")
-    status, out, err = rpq("run", text, *asked, "--static", "roles.txt", "more.csv")
+    arguments = ("--input", edges, *WINDOW, "--semantics", "explicit", "--output", "-")
+    status, out, err = rpq("run", text, *arguments, "--static", "roles.txt", "more.csv")
     assert status == 0 and "static    3 edges without time" in err and "warning" not in err
     assert rows_of(out)[1] == expected(text, static=static, semantics="explicit")
-    again = rpq("run", text, *asked, "--static", "roles.txt", "--static", "more.csv", "--quiet")
+    again = rpq("run", text, *arguments, "--static", "roles.txt", "--static", "more.csv", "--quiet")
     assert rows_of(again[1]) == rows_of(out)
 
 
@@ -482,10 +483,10 @@ def test_inputs_may_belong_to_streams_which_play_no_part(rpq, edges):
     named = rpq("run", CHAIN, "--input", f"one={edges}", f"<http://two>={edges}", *WINDOW, "--output", "-", "--quiet")
     assert named[0] == 0 and named[1] == plain
     Path("columns.csv").write_text("source,target,label,timestamp,feed\ns,t,a,1,x\nt,u,b,2,\n")
-    asked = ("--columns", "stream=feed", "--input", "columns.csv", *WINDOW, "--output", "-")
-    assert rpq("run", CHAIN, *asked)[1] == "x,y,z,timestamp,op\ns,t,u,2,+\n"
-    asked = ("--columns", "stream=fed", "--input", "columns.csv", *WINDOW, "--output", "-")
-    status, _, err = rpq("run", CHAIN, *asked)
+    arguments = ("--columns", "stream=feed", "--input", "columns.csv", *WINDOW, "--output", "-")
+    assert rpq("run", CHAIN, *arguments)[1] == "x,y,z,timestamp,op\ns,t,u,2,+\n"
+    arguments = ("--columns", "stream=fed", "--input", "columns.csv", *WINDOW, "--output", "-")
+    status, _, err = rpq("run", CHAIN, *arguments)
     assert status == 1 and "column 'fed': is missing" in err and "did you mean 'feed'?" in err
 
 
@@ -513,11 +514,11 @@ def test_a_file_whose_name_has_a_sign_of_equality(rpq, edges):
 
 
 def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
-    told = '?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; use walks (paths="walk")'
-    asked = ("run", "?x a{3,4} ?x . ?x b ?y", "--input", edges, *WINDOW)
-    status, _, err = rpq(*asked, "--paths", "simple")
-    assert status == 0 and err.count(told) == 1 and f"warning: {told}" in err
-    assert "never matches" not in rpq(*asked)[2]
+    message = '?x a{3,4} ?x never matches: no simple path leads from a vertex to itself; use walks (paths="walk")'
+    arguments = ("run", "?x a{3,4} ?x . ?x b ?y", "--input", edges, *WINDOW)
+    status, _, err = rpq(*arguments, "--paths", "simple")
+    assert status == 0 and err.count(message) == 1 and f"warning: {message}" in err
+    assert "never matches" not in rpq(*arguments)[2]
     simple = ("--input", edges, *WINDOW, "--paths", "simple")
     _, _, err = rpq("run", "s a+ s . ?x b ?y", *simple)
     assert "warning: s a+ s never matches" in err
@@ -525,13 +526,13 @@ def test_an_atom_that_no_simple_path_matches_is_told_of(rpq, edges):
     assert "warning: ?y b+ ?y never matches" in err
     query = 'name = "q"\nquery = "?x a{3,4} ?x"\npaths = "simple"\nwindow = 10\nslide = 1\n'
     Path("q.toml").write_text(f"[[query]]\n{query}")
-    assert f"warning      {told}" in rpq("explain", "--queries", "q.toml")[1]
+    assert f"warning      {message}" in rpq("explain", "--queries", "q.toml")[1]
 
 
 def test_threads_that_divide_nothing_are_told_of(rpq, edges):
-    told = "warning: 2 threads do not divide every query: '?x a+ ?y' is evaluated by one thread"
-    asked = ("--input", edges, *WINDOW, "--threads", 2)
-    assert rpq("run", "?x a+ ?y", *asked)[2].count(told) == 1
+    message = "warning: 2 threads do not divide every query: '?x a+ ?y' is evaluated by one thread"
+    arguments = ("--input", edges, *WINDOW, "--threads", 2)
+    assert rpq("run", "?x a+ ?y", *arguments)[2].count(message) == 1
     for divided in ("a/b", "?x a ?y . ?x b ?z"):
-        assert "by one thread" not in rpq("run", divided, *asked)[2]
+        assert "by one thread" not in rpq("run", divided, *arguments)[2]
     assert "by one thread" not in rpq("run", "?x a+ ?y", "--input", edges, *WINDOW)[2]

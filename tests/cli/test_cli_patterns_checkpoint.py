@@ -43,10 +43,10 @@ output = "{folder}/rows.csv"
 
 
 def command(folder: Path, name: str, *options: object) -> list[str]:
-    asked = [CHAIN, "--output", folder / name] if "--queries" not in options else []
+    arguments = [CHAIN, "--output", folder / name] if "--queries" not in options else []
     window = [] if "--window" in options else ["--window", 20, "--slide", 3]
     files = ["--input", folder / "edges.txt", "--late", folder / "late.csv", "--stats", folder / "stats.json"]
-    return [str(arg) for arg in ["run", *asked, *files, *window, "--semantics", "explicit", "--quiet", *options]]
+    return [str(arg) for arg in ["run", *arguments, *files, *window, "--semantics", "explicit", "--quiet", *options]]
 
 
 def rows_in(path: Path) -> list[tuple[str, ...]]:
@@ -126,8 +126,8 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, capfd, monkeypatch, fi
     assert call(command(tmp_path, "rows.csv", "--checkpoint", "state", *first)) == 0
     capfd.readouterr()
     assert call(command(tmp_path, "rows.csv", "--checkpoint", "state", *then)) == 2
-    told = capfd.readouterr().err
-    assert message.replace("4a1b0b2d5b5bd7b6", told.partition("static.txt (")[2][:16]) in told, told
+    stderr = capfd.readouterr().err
+    assert message.replace("4a1b0b2d5b5bd7b6", stderr.partition("static.txt (")[2][:16]) in stderr, stderr
     # What says the same in other words is no other run.
     same = first or ("--matching", "homomorphism", "--select", "x,y,z", "--report", "change")
     assert call(command(tmp_path, "rows.csv", "--checkpoint", "state", *same)) == 0
@@ -163,8 +163,8 @@ def test_a_real_run_that_is_killed_five_times(tmp_path, pattern):
     """Killed by the system, at moments drawn by chance: as soon as so much is written."""
     inputs = sorted((DATA / "stackoverflow").glob("*.txt.gz"))
     options = ["--format", "stackoverflow", "--drop-self-loops", "--window", "30d", "--slide", "1d", "--limit", "100000"]
-    asked = ["run", pattern, "--input", *map(str, inputs), *options, "--semantics", "explicit", "--quiet"]
-    start = [sys.executable, "-m", "rpq.cli", *asked]
+    arguments = ["run", pattern, "--input", *map(str, inputs), *options, "--semantics", "explicit", "--quiet"]
+    start = [sys.executable, "-m", "rpq.cli", *arguments]
     whole, rows, state = tmp_path / "whole.csv", tmp_path / "rows.csv", tmp_path / "state"
     subprocess.run([*start, "--output", str(whole)], check=True, timeout=600)
     chance = random.Random(11)

@@ -83,6 +83,7 @@ def test_an_interrupt_leaves_whole_files_and_a_summary(start, tmp_path, number):
     assert json.loads(files["stats.json"].read_text())["exit_code"] == 128 + number
 
 
+@pytest.mark.ci
 def test_an_interrupt_leaves_a_whole_parquet_file(start, tmp_path):
     path, late = tmp_path / "rows.parquet", tmp_path / "late.csv"
     process = start("--output", path, "--late", late)
@@ -97,6 +98,7 @@ def test_an_interrupt_leaves_a_whole_parquet_file(start, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["late.csv", "rows.parquet"]
 
 
+@pytest.mark.ci
 def test_a_closed_output_pipe_ends_cleanly(start, tmp_path):
     process = start("--output", "-", "--stats", tmp_path / "stats.json")
     assert read_line(process) == "source,target,timestamp,op"

@@ -139,8 +139,8 @@ def test_answers_of_paths_are_edges_called_as_their_query_with_deletes(rpq, tmp_
     Path("edges.csv").write_text(
         'source,target,label,timestamp,op\nbob,"J. Doe",a,1,+\n"J. Doe","""x",a,2,+\nbob,"J. Doe",a,3,-\n'
     )
-    asked = ["--input", "edges.csv", *WINDOW, "--semantics", "explicit", "--output"]
-    assert rpq("run", "a+", *asked, "rows.nq")[0] == 0
+    arguments = ["--input", "edges.csv", *WINDOW, "--semantics", "explicit", "--output"]
+    assert rpq("run", "a+", *arguments, "rows.nq")[0] == 0
     assert sorted(Path("rows.nq").read_text().splitlines()) == sorted(
         [
             "<urn:rpq:text:bob> <urn:rpq:text:a+> <urn:rpq:text:J.%20Doe> <urn:rpq:insert:1> .",
@@ -150,7 +150,7 @@ def test_answers_of_paths_are_edges_called_as_their_query_with_deletes(rpq, tmp_
             "<urn:rpq:text:bob> <urn:rpq:text:a+> <urn:rpq:text:J.%20Doe> <urn:rpq:delete:3> .",
         ]
     )
-    assert rpq("run", "a+", *asked, "direct.csv")[0] == 0
+    assert rpq("run", "a+", *arguments, "direct.csv")[0] == 0
     derived = ["--format", "rdf", "--rdf-time", "graph-name", "--input", "rows.nq", *WINDOW, "--semantics", "explicit"]
     assert rpq("run", "<a+>", *derived, "--output", "derived.csv")[0] == 0
     rows = [sorted(csv.reader(io.StringIO(Path(name).read_text()))) for name in ("direct.csv", "derived.csv")]

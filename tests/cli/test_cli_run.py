@@ -329,12 +329,12 @@ def test_a_missing_file_is_an_input_error(rpq, tmp_path):
 
 def test_too_many_rows_of_one_tuple_end_with_1_and_what_came_before_is_written(rpq, edges):
     path = edges("".join(f"x y{n} a {n}\n" for n in range(6)))
-    asked = ["run", "(a|^a)+", "--input", path, "--window", 100, "--slide", 1, "--output", "-"]
-    status, out, err = rpq(*asked, "--max-rows", 8)
+    arguments = ["run", "(a|^a)+", "--input", path, "--window", 100, "--slide", 1, "--output", "-"]
+    status, out, err = rpq(*arguments, "--max-rows", 8)
     # n vertices are joined in n² ways: the tuples bring 4, 5, 7, 9, … rows.
     assert status == 1 and len(rows(out)) == 4 + 5 + 7
     assert "at the tuple x y3 a 3 +: query '(a|^a)+': tuple 3 of the batch would bring 9 rows" in err
-    status, out, _ = rpq(*asked, "--max-rows", "none")
+    status, out, _ = rpq(*arguments, "--max-rows", "none")
     assert status == 0 and len(rows(out)) == 4 + 5 + 7 + 9 + 11 + 13
 
 

@@ -225,8 +225,8 @@ def test_all_is_compiled_once_and_found_by_those_who_run_later(tmp_path, cpu):
     which `test_nothing_is_left_to_compile` finds them. They are lent to the image, where `test_dockerfile.py` looks for all.
     """
     env = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    asked = ["-m", "rpq.cli", "warm-up", "--jobs", "2", *(["--cpu", cpu] if cpu else [])]
-    done = run(Path(sys.executable), *asked, cwd=ROOT, env=env)
+    arguments = ["-m", "rpq.cli", "warm-up", "--jobs", "2", *(["--cpu", cpu] if cpu else [])]
+    done = run(Path(sys.executable), *arguments, cwd=ROOT, env=env)
     assert done.stderr == "", "no progress where nobody looks"
     assert done.stdout.startswith(f"kernels for {cpu or 'this processor'} are in {tmp_path}")
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}

@@ -62,22 +62,22 @@ def test_a_region_has_an_end():
 def test_tables_are_made_in_pieces_and_say_what_rows_say(kind, monkeypatch):
     monkeypatch.setattr(changes_module, "PIECE", 7)
     one = rpq.Query("?source a ?target", window=W, semantics="explicit", name="one")
-    asked = [one, rpq.Query("a/b", window=W, semantics="explicit", name="two"), rpq.Query("?x a ?y . ?y b ?z", window=W)]
-    engine = rpq.Engine(*asked)
+    questions = [one, rpq.Query("a/b", window=W, semantics="explicit", name="two"), rpq.Query("?x a ?y . ?y b ?z", window=W)]
+    engine = rpq.Engine(*questions)
     drawn = random.Random(5)
     ends = [kind(10**n) for n in (0, 2, 9, 17)]
     tuples = [
         (drawn.choice(ends), drawn.choice(ends), "ab"[n % 2], n, "-" if n % 5 == 4 else "+") for n in range(200)
     ]
     found = engine.push_rows(tuples)
-    for query in asked:
+    for query in questions:
         table = found.to_arrow(query.name)
         table.validate(full=True)
         names = {"query", *query.columns, "timestamp", "op"}
         assert {*table.column_names} == names and table.num_rows > 20 and table["op"].num_chunks > 2
-        told = [tuple(row) for row in found.rows() if row.query == query.name]
-        assert [tuple(row.values()) for row in table.to_pylist()] == told
-    again = rpq.Engine(*asked)
+        rows = [tuple(row) for row in found.rows() if row.query == query.name]
+        assert [tuple(row.values()) for row in table.to_pylist()] == rows
+    again = rpq.Engine(*questions)
     singly = [change for row in tuples for change in again.push_rows([row]).rows()]
     assert sorted(map(tuple, singly), key=repr) == sorted(map(tuple, found.rows()), key=repr)
     both = rpq.Engine(one, rpq.Query("?source b ?target", window=W, semantics="explicit", name="two"))

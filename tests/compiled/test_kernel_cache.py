@@ -353,9 +353,10 @@ def test_the_engine_logs_once_why_kernels_are_compiled(python):
     script = "import logging; logging.basicConfig(format='%(name)s %(levelname)s %(message)s')\n"
     script += "from rpq.compiled.stopwatch import Stopwatch; Stopwatch().start()  # what an engine does first\n"
     lines = run(python, "-c", script + ASK, "[3, 4]", cwd="/").stderr.splitlines()
-    told = [line for line in lines if line.startswith("rpq ")]
+    warnings = [line for line in lines if line.startswith("rpq ")]
     beside = site_packages(python) / "__pycache__" / "rpq"
-    assert told == [f"rpq WARNING compiling kernels, which takes up to a minute: there is no cache yet; kept in {beside}"]
+    message = f"rpq WARNING compiling kernels, which takes up to a minute: there is no cache yet; kept in {beside}"
+    assert warnings == [message]
     assert "rpq " not in run(python, "-c", script + ASK, "[3, 4]", cwd="/").stderr
 
 

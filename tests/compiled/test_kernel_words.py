@@ -1,6 +1,7 @@
 """A kernel can be read beside the paper: what has a name is called by it, and what every kernel needs stands once."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,12 @@ FOREIGN = set(
     "stats".split()
 ) | {"NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT", "NUMBA_ENABLE_PROFILING"}
 """Words in the documents that are not ours."""
-SOURCES = "\n".join(
-    path.read_text() for folder in ("rpq", "automata", "tests") for path in (ROOT / folder).rglob("*.py")
-)
+
+
+@cache
+def words_of_sources() -> set[str]:
+    files = (path for folder in ("rpq", "automata", "tests") for path in (ROOT / folder).rglob("*.py"))
+    return {word for path in files for word in re.findall(r"\w+", path.read_text())}
 
 
 def places(pattern: str) -> set[str]:
@@ -58,5 +62,5 @@ def test_the_documents_name_what_there_is(name):
         if (ROOT / quoted).is_file():
             continue
         words = re.findall(r"(?<![\w.])(?:\w+\.)*([A-Za-z_]{4,})(?![\w…])", quoted)
-        missing += [word for word in words if word not in FOREIGN and not re.search(rf"\b{word}\b", SOURCES)]
+        missing += [word for word in words if word not in FOREIGN and word not in words_of_sources()]
     assert not missing

@@ -469,5 +469,5 @@ def test_an_input_of_the_server_is_warned_of_in_its_log(tmp_path, caplog):
         assert feed.has_ended.wait(60)
         feed.stop()
         assert server.answers("q") == {("x", "y"), ("x", "z")}
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert [message.partition(" looks")[0] for message in told] == [f"{edges}: column '__deleted'"]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [message.partition(" looks")[0] for message in warnings] == [f"{edges}: column '__deleted'"]

@@ -685,7 +685,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
     by_name = {one.query.name: one for one in queries}
     rows = drawn_tuples(data, identity, 5, most=20)
     note(rows)
-    told: list = []
+    witnesses: list = []
     for row in rows:
         expected = Counter(apply(oracle, row))
         changes = engine.push(as_batch([row], arrow=data.draw(st.booleans())))
@@ -695,7 +695,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
         for name, one in by_name.items():
             for change in changes.to_arrow(name, witness=True).to_pylist():
                 answer = tuple(change[column] for column in one.query.columns)
-                told.append((name, answer, change["op"], change["path"]))
+                witnesses.append((name, answer, change["op"], change["path"]))
                 assert (change["path"] in (None, "")) == (change["op"] == "-")
                 if change["op"] == "+":
                     witness = engine.witness(*answer, query=name)
@@ -709,7 +709,7 @@ def test_witnesses_are_paths_of_the_snapshot(identity, data):
         for name, one in by_name.items()
         for change in changes.to_arrow(name, witness=True).to_pylist()
     ]
-    assert Counter(map(repr, found)) == Counter(map(repr, told))
+    assert Counter(map(repr, found)) == Counter(map(repr, witnesses))
 
 
 def test_a_witness_has_the_labels_and_the_values_of_its_edges():
@@ -758,7 +758,7 @@ def test_explain_tells_the_identity_of_edges_and_the_conditions_of_relations(ide
 def test_values_leave_with_their_edges():
     for identity in ("triple", "parallel", "id"):
         engine = rpq.Engine(CONDITION, edges=identity, witness=True, _capacity=4)
-        for time in range(2000):
+        for time in range(500):
             edge = {"edge": time} if identity == "id" else {}
             engine.insert(f"v{time}", f"v{time + 1}", "ab"[time % 2], time, properties={"n": time}, **edge)
         assert len(engine._evaluation.multigraph._values) < 100
@@ -822,13 +822,13 @@ def test_ids_need_an_engine_whose_edges_have_them():
 
 def test_ids_and_names_leave_with_their_edges():
     engine = by_id(_capacity=4)
-    for time in range(0, 3000, 3):
+    for time in range(0, 900, 3):
         engine.push(source=[f"s{time}"], target=[f"t{time}"], label=["ac"[time % 2]], timestamp=[time], edge=[f"e{time}"])
     engine._check()
     edges = engine._evaluation.multigraph.by_id
     assert edges.names.live <= 64
     assert engine._evaluation.vertices.live <= 64
-    for time in range(3000, 6000):  # one edge that moves leaves no groups behind
+    for time in range(900, 1600):  # one edge that moves leaves no groups behind
         engine.insert(f"s{time}", "t", "a", time, edge="e")
     assert len(edges._arrays.source) <= 128
     assert engine.statistics().edges_live == 1

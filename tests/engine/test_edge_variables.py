@@ -313,13 +313,13 @@ def test_names_of_ids_are_forgotten_with_their_edges():
     """Ids that come once each are as many as the window has, so that their numbers are given out again and again."""
     query = rpq.Query("?x ?e:a ?y", window=WINDOW, select=["e"], semantics="explicit", name="q")
     engine = rpq.Engine(query, edges="id", _capacity=1)
-    told: Counter = Counter()
+    counts: Counter = Counter()
     for time in range(200):
         for name, _, op in shown(pushed(engine, ("u", "v", time), edge=[f"e{time}"])):
-            told[name] += 1 if op == "+" else -1
+            counts[name] += 1 if op == "+" else -1
         engine._check()
     expected = {f"e{time}" for time in range(200) if time > 195 - 10}
-    assert {name for name, count in told.items() if count} == expected == {name for (name,) in engine.answers("q")}
+    assert {name for name, count in counts.items() if count} == expected == {name for (name,) in engine.answers("q")}
     by_id = engine._evaluation.multigraph.by_id
     assert len(by_id.names.names.length) < 100
 

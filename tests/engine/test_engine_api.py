@@ -119,7 +119,7 @@ def test_empty_batches(engine: rpq.Engine) -> None:
 )
 def test_the_unit_of_an_engine_is_that_of_its_plain_windows(unit: str, seconds: int) -> None:
     day = 86_400 * seconds
-    asked = ask(window=rpq.Window(size=2 * day, slide=day))
+    question = ask(window=rpq.Window(size=2 * day, slide=day))
     moment = datetime.datetime(2020, 1, 1, 12, 0, 0, 999_999)
     for given in (
         [moment, moment],
@@ -127,13 +127,13 @@ def test_the_unit_of_an_engine_is_that_of_its_plain_windows(unit: str, seconds: 
         pd.Series([moment, moment]),
         pa.array([moment, moment], pa.timestamp("ns")),
     ):
-        engine = rpq.Engine(asked, time_unit=unit)
+        engine = rpq.Engine(question, time_unit=unit)
         changes = engine.push({**COLUMNS, "timestamp": given})
         # Finer times are floored to the unit.
         told = moment.replace(microsecond=seconds * 999_999 // 10**6 * (10**6 // seconds) if seconds < 10**6 else 999_999)
         zone = datetime.UTC if getattr(given[0], "tzinfo", None) else None
         assert {change.timestamp for change in changes} == {told.replace(tzinfo=zone)}
-    engine = rpq.Engine(asked, time_unit=unit)
+    engine = rpq.Engine(question, time_unit=unit)
     engine.push({**COLUMNS, "timestamp": [datetime.date(1969, 12, 31)] * 2})
     assert (engine.time, engine._evaluation.graph.time) == (datetime.date(1969, 12, 31), -day)
     engine.advance(datetime.date(1970, 1, 2))
@@ -380,11 +380,11 @@ def dense(count: int) -> list[tuple[int, int, str, int]]:
 @pytest.mark.parametrize(("threads", "limit"), [(1, 150_000), (1, 190_000), (3, 360_000)])
 @pytest.mark.parametrize("collect", [True, False])
 def test_the_memory_limit(threads: int, limit: int, collect: bool) -> None:
-    asked = [
+    questions = [
         ask("a/a*", semantics="explicit"),
         rpq.Query("a", window=WINDOW, name="small"),
     ]
-    engine = rpq.Engine(*asked, memory_limit=limit, threads=threads)
+    engine = rpq.Engine(*questions, memory_limit=limit, threads=threads)
     tuples = dense(600)
     rows: list[rpq.Change] = []
     added = 0
@@ -400,7 +400,7 @@ def test_the_memory_limit(threads: int, limit: int, collect: bool) -> None:
     assert error.query == "q"
     assert error.limit == limit < error.size
     assert "'q'" in str(error) and f"tuple {error.row} " in str(error) and f"{error.size:,}" in str(error)
-    reference = ReferenceEngine(*map(reference_query, asked))
+    reference = ReferenceEngine(*map(reference_query, questions))
     expected = [r for one in tuples[: begin + error.row] for r in reference.push(*one)]
     assert added + error.changes.added == sum(r.op == "+" for r in expected)
     if collect:
@@ -489,8 +489,8 @@ def test_before_the_first_tuple_saving_decides_nothing_about_vertices(tmp_path: 
     def answered(engine: rpq.Engine) -> list[str]:
         return sorted(map(str, [*engine.push(columns).rows(), *engine.advance(40).rows()]))
 
-    asked = of_every_kind()
-    for queries in (asked, *([query] for query in asked if query.name in ("explicit", "slide", "values", "r"))):
+    questions = of_every_kind()
+    for queries in (questions, *([query] for query in questions if query.name in ("explicit", "slide", "values", "r"))):
         engine, other = rpq.Engine(*queries, time_unit="s"), rpq.Engine(*queries, time_unit="s")
         if static:
             for one in (engine, other):

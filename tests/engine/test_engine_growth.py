@@ -37,26 +37,26 @@ def index_of(engine: rpq.Engine) -> DeltaIndex:
 @pytest.fixture
 def codes(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """Count the requests of kernels to Python, by code."""
-    asked: Counter[int] = Counter()
+    questions: Counter[int] = Counter()
 
     def counting(kernel):
         def call(*arguments):
             code = int(kernel(*arguments))
-            asked[code] += 1
+            questions[code] += 1
             return code
 
         return call
 
     for name in ("apply_chunk", "load_edges", "write_paths"):
         monkeypatch.setattr(kernels, name, counting(getattr(kernels, name)))
-    return asked
+    return questions
 
 
 class Window:
     """The edges that the window of a query holds, kept in the plainest way."""
 
-    def __init__(self, asked: rpq.Query) -> None:
-        self.query = asked
+    def __init__(self, question: rpq.Query) -> None:
+        self.query = question
         self.time = -(2**63)
         self.held: dict[tuple, int] = {}
 
@@ -98,10 +98,10 @@ def random_tuples(
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_request_of_a_kernel_is_met(codes: Counter[int], threads: int) -> None:
-    asked = query("a/b*", size=20, slide=3, semantics="explicit")
-    window = Window(asked)
-    plain = tiny(2)(asked, threads=threads)
-    telling = tiny(2)(asked, threads=threads, witness=True)
+    question = query("a/b*", size=20, slide=3, semantics="explicit")
+    window = Window(question)
+    plain = tiny(2)(question, threads=threads)
+    telling = tiny(2)(question, threads=threads, witness=True)
     tuples = list(random_tuples(random.Random(1), 4000, 2000, pace=100))
     for begin in range(0, len(tuples), 197):
         batch = tuples[begin : begin + 197]
@@ -132,9 +132,9 @@ def storage(engine: rpq.Engine) -> tuple[set, set]:
 def test_rows_become_dense_and_sparse_again(supports: bool) -> None:
     #   0 ... 1599 --a--> hub --b--> end        the roots at different times: their blocks die one after another,
     #                                          and the hub's row, dense at first, ends as a short list
-    asked = query("a/b*", size=100, slide=1)
-    engine = rpq.Engine(asked, _capacity=1024)
-    window = Window(asked)
+    question = query("a/b*", size=100, slide=1)
+    engine = rpq.Engine(question, _capacity=1024)
+    window = Window(question)
     if supports:
         batch = [(-1, -2, "a", 0, "+"), (-1, -2, "a", 0, "-")]
         engine.push_rows(batch)
@@ -173,9 +173,9 @@ def test_rows_become_dense_and_sparse_again(supports: bool) -> None:
     "expression", ["a/b*", "a/b/a", "a*/b*", "^a/b*", "(a/b)+", pytest.param("(a|b)*", marks=pytest.mark.long)]
 )
 def test_hundreds_of_roots(expression: str) -> None:
-    asked = query(expression, size=30, slide=4, semantics="explicit")
-    engine = tiny(8)(asked)
-    window = Window(asked)
+    question = query(expression, size=30, slide=4, semantics="explicit")
+    engine = tiny(8)(question)
+    window = Window(question)
     answers: set = set()
     chance = random.Random(expression)
     tuples = list(random_tuples(chance, 2400, 400, deletes=0.1, pace=40))
@@ -193,8 +193,8 @@ def test_hundreds_of_roots(expression: str) -> None:
 @pytest.mark.ci
 @pytest.mark.parametrize("expression", ["a*", "a*/b*", "a/b*/a", "(a|^b)+"])
 def test_dense_graphs(expression: str) -> None:
-    asked = query(expression, size=60, slide=7)
-    engine, window = tiny(8)(asked, threads=2), Window(asked)
+    question = query(expression, size=60, slide=7)
+    engine, window = tiny(8)(question, threads=2), Window(question)
     tuples = list(random_tuples(random.Random(expression), 3000, 80, deletes=0.3, pace=12))
     window.push(tuples)
     engine.push_rows(tuples)
@@ -203,8 +203,8 @@ def test_dense_graphs(expression: str) -> None:
 
 
 def test_slots_rows_and_vertices_are_used_again() -> None:
-    asked = query("a/b*", size=10, slide=1)
-    engine, window = tiny(4)(asked), Window(asked)
+    question = query("a/b*", size=10, slide=1)
+    engine, window = tiny(4)(question), Window(question)
     high = []
     for turn in range(60):
         first = turn * 50
@@ -245,8 +245,8 @@ def cell_tuples(chance: random.Random, count: int, step: int):
     ],
 )
 def test_windows_of_many_slides(size: int, slide: int, cell: type) -> None:
-    asked = query("a/b*", size=size, slide=slide, semantics="explicit")
-    twins = Twins(asked, capacity=4)
+    question = query("a/b*", size=size, slide=slide, semantics="explicit")
+    twins = Twins(question, capacity=4)
     assert index_of(twins.engine).cell == cell
     tuples = list(cell_tuples(random.Random(size), 240, min(size // 2, 2**40)))
     for begin in range(0, len(tuples), 8):
@@ -316,8 +316,8 @@ def hops_of(engine: rpq.Engine) -> set[int]:
 @pytest.mark.parametrize("cut", [0, 1, 200, 254, 255, 256, 399])
 def test_a_chain_longer_than_hops_count(cut: int) -> None:
     #   0 --a--> 1 --a--> ... --a--> 400      in one slide; one edge goes
-    asked = query("a+", sources=[0, 100, 300])
-    engine = tiny(16)(asked, witness=True)
+    question = query("a+", sources=[0, 100, 300])
+    engine = tiny(16)(question, witness=True)
     engine.push_rows([(i, i + 1, "a", 1) for i in range(400)])
     assert SATURATED in hops_of(engine)
     path = engine.witness(0, 400)
@@ -392,10 +392,10 @@ def test_wikidata_paths() -> None:
     assert len(paths) == 660
     chance = random.Random(7)
     for number, path in enumerate(paths):
-        asked = rpq.Query(path, window=rpq.Window(size=10, slide=1))
-        labels = sorted({symbol.label for symbol in asked.dfa.symbols if symbol.label} | {"other"})
+        question = rpq.Query(path, window=rpq.Window(size=10, slide=1))
+        labels = sorted({symbol.label for symbol in question.dfa.symbols if symbol.label} | {"other"})
         edges = {(chance.randrange(6), chance.choice(labels), chance.randrange(6)) for _ in range(24)}
-        engine = rpq.Engine(asked, _capacity=8)
+        engine = rpq.Engine(question, _capacity=8)
         rows = engine.push_rows([(u, v, label, chance.randrange(5)) for u, label, v in sorted(edges)])
         assert engine.answers().pairs() == evaluate(path, edges) == {(r.source, r.target) for r in rows}
         if number % 40 == 0:

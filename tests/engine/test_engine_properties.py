@@ -66,9 +66,9 @@ def in_time_order(rows: Sequence[Row]) -> dict[int, Counter[Row]]:
     return grouped
 
 
-def by_tuple(asked: Sequence[rpq.Query], tuples: Sequence[Tuple]) -> list[Row]:
+def by_tuple(questions: Sequence[rpq.Query], tuples: Sequence[Tuple]) -> list[Row]:
     """The rows of an engine that gets one tuple at a time."""
-    engine = rpq.Engine(*asked)
+    engine = rpq.Engine(*questions)
     return [tuple(row) for one in tuples for row in engine.push_rows([one])]
 
 
@@ -115,8 +115,8 @@ def test_restoring_is_invisible(seed: int, pieces: int, texts: bool) -> None:
     if texts:
         tuples = [(f"ü{source}", " " if target == 3 else f"0{target}", *rest) for source, target, *rest in tuples]
     chance = random.Random(seed)
-    asked = queries(restricted=not texts)
-    engine: rpq.Engine = tiny(4)(*asked, threads=chance.randrange(1, 3))
+    questions = queries(restricted=not texts)
+    engine: rpq.Engine = tiny(4)(*questions, threads=chance.randrange(1, 3))
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.arrow"
@@ -126,12 +126,12 @@ def test_restoring_is_invisible(seed: int, pieces: int, texts: bool) -> None:
             engine.save(path, extra={"place": str(len(rows))})
             engine = tiny(4).restore(path, threads=chance.randrange(1, 4))
             assert engine.extra == {"place": str(len(rows))}
-            assert engine.queries == tuple(asked)
+            assert engine.queries == tuple(questions)
             after = engine.statistics()
             for name in ("tuples", "late", "irrelevant", "rows_added", "rows_removed", "answers_live", "edges_live"):
                 assert getattr(after, name) == getattr(before, name)
             engine._check()
-    assert same_moments(rows, by_tuple(asked, tuples))
+    assert same_moments(rows, by_tuple(questions, tuples))
 
 
 @examples(10)

@@ -68,11 +68,11 @@ def test_rows_are_told_though_they_are_not_kept() -> None:
 
 def test_a_handler_may_use_the_engine() -> None:
     engine = rpq.Engine(query_named("a", "edges"), keep=WINDOW)
-    told: list[tuple[str, Any, Any]] = []
+    received: list[tuple[str, Any, Any]] = []
 
     def follow(rows: list[rpq.Change]) -> None:
         for row in rows:
-            told.append((row.query, row.source, row.target))
+            received.append((row.query, row.source, row.target))
             name = f"from {row.target}"
             if row.query == "edges" and name not in [query.name for query in engine.queries]:
                 engine.register(query_named("a+", name, sources=[row.target]), handler=follow)
@@ -84,7 +84,7 @@ def test_a_handler_may_use_the_engine() -> None:
     engine.insert("y", "z", "a", 2)
     engine.insert("z", "w", "a", 3)
     edges = [("edges", "x", "y"), ("edges", "y", "z"), ("edges", "z", "w")]
-    assert sorted(told) == sorted([*edges, ("from y", "y", "z"), ("from z", "z", "w")])
+    assert sorted(received) == sorted([*edges, ("from y", "y", "z"), ("from z", "z", "w")])
     assert [query.name for query in engine.queries] == ["edges", "from z", "from w"]
 
 

@@ -57,16 +57,16 @@ def test_a_hundred_thousand_lines_are_read_and_registered(tmp_path: Path) -> Non
 
 @pytest.mark.ci
 def test_one_query_comes_and_goes_quickly_among_many(tmp_path: Path) -> None:
-    asked = rpq.read_queries(write(tmp_path / "q.jsonl", 5_100), window=100, slide=10)
+    questions = rpq.read_queries(write(tmp_path / "q.jsonl", 5_100), window=100, slide=10)
     engine = rpq.Engine(keep=WINDOW)
-    engine.register(asked[:5_000])
+    engine.register(questions[:5_000])
     engine.push_rows([(f"v{place % 97}", f"v{place * 7 % 89}", "ab"[place % 2], place) for place in range(300)])
     register, unregister = [], []
-    for query in asked[5_000:]:
+    for query in questions[5_000:]:
         begun = time.process_time()
         engine.register(query)
         register.append(time.process_time() - begun)
-    for query in asked[5_000:]:
+    for query in questions[5_000:]:
         begun = time.process_time()
         engine.unregister(query.name)
         unregister.append(time.process_time() - begun)

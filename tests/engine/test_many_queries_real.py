@@ -36,8 +36,8 @@ def queries(edges: list[tuple[str, str, str]], count: int, seed: int) -> list[rp
             names = enumerate(zip(one.vertices, one.is_constant, strict=True))
             terms = [f"<{name}>" if fixed else f"?x{place}" for place, (name, fixed) in names]
             body = " . ".join(f"{terms[x]} <{label}> {terms[y]}" for x, label, y in one.atoms)
-            told = " ".join(term for term in terms if term.startswith("?")) or None
-            found.append(rpq.Query(f"SELECT {told} {{ {body} }}" if told else f"ASK {{ {body} }}", **options))
+            found_rows = " ".join(term for term in terms if term.startswith("?")) or None
+            found.append(rpq.Query(f"SELECT {found_rows} {{ {body} }}" if found_rows else f"ASK {{ {body} }}", **options))
         else:
             text = one.text if "?" in one.text else f"?a {chance.choice(['knows', 'likes'])} {one.vertices[0]}"
             found.append(rpq.Query(text, **options))
@@ -58,25 +58,25 @@ def with_deletes(edges: list[Any], seed: int) -> list[Any]:
 def check_against_each_alone(count: int, length: int) -> None:
     table = load_files(DATA_SETS["ldbc"], DATA).first(length).table
     edges = list(zip(*(table[name].to_pylist() for name in ("source", "target", "label", "timestamp")), strict=True))
-    asked = queries([(source, label, target) for source, target, label, _ in edges], count, seed=3)
+    questions = queries([(source, label, target) for source, target, label, _ in edges], count, seed=3)
     rows = with_deletes(edges, seed=4)
-    engine = rpq.Engine(*asked[: count // 2], keep=rpq.Window(size=10 * DAY, slide=DAY))
-    late = asked[count // 2 :]
+    engine = rpq.Engine(*questions[: count // 2], keep=rpq.Window(size=10 * DAY, slide=DAY))
+    late = questions[count // 2 :]
     middle = len(rows) // 2
     found: Counter[Any] = Counter()
     found.update(tuple(row) for row in engine.push_rows(rows[:middle]))
     late = [query for query in late if query.window.kind == "time"]
     first = Counter(tuple(row) for row in engine.register(late))
     found.update(tuple(row) for row in engine.push_rows(rows[middle:]))
-    told: Counter[Any] = Counter()
+    found_rows: Counter[Any] = Counter()
     told_first: Counter[Any] = Counter()
-    for place, query in enumerate((*asked[: count // 2], *late)):
+    for place, query in enumerate((*questions[: count // 2], *late)):
         alone = rpq.Engine(keep=rpq.Window(size=10 * DAY, slide=DAY)) if place >= count // 2 else rpq.Engine(query)
-        told.update(tuple(row) for row in alone.push_rows(rows[:middle]))
+        found_rows.update(tuple(row) for row in alone.push_rows(rows[:middle]))
         if place >= count // 2:
             told_first.update(tuple(row) for row in alone.register(query))
-        told.update(tuple(row) for row in alone.push_rows(rows[middle:]))
-    assert found == told and first == told_first
+        found_rows.update(tuple(row) for row in alone.push_rows(rows[middle:]))
+    assert found == found_rows and first == told_first
     assert len({row[0] for row in found}) > count // 10 and len(found) > count
 
 

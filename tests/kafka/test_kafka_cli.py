@@ -56,9 +56,9 @@ def test_sigterm_writes_a_checkpoint_and_ends_with_0_and_the_next_run_goes_on(ka
     rows = kafka.rows(written)
     whole = [*merged(half), *merged([part[len(part) // 2 :] for part in parts])]
     assert unordered(rows) == unordered(expected(whole))
-    told = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    assert {"time", "level", "event"} <= {*told[0]}
-    assert [one["event"] for one in told if one["event"] in ("begins", "goes on from its checkpoint")] == [
+    events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    assert {"time", "level", "event"} <= {*events[0]}
+    assert [one["event"] for one in events if one["event"] in ("begins", "goes on from its checkpoint")] == [
         "begins", "goes on from its checkpoint",
     ]  # fmt: skip
     for file in (stats, log, checkpoint, tmp_path / "run.state.journal"):

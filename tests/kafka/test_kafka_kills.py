@@ -37,8 +37,8 @@ def produce(kafka, topic: str, parts, hurry: threading.Event, finished: threadin
 
 def begun(log: Path) -> int:
     """How often the run has begun, or gone on."""
-    told = log.read_text() if log.exists() else ""
-    return told.count('"begins"') + told.count('"goes on from its checkpoint"')
+    log_text = log.read_text() if log.exists() else ""
+    return log_text.count('"begins"') + log_text.count('"goes on from its checkpoint"')
 
 
 def until(holds, seconds: float = 120) -> None:
@@ -94,10 +94,10 @@ def killed_again_and_again(kafka, folder: Path, *, kills: int, restarts: int, se
         process.kill()
     rows = kafka.rows(written)
     right = expected(merged(parts))
-    told = log.read_text()
-    assert len(rows) == len(right), told[-3000:]
-    assert unordered(rows) == unordered(right), told[-3000:]
-    assert "replayed" in told or "goes on from its checkpoint" in told
+    log_text = log.read_text()
+    assert len(rows) == len(right), log_text[-3000:]
+    assert unordered(rows) == unordered(right), log_text[-3000:]
+    assert "replayed" in log_text or "goes on from its checkpoint" in log_text
     of_keys: dict[bytes, list[bytes]] = {}
     for message in kafka.committed(written):
         of_keys.setdefault(message.key, []).append(message.value)

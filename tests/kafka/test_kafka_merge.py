@@ -31,11 +31,11 @@ class Read:
     def __init__(self, parts: list[list[int | None]], **options) -> None:
         self.parts = parts
         self.now = 0.0
-        self.told: list[str] = []
+        self.states: list[str] = []
         options = {"max_delay": 1.0, **options}
         self.merge = PartitionMerge(
             {P[number]: (0, LEAST) for number in range(len(parts))},
-            clock=lambda: self.now, report=lambda what, place: self.told.append(f"{what} {place.partition}"), **options,
+            clock=lambda: self.now, report=lambda what, place: self.states.append(f"{what} {place.partition}"), **options,
         )  # fmt: skip
         self.rounds: list[tuple[list[tuple[int, int]], dict[Place, int]]] = []
 
@@ -139,11 +139,11 @@ def test_an_idle_partition_is_told_once_and_waited_for_again_when_it_is_back() -
     assert read.order == []
     read.now = 1.1
     read.take()
-    assert read.order == [(0, 0), (0, 1)] and read.told == ["idle 1"]
+    assert read.order == [(0, 0), (0, 1)] and read.states == ["idle 1"]
     read.put(1, 1)
     read.put(0, 1)
     read.take()
-    assert read.order == [(0, 0), (0, 1), (1, 0)] and read.told == ["idle 1", "back 1"]
+    assert read.order == [(0, 0), (0, 1), (1, 0)] and read.states == ["idle 1", "back 1"]
     read.now = 2.2
     read.take()
     assert read.order[-1] == (0, 2)
@@ -155,7 +155,7 @@ def test_who_has_unread_messages_is_not_idle() -> None:
     read.merge.reached_end(P[1], 0)
     for read.now in range(10):
         read.take()
-    assert read.order == [] and read.told == []
+    assert read.order == [] and read.states == []
 
 
 @pytest.mark.parametrize("first", [0, 1])

@@ -174,6 +174,6 @@ class Impostor:
                     if request != 18:  # ApiVersions
                         break
                     known = struct.pack("!9h", 18, 0, 0, 3, 0, 5, 17, 0, 1)
-                    told = struct.pack("!ihi", number, 35, 0) if version else struct.pack("!ihi", number, 0, 3) + known
-                    connection.sendall(struct.pack("!i", len(told)) + told)
+                    response = struct.pack("!ihi", number, 35, 0) if version else struct.pack("!ihi", number, 0, 3) + known
+                    connection.sendall(struct.pack("!i", len(response)) + response)
                     asked = connection.recv(4096)

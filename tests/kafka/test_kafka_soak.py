@@ -137,9 +137,9 @@ def test_memory_and_files_are_flat(own_kafka, tmp_path, tuples: int) -> None:
     early = [one for one in readings if sent * 0.2 <= one.tuples < sent * 0.6]
     late = [one for one in readings if one.tuples >= sent * 0.6]
     assert len(early) > 3 and len(late) > 3
-    told = f"{sent / seconds:,.0f} tuples/s; {early[0]} … {late[-1]}"
-    print(told)
-    assert max(one.megabytes for one in late) < max(one.megabytes for one in early) + MEGABYTES, told
+    summary = f"{sent / seconds:,.0f} tuples/s; {early[0]} … {late[-1]}"
+    print(summary)
+    assert max(one.megabytes for one in late) < max(one.megabytes for one in early) + MEGABYTES, summary
     # A checkpoint that is being written is a file more, for a moment; a file that is never closed is one more for ever.
     last = [one for one in readings if one.tuples >= sent * 0.8]
-    assert min(one.files for one in last) <= min(one.files for one in early), told
+    assert min(one.files for one in last) <= min(one.files for one in early), summary

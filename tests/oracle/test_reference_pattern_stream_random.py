@@ -146,8 +146,8 @@ def test_a_report_adds_up_to_the_window_at_its_time(report, data, static, tuples
     assert {row.timestamp for row in rows} <= {moment for moment, _ in passed}
     for moment, before in passed:
         assert_well_formed([row for row in rows if row.timestamp == moment])
-        told = added_up([row for row in rows if row.timestamp <= moment])
-        assert told == question.pattern.solutions(graphs_of(question, static, before, moment))
+        answer = added_up([row for row in rows if row.timestamp <= moment])
+        assert answer == question.pattern.solutions(graphs_of(question, static, before, moment))
 
 
 @given(

@@ -38,33 +38,33 @@ def predicate(at: Pattern, place: int) -> str:
     return f"l:{expression[-1]}" if at.paths == "walk" and expression in EDGE_EXPRESSIONS else f"p:{place}"
 
 
-def quads(asked: Pattern, given_graphs: Graphs) -> set[Quad]:
+def quads(question: Pattern, given_graphs: Graphs) -> set[Quad]:
     """The edges of every graph, and the pairs of path atoms; under simple paths those of all atoms."""
     found = {
         (vertex(source), f"l:{label}", vertex(target), name)
         for name, edges in given_graphs.items()
         for source, label, target in edges
     }
-    for place, atom in enumerate(asked.atoms):
-        if predicate(asked, place).startswith("p:"):
-            pairs = evaluate(atom.expression, given_graphs[atom.window], asked.paths)
-            found |= {(vertex(x), predicate(asked, place), vertex(y), atom.window) for x, y in pairs}
+    for place, atom in enumerate(question.atoms):
+        if predicate(question, place).startswith("p:"):
+            pairs = evaluate(atom.expression, given_graphs[atom.window], question.paths)
+            found |= {(vertex(x), predicate(question, place), vertex(y), atom.window) for x, y in pairs}
     return found
 
 
-def sparql(asked: Pattern) -> str:
+def sparql(question: Pattern) -> str:
     """The pattern as SPARQL: a union over what the literal constants mean, each time one stands in an atom."""
-    places = [(i, side) for i, atom in enumerate(asked.atoms) for side in (0, 2) if isinstance(atom[side], Constant)]
-    choices = itertools.product(*(sorted(asked.atoms[i][side].meanings) for i, side in places))
+    places = [(i, side) for i, atom in enumerate(question.atoms) for side in (0, 2) if isinstance(atom[side], Constant)]
+    choices = itertools.product(*(sorted(question.atoms[i][side].meanings) for i, side in places))
     # A blank node may stand in one group only, and in no filter.
-    blanks = asked.matching == "homomorphism" and asked.windows == {None}
+    blanks = question.matching == "homomorphism" and question.windows == {None}
     bodies = []
     for branch, chosen in enumerate(choices):
         constants = dict(zip(places, chosen, strict=True))
         used: set[tuple[Term, str]] = set()
 
         def written(i: int, side: int, constants=constants, used=used, branch=branch) -> str:
-            term = asked.atoms[i][side]
+            term = question.atoms[i][side]
             if isinstance(term, Constant):
                 text = f"<{vertex(constants[i, side])}>"
             elif isinstance(term, Blank):
@@ -75,55 +75,56 @@ def sparql(asked: Pattern) -> str:
             return text
 
         triples = []
-        for i, atom in enumerate(asked.atoms):
+        for i, atom in enumerate(question.atoms):
             ends = written(i, 0), written(i, 2)
-            subject, target = reversed(ends) if predicate(asked, i)[0] == "l" and atom.expression[0] == "^" else ends
-            triple = f"{subject} <{predicate(asked, i)}> {target} ."
+            subject, target = reversed(ends) if predicate(question, i)[0] == "l" and atom.expression[0] == "^" else ends
+            triple = f"{subject} <{predicate(question, i)}> {target} ."
             named = f"GRAPH <g:{atom.window}> {{ {triple} }}"
             triples.append((atom.window is not None, triple if atom.window is None else named))
         filters = [
             f"FILTER({first} != {second})"
             for (term, first), (other, second) in itertools.combinations(sorted(used, key=repr), 2)
-            if asked.matching == "isomorphism" and term != other
+            if question.matching == "isomorphism" and term != other
         ]
         bodies.append("{ " + " ".join([text for _, text in sorted(triples)] + filters) + " }")
-    columns = " ".join(f"?{name}" for name in asked.columns)
-    return f"SELECT {'DISTINCT ' if asked.distinct else ''}{columns} WHERE {{ {' UNION '.join(bodies)} }}"
+    columns = " ".join(f"?{name}" for name in question.columns)
+    return f"SELECT {'DISTINCT ' if question.distinct else ''}{columns} WHERE {{ {' UNION '.join(bodies)} }}"
 
 
-def by_rdflib(asked: Pattern, given_graphs: Graphs) -> Counter:
+def by_rdflib(question: Pattern, given_graphs: Graphs) -> Counter:
     dataset = rdflib.Dataset(default_union=False)
-    for subject, label, target, name in quads(asked, given_graphs):
+    for subject, label, target, name in quads(question, given_graphs):
         into = dataset.default_graph if name is None else dataset.graph(rdflib.URIRef(f"g:{name}"))
         into.add((rdflib.URIRef(subject), rdflib.URIRef(label), rdflib.URIRef(target)))
-    return Counter(tuple(unquote(str(row[name])[2:]) for name in asked.columns) for row in dataset.query(sparql(asked)))
+    rows = dataset.query(sparql(question))
+    return Counter(tuple(unquote(str(row[name])[2:]) for name in question.columns) for row in rows)
 
 
-def by_pyoxigraph(asked: Pattern, given_graphs: Graphs) -> Counter:
+def by_pyoxigraph(question: Pattern, given_graphs: Graphs) -> Counter:
     store = pyoxigraph.Store()
     node = pyoxigraph.NamedNode
-    for subject, label, target, name in quads(asked, given_graphs):
+    for subject, label, target, name in quads(question, given_graphs):
         into = pyoxigraph.DefaultGraph() if name is None else node(f"g:{name}")
         store.add(pyoxigraph.Quad(node(subject), node(label), node(target), into))
-    return Counter(tuple(unquote(row[name].value[2:]) for name in asked.columns) for row in store.query(sparql(asked)))
+    return Counter(tuple(unquote(row[name].value[2:]) for name in question.columns) for row in store.query(sparql(question)))
 
 
 ENGINES = {"rdflib": by_rdflib, "pyoxigraph": by_pyoxigraph}
 
 
 @pytest.mark.parametrize("other", ENGINES.values(), ids=ENGINES)
-@given(asked=patterns(), edges=graphs)
+@given(question=patterns(), edges=graphs)
 @examples(200)
-def test_solutions_are_those_of_sparql(other, asked, edges):
-    assert asked.solutions({None: edges}) == other(asked, {None: edges})
+def test_solutions_are_those_of_sparql(other, question, edges):
+    assert question.solutions({None: edges}) == other(question, {None: edges})
 
 
 @pytest.mark.parametrize("other", ENGINES.values(), ids=ENGINES)
-@given(asked=patterns(windows=(None, "w", "v")), edges=graphs, inner=graphs)
+@given(question=patterns(windows=(None, "w", "v")), edges=graphs, inner=graphs)
 @examples(120)
-def test_solutions_across_graphs_are_those_of_sparql(other, asked, edges, inner):
+def test_solutions_across_graphs_are_those_of_sparql(other, question, edges, inner):
     given_graphs = {None: edges, "w": inner, "v": edges[::2]}
-    assert asked.solutions(given_graphs) == other(asked, given_graphs)
+    assert question.solutions(given_graphs) == other(question, given_graphs)
 
 
 SHAPES = {
@@ -146,12 +147,12 @@ SHAPES = {
 @pytest.mark.parametrize("options", [{}, {"distinct": True}, {"matching": "isomorphism"}, {"paths": "simple"}], ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_has_solutions_and_both_engines_find_the_same(shape, options):
-    asked = pattern(SHAPES[shape], **options)
+    question = pattern(SHAPES[shape], **options)
     found = 0
     for edges in some_graphs():
-        solutions = asked.solutions({None: edges})
+        solutions = question.solutions({None: edges})
         found += len(solutions)
-        assert solutions == by_pyoxigraph(asked, {None: edges}) == by_rdflib(asked, {None: edges})
+        assert solutions == by_pyoxigraph(question, {None: edges}) == by_rdflib(question, {None: edges})
     possible = not (shape == "loop" and options.get("paths") == "simple")  # no simple path joins a vertex with itself
     assert (found > 0) == possible
 

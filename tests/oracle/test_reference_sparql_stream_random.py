@@ -56,28 +56,28 @@ def summed(rows: list[Row]) -> Counter:
     return +total
 
 
-def run(asked, tuples, static, library) -> None:
-    engine = SparqlReference(asked, static=static)
+def run(question, tuples, static, library) -> None:
+    engine = SparqlReference(question, static=static)
     rows: list[Row] = []
     for one in tuples:
         rows += engine.push(*one)
-        expected = alike(library(asked.query, engine.graphs()))
+        expected = alike(library(question.query, engine.graphs()))
         assert alike(engine.answer()) == expected
-        if not asked.is_implicit:
+        if not question.is_implicit:
             assert alike(summed(rows)) == expected
     assert [row.timestamp for row in rows] == sorted(row.timestamp for row in rows)
 
 
 @examples(60)
 @given(questions(), streams(), st.lists(edges, max_size=3))
-def test_the_answer_is_that_of_pyoxigraph_after_every_tuple(asked, tuples, static):
-    note(write(asked.query))
-    run(asked, tuples, static, by_pyoxigraph)
+def test_the_answer_is_that_of_pyoxigraph_after_every_tuple(question, tuples, static):
+    note(write(question.query))
+    run(question, tuples, static, by_pyoxigraph)
 
 
 @examples(10)
 @given(questions(), streams(), st.lists(edges, max_size=3))
-def test_the_answer_is_that_of_rdflib_after_every_tuple(asked, tuples, static):
-    note(write(asked.query))
-    assume(suits_rdflib(asked.query))
-    run(asked, tuples, static, by_rdflib)
+def test_the_answer_is_that_of_rdflib_after_every_tuple(question, tuples, static):
+    note(write(question.query))
+    assume(suits_rdflib(question.query))
+    run(question, tuples, static, by_rdflib)

@@ -237,7 +237,7 @@ def test_each_feature_of_the_tables_is_in_the_list() -> None:
 def test_each_test_of_the_list_is_there_and_unmarked() -> None:
     named = nodes(LIST.read_text(encoding="utf-8"))
     assert len(named) > 150
-    faults = [told for node in dict.fromkeys(named) if (told := fault(node))]
+    faults = [message for node in dict.fromkeys(named) if (message := fault(node))]
     assert not faults, "\n".join(faults)
 
 
@@ -296,7 +296,7 @@ def test_a_list_that_is_complete_has_no_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("| c | `tests/test_one.py::test_c` |\n", "", "no test is named for 'c'"),
         ("| c |", "| cc |", "'cc' is not in the table of 'what'"),
@@ -306,9 +306,9 @@ def test_a_list_that_is_complete_has_no_fault() -> None:
         ("## page.md", "## elsewhere.md", "the table of 'what' is neither"),
     ],
 )
-def test_what_the_list_lacks_is_told(old: str, new: str, told: str) -> None:
+def test_what_the_list_lacks_is_told(old: str, new: str, message: str) -> None:
     assert old in COMPLETE
-    assert any(told in one for one in missing(COMPLETE.replace(old, new, 1), {"page.md": PAGE}))
+    assert any(message in one for one in missing(COMPLETE.replace(old, new, 1), {"page.md": PAGE}))
 
 
 SMALL = {
@@ -397,7 +397,7 @@ def test_a_doctest_that_is_run_has_no_fault(small: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "told"),
+    ("node", "message"),
     [
         ("tests/test_small.py::test_marked", "is marked ci"),
         ("tests/test_small.py::test_marked_by_name", "is marked long"),
@@ -421,5 +421,5 @@ def test_a_doctest_that_is_run_has_no_fault(small: Path) -> None:
         ("rpq/module.py::rpq.module.One.bare", "no example that is run"),
     ],
 )
-def test_a_test_that_is_not_run_is_told(small: Path, node: str, told: str) -> None:
-    assert told in (fault(node, small) or "no fault")
+def test_a_test_that_is_not_run_is_told(small: Path, node: str, message: str) -> None:
+    assert message in (fault(node, small) or "no fault")

@@ -85,14 +85,14 @@ def test_the_wheel_brings_one_name(wheel):
 
 
 def test_no_file_is_loaded_under_two_names(python, tmp_path):
-    told = json.loads(run(python, "-c", EVERYTHING, cwd=tmp_path).stdout)
-    assert told["twice"] == [] and told["outside"] == []
-    assert len(told["ours"]) > 100 and all(names[0].startswith("rpq") for names in told["ours"].values())
+    content = json.loads(run(python, "-c", EVERYTHING, cwd=tmp_path).stdout)
+    assert content["twice"] == [] and content["outside"] == []
+    assert len(content["ours"]) > 100 and all(names[0].startswith("rpq") for names in content["ours"].values())
 
 
 def test_in_a_checkout_no_file_is_loaded_under_two_names():
-    told = json.loads(run(Path(sys.executable), "-c", EVERYTHING, cwd=ROOT).stdout)
-    assert told["twice"] == []
+    content = json.loads(run(Path(sys.executable), "-c", EVERYTHING, cwd=ROOT).stdout)
+    assert content["twice"] == []
 
 
 def test_doctests_are_collected_under_the_names_that_are_imported():

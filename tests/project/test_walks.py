@@ -48,12 +48,12 @@ names = json.loads(sys.argv[1])
 calls = []
 
 def note(frame, event, argument):
-    # The engine's thread waits inside of `_next` when the request arrives, so that this one is noted when it returns. It
-    # also returns for other calls, such as that of the follower, before there is a push to take.
+    # The engine's thread waits inside of `_next` when the request arrives, so that this one is noted when it returns. Until
+    # there is a push to take, the thread does other work, such as that of the follower.
     # Coroutines are called again whenever they go on: only the first time counts.
     name = frame.f_code.co_qualname
     if name in names and name not in calls and event == ("return" if name == "EngineThread._next" else "call"):
-        if (calls or name == names[0]) and (name != "EngineThread._next" or "Service.push" in calls):
+        if name == names[0] or (calls and name == names[1]) or names[1] in calls:
             calls.append(name)
 
 threading.setprofile(note)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpq.rows.weighted_rows import WeightedRows, net_delta, weighted
+from rpq.rows.weighted_rows import WeightedRows, as_changes, net_delta
 from tests.twins import examples
 
 rows = st.tuples(st.integers(-1, 1), st.integers(0, 2))
@@ -45,11 +45,11 @@ def test_a_delta_is_the_same_changes(drawn, breaks) -> None:
     orders, times = 2 * np.arange(4) + 1, np.full(4, 7)
     delta = bag.delta(orders, times)
     assert len(delta) == np.abs(bag.weights).sum() and delta.counts().sum() == len(delta)
-    events, (again,) = weighted([delta])
+    events, (again,) = as_changes([delta])
     shown = WeightedRows(again.rows, again.weights, (events[:, 0][again.events] - 1) // 2)
     assert sums(shown) == sums(bag)
     # Tuples that are one event: the changes of the later ones are those of the first.
     first = np.maximum.accumulate(np.where(breaks, np.arange(4), 0))
     joined = WeightedRows(bag.rows, bag.weights, first[bag.events])
-    events, (net,) = weighted([net_delta(delta, first)])
+    events, (net,) = as_changes([net_delta(delta, first)])
     assert sums(WeightedRows(net.rows, net.weights, (events[:, 0][net.events] - 1) // 2)) == sums(joined)

@@ -39,7 +39,7 @@ class ScriptedServer:
         self.position = 0
         self.kept_from = 0
         self.counts = True
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self._log: list[tuple[int, bytes]] = []
         self._followers: set[asyncio.Queue[tuple[int, bytes] | None]] = set()
         with closing(socket.socket()) as free:
@@ -104,7 +104,7 @@ class ScriptedServer:
         self._loop.call_soon_threadsafe(lambda: [follower.put_nowait(event) for follower in self._followers])
 
     def _refusal(self, request: Request) -> Response | None:
-        self.asked.append(str(request.url.path))
+        self.requests.append(str(request.url.path))
         if self.token is None or request.headers.get("authorization") == f"Bearer {self.token}":
             return None
         return JSONResponse({"error": {"type": "TokenMissing", "message": "this server asks for its token"}}, 401)

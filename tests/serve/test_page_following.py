@@ -61,14 +61,14 @@ def test_it_goes_on_where_the_stream_broke_off(windows: Windows, server: Scripte
     expect_state(page, "live")
     server.change(("+", "bob", "cho"))
     expect_answers(page, 2)
-    reads = server.asked.count("/queries/q/answers")
+    reads = server.requests.count("/queries/q/answers")
     server.cut()
     server.change(("-", "ann", "bob"))
     server.change(("+", "cho", "dan"), ("+", "dan", "eve"))
     expect_answers(page, 3)
     assert rows(page)[:4] == ["+ dan eve", "+ cho dan", "− ann bob", "+ bob cho"]
-    assert server.asked.count("/queries/q/answers") == reads
-    assert server.asked.count("/changes") == 2
+    assert server.requests.count("/queries/q/answers") == reads
+    assert server.requests.count("/changes") == 2
 
 
 def test_after_a_gap_the_answers_are_read_anew(windows: Windows, server: ScriptedServer):
@@ -77,12 +77,12 @@ def test_after_a_gap_the_answers_are_read_anew(windows: Windows, server: Scripte
     expect_state(page, "live")
     server.change(("+", "bob", "cho"))
     expect_answers(page, 2)
-    reads = server.asked.count("/queries/q/answers")
+    reads = server.requests.count("/queries/q/answers")
     server.kept_from = 100
     server.cut()
     server.change(("-", "ann", "bob"), ("-", "bob", "cho"), ("+", "x", "y"))
     expect_answers(page, 1)
-    assert server.asked.count("/queries/q/answers") > reads
+    assert server.requests.count("/queries/q/answers") > reads
     expect(page.locator("#said")).to_contain_text("missed")
     server.change(("+", "y", "z"))
     expect_answers(page, 2)
@@ -198,25 +198,25 @@ def test_the_time_of_the_stream_does_not_go_back(windows: Windows, server: Scrip
 
 
 def test_an_error_goes_with_the_text_that_it_is_about(windows: Windows, server: ScriptedServer):
-    asked: list[Any] = []
+    requests: list[Any] = []
     page = windows.open(server.address)
     expect_state(page, "live")
 
     def hold(route: Any) -> None:
-        asked.append(route)
+        requests.append(route)
 
     page.route("**/check", hold)
 
     def answer(number: int, told: dict[str, Any], status: int = 200) -> None:
         with contextlib.suppress(Error):  # The page may have let go of it.
-            asked[number].fulfill(status=status, content_type="application/json", body=json.dumps(told))
+            requests[number].fulfill(status=status, content_type="application/json", body=json.dumps(told))
 
     wrong = {"error": {"type": "ExpressionError", "message": "unexpected '/'", "line": 1, "column": 3, "length": 1}}
     right = {"language": "path", "columns": ["source", "target"], "text": "", "svg": None}
     page.get_by_role("button", name="New query").click()
     page.locator("#expression").fill("a//b")
     expect(page.locator("#checking")).to_be_visible()
-    until(page, lambda: asked)
+    until(page, lambda: requests)
     answer(0, wrong, 400)
     expect(page.locator("#query-error")).to_have_text("unexpected '/'")
     expect(page.locator("#checking")).to_be_hidden()
@@ -226,14 +226,14 @@ def test_an_error_goes_with_the_text_that_it_is_about(windows: Windows, server: 
     assert page.locator("#query-error").inner_text() == ""
     assert page.locator("#expression").get_attribute("aria-invalid") == "false"
     expect(page.locator("#checking")).to_be_visible()
-    until(page, lambda: len(asked) == 2)
+    until(page, lambda: len(requests) == 2)
 
     # A late answer to it says nothing about the text that stands there now.
     page.locator("#expression").fill("a/b/c")
     answer(1, wrong, 400)
     page.wait_for_timeout(100)
     assert page.locator("#query-error").inner_text() == ""
-    until(page, lambda: len(asked) == 3)
+    until(page, lambda: len(requests) == 3)
     answer(2, right)
     expect(page.locator("#language")).to_have_text("path")
     expect(page.locator("#checking")).to_be_hidden()

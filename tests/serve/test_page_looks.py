@@ -65,8 +65,8 @@ def test_without_answers_it_says_what_to_do(windows: Windows, server: ScriptedSe
     server.position = 0
     page = windows.open(server.address, width=360, height=740)
     expect(page.get_by_role("heading", name="No answers yet")).to_be_visible()
-    told = page.locator("#empty-code").inner_text()
-    assert told.startswith(f"curl {server.address}tuples") and '"label":"http://example.org/a/rather/long/name"' in told
+    text = page.locator("#empty-code").inner_text()
+    assert text.startswith(f"curl {server.address}tuples") and '"label":"http://example.org/a/rather/long/name"' in text
     assert beyond(page) <= 0
     server.change(("+", "ann", "bob"))
     expect(page.locator("#stage-empty")).to_be_hidden()

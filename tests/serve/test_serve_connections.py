@@ -164,8 +164,8 @@ def test_where_descriptors_are_used_up_clients_are_told_and_the_log_stays_small(
             for client in clients:
                 client.close()
         assert all(one.startswith(b"HTTP/1.1 503 ") for one in found)
-        told = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
-        assert len(told) == 1 and "Too many open files" in told[0], told
+        warnings = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+        assert len(warnings) == 1 and "Too many open files" in warnings[0], warnings
         assert httpx.post(f"{served.url}/tuples", content=lines(("y", "z", "a", 2)), headers=NDJSON).status_code == 200
 
 

@@ -149,8 +149,8 @@ def test_every_response_is_careful():
 def test_a_body_that_is_too_large_is_refused_as_soon_as_that_is_known():
     with Served(PATH, limits=ServeLimits(body_bytes=1000)) as served:
         body = lines(*[("x", str(number), "a", number) for number in range(100)])
-        told = served.client.post("/tuples", content=body, headers=NDJSON)
-        assert told.status_code == 413 and told.json()["error"]["type"] == "BodyTooLarge"
+        response = served.client.post("/tuples", content=body, headers=NDJSON)
+        assert response.status_code == 413 and response.json()["error"]["type"] == "BodyTooLarge"
 
         def parts():
             for _ in range(100):

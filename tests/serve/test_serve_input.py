@@ -179,9 +179,9 @@ def test_the_token_comes_from_the_environment_and_is_nowhere_else(tmp_path):
 )
 def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
     monkeypatch.setattr(serving, "_log_to_stderr", lambda quiet: None)  # which stays, and other tests are to come
-    code, _, told = rpq("serve", *options, *(() if "--port" in options else ("--port", 0)))
-    assert code in (1, 2), told
-    assert said in told and "Traceback" not in told
+    code, _, stderr = rpq("serve", *options, *(() if "--port" in options else ("--port", 0)))
+    assert code in (1, 2), stderr
+    assert said in stderr and "Traceback" not in stderr
 
 
 @pytest.mark.parametrize(
@@ -204,21 +204,21 @@ def test_options_that_cannot_be_are_refused(options, said, rpq, monkeypatch):
 def test_who_is_let_in_from_outside_is_said(options, expected, said, rpq, monkeypatch):
     monkeypatch.delenv("RPQ_TOKEN", raising=False)
     monkeypatch.setattr(serving, "_log_to_stderr", lambda quiet: None)
-    code, _, told = rpq("serve", *options, "--port", 0)
-    assert code == expected and said in told, told
+    code, _, stderr = rpq("serve", *options, "--port", 0)
+    assert code == expected and said in stderr, stderr
 
 
 def test_a_port_that_is_taken_is_no_usage_error(rpq, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, _, told = rpq("serve", "--port", taken.getsockname()[1])
-    assert code == 1 and "cannot be served at" in told
+        code, _, stderr = rpq("serve", "--port", taken.getsockname()[1])
+    assert code == 1 and "cannot be served at" in stderr
 
 
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_no_usage_error(rpq, tmp_path, monkeypatch):
     monkeypatch.setattr(serving, "_log_to_stderr", lambda quiet: None)
     (tmp_path / "state").write_text("something precious")
-    code, _, told = rpq("serve", "--checkpoint", tmp_path / "state", "--port", 0)
-    assert code == 1 and "state" in told
+    code, _, stderr = rpq("serve", "--checkpoint", tmp_path / "state", "--port", 0)
+    assert code == 1 and "state" in stderr
 
 
 @pytest.mark.parametrize(
@@ -241,8 +241,8 @@ def test_ctrl_c_ends_with_130_at_any_time(rpq, tmp_path, monkeypatch, command, m
     monkeypatch.setattr(module, name, interrupted)
     windows = ["--window", 10, "--slide", 1]
     options = {"serve": [*windows, "--port", 0], "run": [*windows, "--input", "edges"], "explain": []}
-    code, _, told = rpq(command, "a", *options[command])
-    assert code == 130 and "Traceback" not in told
+    code, _, stderr = rpq(command, "a", *options[command])
+    assert code == 130 and "Traceback" not in stderr
 
 
 @pytest.mark.ci

@@ -197,13 +197,13 @@ def test_a_query_of_the_journal_is_what_it_was_whatever_the_defaults_are_now(sav
 
 
 def test_the_start_says_where_a_journal_breaks_off(saved, monkeypatch):
-    told = []
-    monkeypatch.setattr("rpq.serve.storage.LOG.warning", lambda text, *values: told.append(text % values))
+    messages = []
+    monkeypatch.setattr("rpq.serve.storage.LOG.warning", lambda text, *values: messages.append(text % values))
     saved.loaded(saved.content[: saved.ends[4]], 4)
-    assert told == []
+    assert messages == []
     saved.loaded(saved.content[: saved.ends[3] + 77], 3)
     said = f"{saved.journal} ends at position 3: a crash left 77 bytes behind it"
-    assert [one.partition(",")[0] for one in told] == [said]
+    assert [one.partition(",")[0] for one in messages] == [said]
     saved.refused(saved.content[: saved.ends[0] - 1], "its head, at byte 12, is incomplete")
 
 
@@ -455,9 +455,9 @@ class Disk:
         monkeypatch.setattr("rpq.serve.storage.read_log", read_log)
         monkeypatch.setattr(saving, "FIRST_RETRY", 0.05)
         monkeypatch.setattr(saving, "WRITE_RETRY", 0.0)
-        self.told: list[str] = []
+        self.messages: list[str] = []
         for level in ("error", "warning"):
-            monkeypatch.setattr(saving.LOG, level, lambda text, *values, **_: self.told.append(text % values))
+            monkeypatch.setattr(saving.LOG, level, lambda text, *values, **_: self.messages.append(text % values))
 
     @staticmethod
     def _fail(number: int) -> None:
@@ -505,7 +505,8 @@ def test_a_full_disk_refuses_what_must_be_saved_and_nothing_else(tmp_path, disk,
         assert served.post(*tuples(2, first=10)).json()["tuples"] == 2
         assert len(events.rows(2)) == 2  # those of the refused ones were not told
         assert served.client.get("/statistics").json()["storage"] is None
-        assert len(disk.told) == 2 and "cannot be written" in disk.told[0] and "can be written again" in disk.told[1]
+        begins, ends = disk.messages
+        assert "cannot be written" in begins and "can be written again" in ends
         crash(served)
     with Served(PATH, checkpoint=tmp_path / "state") as served:
         assert len(served.answers("a+")) == 5 and served.service.tuples == 5
@@ -552,7 +553,7 @@ def test_a_checkpoint_that_cannot_be_written_is_tried_again(tmp_path, disk):
         disk.checkpoint = 0
         until_ready(served)
         assert read_tuple_journal(str(tmp_path / "state.journal")).position == served.service.position
-        assert len(disk.told) == 2, disk.told
+        assert len(disk.messages) == 2, disk.messages
         crash(served)
     with Served(PATH, checkpoint=tmp_path / "state") as served:
         assert len(served.answers("a+")) == 6

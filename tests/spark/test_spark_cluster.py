@@ -221,10 +221,10 @@ def test_nine_kills_lose_nothing_and_double_nothing(cluster, wheel, tmp_path, se
     done = cluster.call(*words, "--once")
     assert done.returncode == 0, done.stderr
     logs = (tmp_path / "rows" / "_spark_metadata").iterdir()
-    told = [json.loads(line)["path"] for log in logs if log.name[0] != "." for line in log.read_text().splitlines()[1:]]
+    paths = [json.loads(line)["path"] for log in logs if log.name[0] != "." for line in log.read_text().splitlines()[1:]]
     found = Counter(
         tuple(row.values())
-        for path in {one.removeprefix("file://") for one in told}
+        for path in {one.removeprefix("file://") for one in paths}
         for row in pq.read_table(path).to_pylist()
     )
     assert found == wanted

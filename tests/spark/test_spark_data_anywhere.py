@@ -171,8 +171,8 @@ def test_files_taken_whole_give_the_rows_of_files_read_by_spark(session, mounted
     assert replay.plain_vertex_type(edges) == "string" and not replay.can_read_whole(session, f"{mounted}/by")
     assert {row[0] for row in rows_of(pipeline.replay(session, f"{mounted}/by", QUERY))} == {QUERY.name}
     put(2, [("x", "y", "a", dt.datetime(2026, 1, 1), "+")])
-    told = r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"
-    with pytest.raises(Exception, match=told):
+    message = r"/in/2.parquet: column 'timestamp' is of type timestamp\[us\]; other files have int64"
+    with pytest.raises(Exception, match=message):
         rows_of(pipeline.replay(session, f"{mounted}/in", QUERY))
     (tmp_path / "in" / "2.parquet").write_bytes(b"PAR1 is not all PAR1")
     with pytest.raises(Exception, match="2.parquet: cannot be read as Parquet"):

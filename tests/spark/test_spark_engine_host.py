@@ -257,8 +257,8 @@ def test_shares_beyond_the_cores_have_less_each(folder, monkeypatch):
         (folder / f"rpq-engines-{number}.json").write_text("")
     with connect_engine(share_spec(packing=TellsLimit), EngineCache()) as engine:
         engine.build(None, None)
-        (told,) = engine.apply(tuples(0), None)
-    assert told.rows == str(whole // (4 * cores)).encode()
+        (metrics,) = engine.apply(tuples(0), None)
+    assert metrics.rows == str(whole // (4 * cores)).encode()
 
 
 def test_one_that_was_not_kept_is_gone(folder):
@@ -471,8 +471,8 @@ def test_on_spark_workers_come_and_go(java, session, tmp_path):
         writer = pipeline.stream_to(edges, str(tmp_path / "rows"), QUERY, checkpoint=str(tmp_path / "state"))
         stream = writer.trigger(availableNow=True).start()
         stream.awaitTermination()
-        told = [one.observedMetrics["rpq"].asDict() for one in stream.recentProgress if one.numInputRows]
-        found.extend((one["hits"], one["rebuilds"]) for one in told)
+        metrics = [one.observedMetrics["rpq"].asDict() for one in stream.recentProgress if one.numInputRows]
+        found.extend((one["hits"], one["rebuilds"]) for one in metrics)
 
     incoming = tmp_path / "in"
     started_by = session.sparkContext._gateway.proc.pid

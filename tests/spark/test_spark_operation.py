@@ -57,35 +57,35 @@ def test_a_checkpoint_of_another_stream_says_what_differs(session, tmp_path):
     """Before Spark starts a job; whatever rows depend on, and all that differs."""
     edges = session.createDataFrame([("x", "y", "a", 1)], COLUMNS)
     numbered = edges.selectExpr("*", "1 as place")
-    asked = query(), query("b", paths="simple")
+    both = query(), query("b", paths="simple")
     state = str(tmp_path / "state")
     begun = {"partitions": 2, "checkpoint": state, "output": str(tmp_path / "rows")}
-    pipeline.rpq_changes(edges, *asked, **begun)
-    pipeline.rpq_changes(edges, *asked, **begun)
+    pipeline.rpq_changes(edges, *both, **begun)
+    pipeline.rpq_changes(edges, *both, **begun)
     assert json.loads((tmp_path / "state" / "rpq.json").read_text())["shares"] == 2
     tracker = session.sparkContext.statusTracker()
     jobs = len(tracker.getJobIdsForGroup())
     timed = edges.selectExpr("source", "target", "label", "timestamp_seconds(timestamp) as timestamp")
     for frame, queries, options, message in (
-        (edges, asked, {"partitions": 5}, r"the number of shares was 2, is 5"),
-        (edges, asked, {"output": str(tmp_path / "other")}, r"the output was \".*/rows\", is \".*/other\""),
-        (edges, asked[:1], {}, r"it has a query 'b', which is missing now"),
-        (edges, (query(size=11), asked[1]), {}, r"window of query 'a/b\*' was .*10.*, is .*11"),
-        (edges, (query(semantics="explicit"), asked[1]), {}, r"semantics of query 'a/b\*' was .implicit., is .explicit."),
-        (edges, (asked[0], query("b", paths="simple", simple_budget=7)), {}, r"simple_budget of query 'b' was \d+, is 7"),
-        (numbered, asked, {"sequence": "place"}, r"the column of the sequence was none, is \"place\""),
-        (timed, asked, {"time_unit": "s"}, r"the time unit was none, is \"s\""),
-        (edges.selectExpr("1L as source", "2L as target", "label", "timestamp"), asked, {}, r"the type of vertices was"),
+        (edges, both, {"partitions": 5}, r"the number of shares was 2, is 5"),
+        (edges, both, {"output": str(tmp_path / "other")}, r"the output was \".*/rows\", is \".*/other\""),
+        (edges, both[:1], {}, r"it has a query 'b', which is missing now"),
+        (edges, (query(size=11), both[1]), {}, r"window of query 'a/b\*' was .*10.*, is .*11"),
+        (edges, (query(semantics="explicit"), both[1]), {}, r"semantics of query 'a/b\*' was .implicit., is .explicit."),
+        (edges, (both[0], query("b", paths="simple", simple_budget=7)), {}, r"simple_budget of query 'b' was \d+, is 7"),
+        (numbered, both, {"sequence": "place"}, r"the column of the sequence was none, is \"place\""),
+        (timed, both, {"time_unit": "s"}, r"the time unit was none, is \"s\""),
+        (edges.selectExpr("1L as source", "2L as target", "label", "timestamp"), both, {}, r"the type of vertices was"),
     ):
         with pytest.raises(PipelineError, match=rf"belongs to another stream: .*{message}"):
             pipeline.rpq_changes(frame, *queries, **{**begun, **options})
     assert len(tracker.getJobIdsForGroup()) == jobs
     (tmp_path / "state" / "rpq.json").write_text("{")
     with pytest.raises(PipelineError, match=r"rpq\.json: cannot be read: .*Checksum"):
-        pipeline.rpq_changes(edges, *asked, **begun)
+        pipeline.rpq_changes(edges, *both, **begun)
     (tmp_path / "state" / ".rpq.json.crc").unlink()
     with pytest.raises(PipelineError, match=r"rpq\.json is damaged"):
-        pipeline.rpq_changes(edges, *asked, **begun)
+        pipeline.rpq_changes(edges, *both, **begun)
 
 
 def test_what_a_checkpoint_knows_is_there_whenever_a_machine_dies(session, tmp_path):
@@ -150,17 +150,17 @@ def test_a_bad_tuple_ends_a_stream_with_its_file_and_row(session, tmp_path):
 
 def test_memory_is_that_of_all_engines_of_a_worker(monkeypatch):
     """Three shares in one worker: with little memory the others make room, and are built again when it is their turn."""
-    asked, keys = query("a*", size=1000), partition_keys(3)
+    question, keys = query("a*", size=1000), partition_keys(3)
     numbers = {key: number for number, key in enumerate(keys)}
 
     def run(limit: int | None) -> tuple[list[int], int]:
         cache = EngineCache()
         monkeypatch.setattr(processor, "cache", cache)
-        testers = {key: TwsTester(AnswerChanges([asked], numbers=numbers, memory_limit=limit)) for key in keys}
+        testers = {key: TwsTester(AnswerChanges([question], numbers=numbers, memory_limit=limit)) for key in keys}
         for batch in range(3):
             columns = {"source": [str(n % 40) for n in range(400)], "target": [str(n * 7 % 41) for n in range(400)]}
             columns |= {"label": ["a"] * 400, "timestamp": [batch] * 400, "op": ["+"] * 400}
-            (envelope,) = (one["edges"][0].as_py() for one in pack([pa.record_batch(columns)], [asked]))
+            (envelope,) = (one["edges"][0].as_py() for one in pack([pa.record_batch(columns)], [question]))
             for key, tester in testers.items():
                 tester.testInPandas(key, pd.DataFrame({"edges": [envelope]}))
                 engine = cache._idle[tester.peekValueState("record", key)[2]][1]

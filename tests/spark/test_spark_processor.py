@@ -232,11 +232,11 @@ def test_a_query_in_sparql(vertices: str):
     text = """SELECT ?x (COUNT(?y) AS ?n) (MAX(?z) AS ?last)
     FROM NAMED WINDOW <long> [RANGE PT50S STEP PT5S]
     WHERE { ?x <a> ?y OPTIONAL { WINDOW <long> { ?y <b> ?z } } } GROUP BY ?x"""
-    asked = rpq.Query(text, window=rpq.Window(size=10, slide=5), semantics="explicit", name="counted").in_unit("s")
+    question = rpq.Query(text, window=rpq.Window(size=10, slide=5), semantics="explicit", name="counted").in_unit("s")
     name = str if vertices == "text" else int
-    assert row_schema([asked], "bigint").startswith("query string, x bigint, n bigint, last ")
+    assert row_schema([question], "bigint").startswith("query string, x bigint, n bigint, last ")
     chooser, time = random.Random(3), 0
-    parts, engine = Partitions(asked, partitions=2), rpq.Engine(asked, time_unit="s")
+    parts, engine = Partitions(question, partitions=2), rpq.Engine(question, time_unit="s")
     for number in range(25):
         batch = []
         for _ in range(6):
@@ -435,14 +435,14 @@ def test_tuples_that_nothing_reads_do_not_travel_and_move_the_time(partitions: i
     first    a       c
     second                                   c
     """
-    asked = query("a/b*", size=10, slide=5, semantics="explicit")
-    parts = Partitions(asked, partitions=partitions)
+    question = query("a/b*", size=10, slide=5, semantics="explicit")
+    parts = Partitions(question, partitions=partitions)
 
     def packed_for(rows: list[Row]) -> Any:
         source, target, label, timestamp, op = (list(column) for column in zip(*rows, strict=True))
         columns = {"source": source, "target": target, "label": label, "op": op}
         batch = pa.record_batch({**columns, "timestamp": pa.array(timestamp, pa.int64())})
-        return [one["edges"][0].as_py() for one in pack([batch], [asked])]
+        return [one["edges"][0].as_py() for one in pack([batch], [question])]
 
     irrelevant = [("p", f"q{number}", "c", 5, "+") for number in range(1000)]
     (small,) = packed_for([("x", "y", "a", 1, "+"), *irrelevant])
@@ -484,14 +484,15 @@ def test_random_streams_without_what_nothing_reads(seed: int):
 def test_tuples_wait_for_earlier_ones(seed: int):
     """With a delay as large as the disorder the rows are those of the sorted stream, but for what still waits."""
     chooser, delay = random.Random(seed), 6
-    asked = [query("a/b*", size=30, slide=7, semantics="explicit"), query("(a|c)+", size=9, slide=4)]
+    questions = [query("a/b*", size=30, slide=7, semantics="explicit"), query("(a|c)+", size=9, slide=4)]
     rows = []
     for number in range(150):
         ends = chooser.randrange(6), chooser.randrange(6)
         rows.append((*ends, chooser.choice("abcz"), number // 3, chooser.choice("+++-")))
     shuffled = [row for _, row in sorted((row[3] + chooser.random() * delay, row) for row in rows)]
     numbers = {key: number for number, key in enumerate(partition_keys(2))}
-    testers = {key: TwsTester(AnswerChanges(asked, numbers=numbers, memory_limit=None, max_delay=delay)) for key in numbers}
+    options = {"numbers": numbers, "memory_limit": None, "max_delay": delay}
+    testers = {key: TwsTester(AnswerChanges(questions, **options)) for key in numbers}
     found: Counter = Counter()
     begin = come = 0
     while begin < len(shuffled):
@@ -504,7 +505,7 @@ def test_tuples_wait_for_earlier_ones(seed: int):
     watermark = max(row[3] for row in rows) - delay
     applied = [row for row in rows if row[3] <= watermark]
     applied.sort(key=lambda row: (row[3], rows.index(row), row[4] == "+"))
-    assert found == Counter(rpq.Engine(*asked).push_rows(applied).rows())
+    assert found == Counter(rpq.Engine(*questions).push_rows(applied).rows())
     assert come == 150
     key = next(iter(testers))
     assert sum(len(unpacked_rows(one)) for one in testers[key].peekMapState("waiting", key).values()) == 150 - len(applied)

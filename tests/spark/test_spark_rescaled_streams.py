@@ -78,14 +78,14 @@ def local_rows(engine: rpq.Engine, numbers: range) -> Counter:
 
 def rows_in(folder: Path) -> Counter:
     """The rows that a sink was told to have, file by file."""
-    told = [
+    output = [
         json.loads(line)["path"]
         for log in (folder / "_spark_metadata").iterdir()
         if not log.name.startswith(".")
         for line in log.read_text().splitlines()[1:]
     ]
-    assert told
-    files = {path.removeprefix("file://") for path in told}
+    assert output
+    files = {path.removeprefix("file://") for path in output}
     return Counter(tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist())
 
 
@@ -150,8 +150,8 @@ def test_the_command_from_two_shares_to_five_to_one(tmp_path):
     call("stream", "--queries", before, *places)
     wanted += local_rows(engine, range(3, 14))
     assert "'b', which is missing now" in call("stream", "--queries", after, *places, status=1)
-    told = call("rescale", tmp_path / "state", "--partitions", 1, "--queries", after)
-    assert "5 before, 1 now" in told and "new         a+/b" in told and "gone        b" in told
+    output = call("rescale", tmp_path / "state", "--partitions", 1, "--queries", after)
+    assert "5 before, 1 now" in output and "new         a+/b" in output and "gone        b" in output
     wanted.update(map(tuple, engine.register(AFTER[1]).rows()))
     engine.unregister("b")
     for number in range(14, 17):

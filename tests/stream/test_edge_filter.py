@@ -50,17 +50,17 @@ def questions(draw: st.DrawFn, name: str = "q") -> PatternQuestion:
 STATIC = st.lists(st.tuples(st.sampled_from("012"), st.sampled_from("ab"), st.sampled_from("012")), max_size=3)
 
 
-@given(data=st.data(), asked=questions(), other=questions("other"), static=STATIC, tuples=streams)
+@given(data=st.data(), question=questions(), other=questions("other"), static=STATIC, tuples=streams)
 @examples(60)
-def test_the_oracle_agrees_through_queries_that_come_and_go(data, asked, other, static, tuples):
-    twins = PatternTwins(asked, other, capacity=data.draw(st.sampled_from([1, 4])), static=static)
-    twins.live_through(data.draw, [asked, other, data.draw(questions())], tuples)
+def test_the_oracle_agrees_through_queries_that_come_and_go(data, question, other, static, tuples):
+    twins = PatternTwins(question, other, capacity=data.draw(st.sampled_from([1, 4])), static=static)
+    twins.live_through(data.draw, [question, other, data.draw(questions())], tuples)
 
 
-@given(data=st.data(), asked=questions(), tuples=streams)
+@given(data=st.data(), question=questions(), tuples=streams)
 @examples(40)
-def test_rows_do_not_depend_on_what_others_accept_nor_on_batches_and_shares(data, asked, tuples):
-    query = query_of(replace(asked, semantics="explicit"))
+def test_rows_do_not_depend_on_what_others_accept_nor_on_batches_and_shares(data, question, tuples):
+    query = query_of(replace(question, semantics="explicit"))
     everything = rpq.Query("?x a ?y . ?x b ?z", name="everything", window=rpq.UnboundedWindow())
     alone, beside, single = tiny(2)(query), tiny(2)(query, everything), tiny(2)(query)
     shares = [tiny(2)(query, share=(number, 2)) for number in range(2)]
@@ -279,8 +279,8 @@ STEPS = st.tuples(
 )
 @examples(60)
 def test_streams_and_sparql_agree_with_the_oracle_while_queries_come_and_go(names, batches, choices):
-    asked = [question(SPARQL[name], Window(kind="unbounded"), name=name) for name in names]
-    twins = Twins(*asked[:3])
+    questions = [question(SPARQL[name], Window(kind="unbounded"), name=name) for name in names]
+    twins = Twins(*questions[:3])
     time = 20
     for steps, choice in zip(batches, choices, strict=False):
         tuples = []
@@ -289,12 +289,12 @@ def test_streams_and_sparql_agree_with_the_oracle_while_queries_come_and_go(name
             tuples.append((source, target, label, time - behind, op, stream))
         twins.push(tuples)
         twins.compare_counts()
-        gone = [one for one in asked if one.name not in twins.asked]
-        if choice == "leave" and len(twins.asked) > 1:
-            name = next(iter(twins.asked))
+        gone = [one for one in questions if one.name not in twins.questions]
+        if choice == "leave" and len(twins.questions) > 1:
+            name = next(iter(twins.questions))
             twins.engine.unregister(name)
             twins.reference.unregister(name)
-            del twins.asked[name]
+            del twins.questions[name]
         elif choice in ("window", "empty") and gone:
             twins.register(gone[0], choice)
         elif choice == "restore":

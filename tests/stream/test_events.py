@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import rpq
 from rpq.engine.running.evaluation import Evaluation
-from rpq.stream.event_grouping import at_one_time, first_of_events
+from rpq.stream.event_grouping import event_times, first_of_events
 from tests import pattern_strategies
 from tests.operators.patterns.pattern_twins import query_of, rows_of
 from tests.operators.patterns.pattern_twins import questions as patterns
@@ -66,7 +66,7 @@ def test_the_first_of_events() -> None:
     assert first_of_events(VALUES).tolist() == FIRST
     assert first_of_events([]).tolist() == first_of_events(pa.array([], pa.string())).tolist() == []
     times = pa.array([3, 5, 6, 7, 7, 6, 9]).to_numpy()
-    assert at_one_time(first_of_events(VALUES), times).tolist() == [5, 5, 6, 7, 7, 9, 9]
+    assert event_times(first_of_events(VALUES), times).tolist() == [5, 5, 6, 7, 7, 9, 9]
 
 
 @pytest.mark.parametrize("text", ["a", "?x a ?y", "SELECT ?x ?y { ?x <a> ?y }"])

@@ -293,18 +293,18 @@ def edges(tmp_path: Path) -> Path:
 
 
 def test_a_run_stops_at_it_or_leaves_it_out(rpq: Caller, edges: Path, tmp_path: Path) -> None:
-    asked = ("run", "a+", "--input", edges, "--window", "10", "--slide", "1", "--output", "-")
-    asked += ("--stats", tmp_path / "s.json")
-    status, out, err = rpq(*asked, "--max-ahead", "1000x")
+    arguments = ("run", "a+", "--input", edges, "--window", "10", "--slide", "1", "--output", "-")
+    arguments += ("--stats", tmp_path / "s.json")
+    status, out, err = rpq(*arguments, "--max-ahead", "1000x")
     assert status == 1 and out.splitlines()[1:] == ["x,y,1,+", "y,z,2,+", "x,z,2,+"]
     assert f"at the tuple q r a {FAR}" in err and "further ahead of the stream time, 2, than max_ahead allows (10000" in err
     for limit in ("1000x", "500"):
-        status, out, err = rpq(*asked, "--max-ahead", limit, "--on-error", "skip")
+        status, out, err = rpq(*arguments, "--max-ahead", limit, "--on-error", "skip")
         assert status == 0 and "z,w,3,+" in out and f"rejected: at the tuple q r a {FAR}" in err
         figures = json.loads((tmp_path / "s.json").read_text())
         assert (figures["rejected"], figures["late"], figures["tuples"]) == (1, 0, 3)
     for free in ((), ("--max-ahead", "none")):
-        status, out, _ = rpq(*asked, *free)
+        status, out, _ = rpq(*arguments, *free)
         assert status == 0 and "z,w,3,+" not in out
 
 
@@ -323,12 +323,12 @@ def test_options_that_cannot_be(rpq: Caller, edges: Path, options: tuple[str, ..
 
 
 def test_a_checkpoint_knows_the_limit(rpq: Caller, edges: Path, tmp_path: Path) -> None:
-    asked = ["run", "a+", "--input", edges, "--window", "10s", "--slide", "1s", "--time-unit", "s"]
-    asked += ["--output", tmp_path / "o.csv", "--checkpoint", tmp_path / "state", "--on-error", "skip"]
-    assert rpq(*asked, "--max-ahead", "1d", "--limit", "2")[0] == 0
-    status, _, err = rpq(*asked, "--max-ahead", "2d")
+    arguments = ["run", "a+", "--input", edges, "--window", "10s", "--slide", "1s", "--time-unit", "s"]
+    arguments += ["--output", tmp_path / "o.csv", "--checkpoint", tmp_path / "state", "--on-error", "skip"]
+    assert rpq(*arguments, "--max-ahead", "1d", "--limit", "2")[0] == 0
+    status, _, err = rpq(*arguments, "--max-ahead", "2d")
     assert status == 2 and "--max-ahead was 1d, now 2d" in err
-    assert rpq(*asked, "--max-ahead", "1d")[0] == 0
+    assert rpq(*arguments, "--max-ahead", "1d")[0] == 0
     assert (tmp_path / "o.csv").read_text().count("w") == 3 and str(FAR) not in (tmp_path / "o.csv").read_text()
 
 
@@ -399,8 +399,9 @@ def test_a_message_too_far_ahead_is_a_bad_one(kafka: Any, request: pytest.Fixtur
     figures = run_topics(query, **common, max_ahead=100, on_error=kafka.uri(letters))
     assert (figures.rejected, len(kafka.rows(letters)), len(kafka.rows(written))) == (1, 1, 5)
     call = request.getfixturevalue("rpq")
-    asked = ("run", "a", "--input", kafka.uri(read), "--window", "10s", "--slide", "1s", "--time-unit", "s", "--until-end")
-    status, _, err = call(*asked, "--max-ahead", "1d", "--on-error", "skip")
+    window = ("--window", "10s", "--slide", "1s", "--time-unit", "s")
+    arguments = ("run", "a", "--input", kafka.uri(read), *window, "--until-end")
+    status, _, err = call(*arguments, "--max-ahead", "1d", "--on-error", "skip")
     assert status == 0 and f"{read}/0 at offset 2" in err and "than max_ahead allows (86400)" in err
-    status, _, err = call(*asked, "--max-ahead", "1d")
+    status, _, err = call(*arguments, "--max-ahead", "1d")
     assert status == 1 and "further ahead of the stream time, 2" in err

@@ -121,8 +121,8 @@ def test_times_come_back_as_they_came(
         column: Any = pa.array([first, second], type_)
     else:
         column = container([first, second]) if container != "rows" else [first, second]
-    asked = ask(rpq.Window(size="35h", slide="1d"))
-    engine = rpq.Engine(asked)
+    question = ask(rpq.Window(size="35h", slide="1d"))
+    engine = rpq.Engine(question)
     data = two() | {"timestamp": column}
     changes = engine.push_rows(zip(*data.values(), strict=True)) if container == "rows" else engine.push(data)
     found = changes.to_arrow()["timestamp"].type
@@ -136,7 +136,7 @@ def test_times_come_back_as_they_came(
     engine.save(tmp_path / "state")
     for one in (engine, rpq.Engine.restore(tmp_path / "state")):
         assert one.time == second
-        assert one.queries == (asked,)
+        assert one.queries == (question,)
         gone = one.advance(form(NOON + timedelta(days=2)))
         midnight = datetime.datetime(2020, 3, 3, tzinfo=UTC if getattr(type_, "tz", None) else None)
         expected = midnight.date() if type_ == pa.date32() else midnight

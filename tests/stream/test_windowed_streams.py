@@ -68,7 +68,7 @@ class WindowedTwins:
         self.reference = PatternReference(*questions, static=static)
         if static:
             self.engine.load_static([(source, target, label) for source, label, target in static])
-        self.asked = {question.name: question for question in questions}
+        self.questions = {question.name: question for question in questions}
 
     def push(self, tuples: Sequence[Tuple]) -> None:
         if not tuples:
@@ -87,7 +87,7 @@ class WindowedTwins:
         begun: list[list[Row]] = []
         if self.reference.time is None:
             rows = self.reference.advance(time)
-            begun = [[row for row in rows if row.query == name] for name in self.asked]
+            begun = [[row for row in rows if row.query == name] for name in self.questions]
         rows = self.reference.advance(time)
         return begun + [[row for row in rows if row.timestamp == at] for at in sorted({row.timestamp for row in rows})]
 
@@ -99,13 +99,13 @@ class WindowedTwins:
                 self.engine.register(windowed_pattern(question), start=start)
             assert caught.value.available_from == refused.available_from
             return
-        self.asked[question.name] = question
+        self.questions[question.name] = question
         self._compare(rows_of(self.engine.register(windowed_pattern(question), start=start)), [rows])
 
     def unregister(self, name: str) -> None:
         self.reference.unregister(name)
         self.engine.unregister(name)
-        del self.asked[name]
+        del self.questions[name]
         self._compare([], [])
 
     def save_and_restore(self) -> None:
@@ -129,11 +129,11 @@ class WindowedTwins:
             begin += len(group)
         assert begin == len(found), f"more rows than there should be: {found[begin:]}"
         self.engine._check()
-        for name, question in self.asked.items():
+        for name, question in self.questions.items():
             wanted = self.reference.counts(name)
             figures = self.engine.statistics(name)
-            told = {key: getattr(figures, key) for key in wanted}
-            assert told == wanted
+            counts = {key: getattr(figures, key) for key in wanted}
+            assert counts == wanted
             if question.report == "change":
                 assert Counter(self.engine.answers(name)) == self.reference.answer(name)
         figures, wanted = self.engine.statistics(), self.reference.counts()
@@ -209,8 +209,8 @@ def test_everything_that_can_happen(data, one, two, tuples):
                 twins.register(other, draw(st.sampled_from(["window", "empty"])))
             case "alike":
                 twins.register(draw(pattern_strategies.alike(one, f"q{number}")), "window")
-            case "leave" if len(twins.asked) > 1:
-                twins.unregister(draw(st.sampled_from(sorted(twins.asked))))
+            case "leave" if len(twins.questions) > 1:
+                twins.unregister(draw(st.sampled_from(sorted(twins.questions))))
             case "restore":
                 twins.save_and_restore()
             case "collect":
@@ -293,17 +293,17 @@ def test_a_stream_has_its_own_inserts_and_deletes() -> None:
     ]
     engine = rpq.Engine(*queries)
 
-    def told(op: str, time: int, stream: str | None) -> list[str]:
+    def counts(op: str, time: int, stream: str | None) -> list[str]:
         changes = engine.push(source=["x"], target=["y"], label=["a"], timestamp=[time], op=[op], stream=[stream])
         return sorted(f"{row.query}{row.op}" for row in changes.rows())
 
-    assert told("+", 1, "s") == ["merged+", "s+"]
-    assert told("+", 2, "t") == ["t+"]
-    assert told("-", 3, "s") == ["merged-", "s-"]
-    assert told("-", 4, None) == []
-    assert told("+", 5, None) == ["merged+"]
-    assert told("-", 6, "t") == ["merged-", "t-"]
-    assert told("+", 7, "u") == ["merged+"]
+    assert counts("+", 1, "s") == ["merged+", "s+"]
+    assert counts("+", 2, "t") == ["t+"]
+    assert counts("-", 3, "s") == ["merged-", "s-"]
+    assert counts("-", 4, None) == []
+    assert counts("+", 5, None) == ["merged+"]
+    assert counts("-", 6, "t") == ["merged-", "t-"]
+    assert counts("+", 7, "u") == ["merged+"]
     assert [engine.statistics(name).tuples for name in ("merged", "s", "t")] == [7, 7, 7]
     figures = engine.statistics()
     assert (figures.inserted, figures.refreshed, figures.deleted, figures.absent_deletes) == (3, 1, 2, 1)

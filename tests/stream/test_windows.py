@@ -126,8 +126,8 @@ def test_implicit_is_silent_on_evictions_alone():
     #   n = 2       1 xy   2 yz   - yz: told     3 zw     4 wx: xy (1) went at 3, in silence
     for text, options in (("?x a ?y", {}), ("a", {}), ("?x a ?y", {"select": ["y", "x"], "distinct": True})):
         engine = rpq.Engine(rpq.Query(text, window=TWO, **options))
-        told = push(engine, "x y a 1", "y z a 2", "y z a 3 -", "z w a 4", "x y a 5 -")
-        assert [row[0] for row in told] == ["+", "+", "-", "+"]
+        rows = push(engine, "x y a 1", "y z a 2", "y z a 3 -", "z w a 4", "x y a 5 -")
+        assert [row[0] for row in rows] == ["+", "+", "-", "+"]
 
 
 def test_one_numbering_serves_all_atoms_and_all_labels_that_a_set_admits():
@@ -549,17 +549,17 @@ def test_states_whose_count_windows_do_not_fit_are_refused(tmp_path):
             rpq.Engine.restore(tmp_path / "changed")
         assert refused.value.reason == "damaged"
 
-    changed(lambda told, edges: told["queries"][0].update(numbers=[-1]))
-    changed(lambda told, edges: told["queries"][0].update(numbers=[10**6]))
-    changed(lambda told, edges: told["queries"][0].update(numbers=[40, 40]))
-    changed(lambda told, edges: told["queries"][0].pop("numbers"))
-    changed(lambda told, edges: told["queries"][2].update(numbers=[3], late=False))
-    changed(lambda told, edges: edges.slides[0].__setitem__(slice(None), 10**6))
-    changed(lambda told, edges: edges.slides[0].__setitem__(slice(None), edges.slides[0].max()))
-    changed(lambda told, edges: edges.slides[5].__setitem__(slice(None), edges.slides[5].max()))
-    changed(lambda told, edges: edges.slides[2].__setitem__(0, 5))
-    changed(lambda told, edges: edges.static_source.__setitem__(0, 999))
-    changed(lambda told, edges: edges.static_label.__setitem__(0, -1))
+    changed(lambda rows, edges: rows["queries"][0].update(numbers=[-1]))
+    changed(lambda rows, edges: rows["queries"][0].update(numbers=[10**6]))
+    changed(lambda rows, edges: rows["queries"][0].update(numbers=[40, 40]))
+    changed(lambda rows, edges: rows["queries"][0].pop("numbers"))
+    changed(lambda rows, edges: rows["queries"][2].update(numbers=[3], late=False))
+    changed(lambda rows, edges: edges.slides[0].__setitem__(slice(None), 10**6))
+    changed(lambda rows, edges: edges.slides[0].__setitem__(slice(None), edges.slides[0].max()))
+    changed(lambda rows, edges: edges.slides[5].__setitem__(slice(None), edges.slides[5].max()))
+    changed(lambda rows, edges: edges.slides[2].__setitem__(0, 5))
+    changed(lambda rows, edges: edges.static_source.__setitem__(0, 999))
+    changed(lambda rows, edges: edges.static_label.__setitem__(0, -1))
 
 
 def test_spark_refuses_windows_that_its_partitions_cannot_divide():

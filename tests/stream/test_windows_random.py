@@ -75,8 +75,8 @@ def test_rows_answers_and_counts(make, kind):
 @given(st.data(), any_question("one"), any_question("two"), streams, statics)
 def test_everything_that_can_happen(data, one, two, tuples, static):
     """Queries come and go, the engine is saved and restored, time moves; in any order."""
-    asked = (one, two) if data.draw(st.booleans()) else (one,)
-    twins = PatternTwins(*asked, static=static, threads=data.draw(st.sampled_from((1, 1, 2))))
+    questions = (one, two) if data.draw(st.booleans()) else (one,)
+    twins = PatternTwins(*questions, static=static, threads=data.draw(st.sampled_from((1, 1, 2))))
     twins.live_through(data.draw, [one, two], tuples)
 
 

@@ -22,7 +22,7 @@ def test_the_table_of_sparql_agrees_with_what_is_evaluated_anew(tmp_path):
     result = json.loads((tmp_path / "sparql.json").read_text())
     assert all(result["checks"].values())
     records = {record["query"]: record for record in result["records"]}
-    assert [*records] == [asked.name for asked in QUESTIONS]
+    assert [*records] == [question.name for question in QUESTIONS]
     assert records["AVG"]["answers"] == 240
     for record in records.values():
         assert record["agree"] and record["rows"] and record["answers"] and record["tuples_per_second"] > 0

@@ -68,8 +68,8 @@ def test_generate_queries_writes_a_file_that_runs(tmp_path: Path) -> None:
     run = CliRunner().invoke
     stream_file, queries = str(tmp_path / "taxi.tsv"), tmp_path / "set.jsonl"
     assert run(main, ["generate", "taxi", "--edges", "400", "--output", stream_file]).exit_code == 0
-    asked = ["generate", "queries", "--over", stream_file, "--count", "30", "--length", "3", "--output", str(queries)]
-    done = run(main, asked)
+    arguments = ["generate", "queries", "--over", stream_file, "--count", "30", "--length", "3", "--output", str(queries)]
+    done = run(main, arguments)
     assert done.exit_code == 0, done.output
     assert len({json.loads(line)["name"] for line in queries.read_text().splitlines()}) == 30
     base = ["run", "--queries", str(queries), "--input", stream_file, "--format", "edges", "--window", "unbounded"]

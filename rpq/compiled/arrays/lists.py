@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.kernel_cache import njit
 
 _NONE = -1
@@ -48,12 +49,7 @@ def new_lists(count: int, capacity: int) -> Lists:
 
 def with_count(lists: Lists, count: int) -> Lists:
     """Return the same lists followed by new empty lists, `count` in all."""
-    more = count - len(lists.start)
-    return lists._replace(
-        start=np.concatenate([lists.start, np.zeros(more, np.int64)]),
-        length=np.concatenate([lists.length, np.zeros(more, np.int32)]),
-        size_class=np.concatenate([lists.size_class, np.full(more, _NONE, np.int8)]),
-    )
+    return lengthen_fields(lists, count - len(lists.start), start=0, length=0, size_class=_NONE)
 
 
 def grown(lists: Lists, room: int) -> Lists:

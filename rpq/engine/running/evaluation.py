@@ -1,47 +1,45 @@
 """The way of a chunk of tuples through an engine.
 
-Names become ids (`Intake`), ids become edges (`SnapshotGraph`), each running query's workers take the edges in
-(`Crew`), and what they report gets its names back (`rpq.rows.blocks`) before any id can be given to another vertex.
-What kind a query is of plays no part here: `rpq.language.protocol` says what one can do.
+Names become ids (`Intake`), ids become edges (`SnapshotGraph`), the workers of each running query apply the edges (`Crew`),
+and the changes that they report become rows with names (`Output`) before any id can be given to another vertex
+(`Collector`). Nothing here depends on the kind of a query: `rpq.language.protocol` defines what a query can do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
 
 from rpq.automata.symbols import LabelSymbol
 from rpq.compiled.views import view
+from rpq.engine.running.collector import Collector
+from rpq.engine.running.crew import Crew
 from rpq.engine.running.edge_restrictions import reading_of, refuse_late_conditions, refuse_order, refuse_statics
 from rpq.engine.running.intake import Intake, IntakeChunk
-from rpq.engine.running.limits import MemoryGuard, RowOverflow, find_row_overflow
+from rpq.engine.running.limits import MemoryGuard
 from rpq.engine.running.multigraph import DerivedChunk, Identity, Multigraph
+from rpq.engine.running.output import Output
 from rpq.engine.running.retention import WindowContents
 from rpq.engine.running.running_queries import RunningQueries
 from rpq.errors import LimitError, MemoryLimitError
 from rpq.files.json_values import Damage
-from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery, Worker
+from rpq.language.protocol import Question, Resources, RowGuard, RunningQuery
 from rpq.language.query import Vertex
 from rpq.language.readings import has_conditions, is_ordered
-from rpq.rows.blocks import FEW, Block, FewRows, blocks_of, few_rows_of
-from rpq.rows.changes import SetAside
-from rpq.rows.delta import Delta, split_by_query, without_boundaries
-from rpq.rows.weighted_rows import net_delta
-from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails, SingleTuple
+from rpq.rows.blocks import FEW, Block, FewRows, few_rows_of
+from rpq.rows.delta import Delta, split_by_query
+from rpq.stream.chunk import NO_DETAILS, ChunkDetails, SingleTuple
 from rpq.stream.columns import Columns
 from rpq.stream.edge_ends import Ends
-from rpq.stream.edge_values import ValuesOf
 from rpq.stream.event_grouping import end_of_event
 from rpq.stream.outcomes import LATE
-from rpq.stream.snapshot import Edges, SnapshotGraph
+from rpq.stream.snapshot import SnapshotGraph
 from rpq.stream.stream_labels import LabelName, merged_name, text_of
-from rpq.stream.vertices import FREE, VertexDictionary
 from rpq.stream.window import Window
 
 _LARGEST_CHUNK = 32768
@@ -110,12 +108,13 @@ class Evaluation:
         self.vertices = self.intake.vertices
         self.labels = self.intake.labels
         self.running = RunningQueries()
-        self.overruns: list[SetAside] = []
         self.awaits_first = False  # whether rows precede the first tuple, which has not come
-        self.reported_time: int | None = None  # the time of rows where it is not that of the graph
         self.midway = False  # whether the last call began to apply tuples and did not come to their end
         self.guard = MemoryGuard(memory_limit, others=lambda: self.vertices.nbytes + self.edge_bytes)
         self.row_guard = RowGuard(max_rows)
+        self.output = Output(
+            self.running, self.graph, self.vertices, self.labels, most_rows=self.row_guard.most, witness=witness
+        )
         self._crew = Crew(threads)
         self._upcoming: _Upcoming | None = None
         self._single = SingleTuple()
@@ -144,7 +143,7 @@ class Evaluation:
         """Give edges an identity and properties from now on; comes before the first tuple, and may come again."""
         if self.multigraph is not None:
             return
-        self.multigraph = self.collector.multigraph = Multigraph(
+        self.multigraph = self.collector.multigraph = self.output.multigraph = Multigraph(
             self.identity,
             labels=self.labels,
             vertices=self.vertices,
@@ -160,18 +159,13 @@ class Evaluation:
     # --- tuples ----------------------------------------------------------------------------------------------
 
     @property
-    def _witnesses_are_of_now(self) -> bool:
-        """Whether rows have witnesses that are found in the present graph, as a tuple may be several edges."""
-        return self.witness and self.multigraph is not None
-
-    @property
     def chunk_size(self) -> int:
         """The number of tuples between two chances to collect: about half a window.
 
         Where each event is alone a window is next to nothing, and looking after each handful of events would cost more than
         the events.
         """
-        if self._witnesses_are_of_now and any(running.has_witnesses for running in self.running):
+        if self.output.has_present_witnesses and any(running.has_witnesses for running in self.running):
             return 1
         if self.witness and any(running.witnesses_are_of_now for running in self.running):
             return 1
@@ -282,20 +276,20 @@ class Evaluation:
             times = None if tuples.reported_time is None else tuples.reported_time[first : first + count]
             if times is not None and derived is not None and derived.row is not None:
                 times = times[derived.row]
-            deltas = self._net_deltas(deltas, details.first, times)
+            deltas = self.output.net(deltas, details.first, times)
         if running.reports:
             try:
-                deltas = self._apply_reports(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
+                deltas = self.output.report(deltas, np.maximum.accumulate(chunk.timestamp[:before]))
             except MemoryLimitError as problem:
                 failure, deltas = problem, []
-        overflow = self._row_overflow(deltas)
+        overflow = self.output.overflow(deltas)
         if overflow is not None:
             failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             deltas = [(number, delta.before(2 * overflow.place)) for number, delta in deltas]
         self.guard.places = self.row_guard.places = None
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
-        rows = self.rows_of(deltas) if collect else []
-        self.note_overruns(first)
+        rows = self.output.rows(deltas) if collect else []
+        self.output.note_overruns(first)
         if failure is None:
             if self._upcoming is None:
                 self.collector.collect_if_due()
@@ -332,19 +326,6 @@ class Evaluation:
         outcome = self.graph.resolve_with_streams(view_of_chunk, view_of_named, taken.is_named, count)
         return outcome, ChunkDetails(taken.named, view_of_named, events)
 
-    def _net_deltas(
-        self, deltas: list[tuple[int, Delta]], first: np.ndarray | None, times: np.ndarray | None
-    ) -> list[tuple[int, Delta]]:
-        """Return deltas net of events, which begin at these places, and with the times to report, if they are others."""
-        found = []
-        queries = self.running.by_number
-        for number, delta in split_by_query(deltas):
-            net = delta if first is None or queries[number].nets_events else net_delta(delta, first)
-            net = net if times is None else without_boundaries(net, times)
-            self.running.count_unreported(queries[number], delta.counts() - net.counts())
-            found.append((number, net))
-        return found
-
     def apply_one(
         self, source: Vertex, target: Vertex, label: str, timestamp: int, delete: bool, *, collect: bool
     ) -> Applied:
@@ -373,14 +354,14 @@ class Evaluation:
                 deltas += worker.deltas(running.numbers)
         if running.reports and failure is None:
             try:
-                deltas = self._apply_reports(deltas, single.chunk.timestamp)
+                deltas = self.output.report(deltas, single.chunk.timestamp)
             except MemoryLimitError as problem:
                 failure = problem
         counts: tuple[int, int] | np.ndarray = (0, 0)
         rows: ChunkRows = []
         if deltas:
             total = len(deltas[0][1]) if len(deltas) == 1 else sum([len(delta) for _, delta in deltas])
-            if total > self.row_guard.most and failure is None and (overflow := self._row_overflow(deltas)) is not None:
+            if total > self.row_guard.most and failure is None and (overflow := self.output.overflow(deltas)) is not None:
                 failure = self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
             if failure is None:
                 if collect and not self.witness and total <= FEW:
@@ -388,9 +369,9 @@ class Evaluation:
                     counts = rows.counts()
                 else:
                     counts = sum((delta.counts() for _, delta in deltas), _NO_ROWS)
-                    rows = self.rows_of(deltas) if collect else []
+                    rows = self.output.rows(deltas) if collect else []
         if running.overrunning:
-            self.note_overruns(0)
+            self.output.note_overruns(0)
         if failure is None:
             self._singles += 1
             if self._singles >= self._look_every:
@@ -448,34 +429,15 @@ class Evaluation:
             if len(static.edge):
                 running.load_static(static)
             deltas += [(number, delta) for delta in running.load(time, nothing, *(_NONE for _ in running.windows))]
-        deltas = self._at_reported_time(deltas)
-        if self.running.reports:
-            deltas = self._apply_reports(deltas, np.array([time]))
-        if (overflow := self._row_overflow(deltas)) is not None:
+        deltas = self.output.at_reported_time(deltas)
+        deltas = self.output.report(deltas, np.array([time]))
+        if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.error(overflow.query, overflow.number, place=0)
         self.awaits_first = False
-        rows = self.rows_of(deltas)
-        self.note_overruns(None)
+        rows = self.output.rows(deltas)
+        self.output.note_overruns(None)
         self.midway = False
         return Applied(rows, self.running.rows() - before, _NONE, None)
-
-    def _apply_reports(self, deltas: list[tuple[int, Delta]], times: np.ndarray) -> list[tuple[int, Delta]]:
-        """Return deltas with those of queries that report at times replaced by their reports; `times` as `Reports.take`."""
-        reports = self.running.reports
-        found = [(number, delta) for number, delta in deltas if number not in reports]
-        for number, waiting in reports.items():
-            delta = waiting.take([delta for one, delta in deltas if one == number], times)
-            if delta is not None:
-                found.append((number, delta))
-        return sorted(found, key=itemgetter(0))
-
-    def _row_overflow(self, deltas: list[tuple[int, Delta]]) -> RowOverflow | None:
-        return find_row_overflow(deltas, self.running.schemas.names, self.row_guard.most)
-
-    def _at_reported_time(self, deltas: list[tuple[int, Delta]]) -> list[tuple[int, Delta]]:
-        if self.reported_time is None:
-            return deltas
-        return [(number, without_boundaries(delta, np.full(1, self.reported_time))) for number, delta in deltas]
 
     def empty_windows(self, time: int) -> None:
         """Move the stream time so far that all windows are empty, without reporting the rows that leave."""
@@ -484,7 +446,7 @@ class Evaluation:
         queries = self.running.by_number
         for number, delta in split_by_query(self._advance_all(time)):
             self.running.count_unreported(queries[number], delta.counts())
-        self.note_overruns(None)
+        self.output.note_overruns(None)
         self.midway = False
 
     def _advance_all(self, time: int) -> list[tuple[int, Delta]]:
@@ -498,13 +460,12 @@ class Evaluation:
         self.guard.row, self.row_guard.row = 0, None
         self.midway = True
         deltas = self._advance_all(time)
-        if self.running.reports:
-            deltas = self._apply_reports(deltas, np.array([time]))
-        if (overflow := self._row_overflow(deltas)) is not None:
+        deltas = self.output.report(deltas, np.array([time]))
+        if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.error(overflow.query, overflow.number, place=overflow.place)
         counts = sum((delta.counts() for _, delta in deltas), np.zeros(2, np.int64))
-        rows = self.rows_of(deltas)
-        self.note_overruns(None)
+        rows = self.output.rows(deltas)
+        self.output.note_overruns(None)
         self.collector.collect_if_quiet()
         self.midway = False
         return Applied(rows, counts, _NONE, None)
@@ -513,9 +474,9 @@ class Evaluation:
         """Restore a root of a query that was set aside; return the rows."""
         numbers = self.running.numbers
         deltas = sorted(((numbers[name], delta) for name, delta in running.restore_root(root)), key=itemgetter(0))
-        if deltas and self.running.reports:
-            deltas = self._apply_reports(deltas, np.array([self.graph.time]))
-        return self.rows_of(deltas)
+        if deltas:
+            deltas = self.output.report(deltas, np.array([self.graph.time]))
+        return self.output.rows(deltas)
 
     def _make_room(self, count: int, fresh: np.ndarray) -> None:
         """Make room for `count` more tuples; `fresh` vertex ids are those of new names."""
@@ -585,7 +546,7 @@ class Evaluation:
             for running in reversed(added):
                 self.running.drop(running.question.name)
             if not had_multigraph:
-                self.multigraph = self.collector.multigraph = None
+                self.multigraph = self.collector.multigraph = self.output.multigraph = None
             elif self.multigraph is not None:
                 self.multigraph.remove([question.name for question in questions])
             raise
@@ -639,11 +600,11 @@ class Evaluation:
                 continue
             chunk, inside = contents.of(of_windows, is_ordered=is_ordered(running.question))
             deltas += [(number, delta) for delta in running.load(time, chunk, *inside)]
-        deltas = self._at_reported_time(deltas)
-        deltas = self._apply_reports(deltas, np.array([time])) if self.running.reports else deltas
-        if (overflow := self._row_overflow(deltas)) is not None:
+        deltas = self.output.at_reported_time(deltas)
+        deltas = self.output.report(deltas, np.array([time]))
+        if (overflow := self.output.overflow(deltas)) is not None:
             raise self.row_guard.refusal(overflow.query, overflow.number)
-        return self.rows_of(deltas)
+        return self.output.rows(deltas)
 
     def window_contents(self, *, empty: bool = False) -> WindowContents:
         """Return the edges in windows now."""
@@ -696,62 +657,6 @@ class Evaluation:
             self.multigraph.kept_window = window
         self.running.keep(window, self.labels, self.graph)
 
-    # --- rows ------------------------------------------------------------------------------------------------
-
-    def rows_of(self, deltas: list[tuple[int, Delta]]) -> list[Block]:
-        """Return the rows of deltas (number of the query, delta) with their names."""
-        deltas = [(number, delta) for number, delta in deltas if len(delta)]
-        if not deltas:
-            return []
-        witnesses = None
-        if self.witness:
-            running = self.running.by_number
-            names = self.graph.edges, self.vertices, self.labels.texts
-            find = self._present_witnesses if self._witnesses_are_of_now else _witnesses_of
-            witnesses = [find(running[number], delta, *names) for number, delta in deltas]
-        return blocks_of(deltas, self.running.schemas.columns, self.vertices, witnesses, self.running.texts)
-
-    @property
-    def values(self) -> ValuesOf | None:
-        """The function that returns the values of edges for witnesses; None where none are told.
-
-        Where there are static edges, one may stand behind a path after another with its ends has left the window.
-        """
-        return None if self.multigraph is None or self.graph.statics else self.multigraph.values
-
-    def _present_witnesses(
-        self, running: RunningQuery, delta: Delta, edges: Edges, vertices: VertexDictionary, labels: list[str]
-    ) -> pa.Array:
-        """Return the witnesses of rows, found in the present graph."""
-        texts = [""] * len(delta)
-        if running.has_witnesses:
-            is_added = np.repeat(delta.kinds, delta.lengths()) >= 0
-            rows = delta.as_lists()
-            for place in np.flatnonzero(is_added).tolist():
-                witness = running.witness(rows[place], edges, vertices, labels, self.values)
-                texts[place] = "" if witness is None else witness.to_json()
-        return pa.array(texts, pa.string())
-
-    def name_of(self, vertex: int) -> Vertex:
-        """Return the name of a vertex."""
-        name: Vertex = self.vertices.names_of(np.array([vertex])).to_pylist()[0]
-        return name
-
-    def note_overruns(self, first: int | None) -> None:
-        """Remember the roots that went over their budget in the chunk from row `first` on; their names may go soon."""
-        for running in self.running.overrunning:
-            reports = [
-                SetAside(
-                    running.question.name,
-                    self.name_of(overrun.root),
-                    overrun.time if self.reported_time is None else self.reported_time,
-                    None if first is None or overrun.place < 0 else first + overrun.place,
-                    overrun.size,
-                )
-                for overrun in running.take_overruns()
-            ]
-            self.overruns += sorted(reports, key=lambda r: (r.row or 0, r.timestamp, str(r.root)))
-
     def check(self) -> None:
         """Assert the invariants of every part."""
         self.vertices._check()
@@ -783,11 +688,6 @@ def _events_of(tuples: Columns, first: int, count: int) -> np.ndarray | None:
     return None if (np.diff(places) == 1).all() else places
 
 
-def _witnesses_of(running: RunningQuery, delta: Delta, *names: Any) -> pa.Array:
-    """Return the witnesses of rows, empty where the kind of the query has none."""
-    return running.witnesses(delta, *names) if running.has_witnesses else pa.array([""] * len(delta), pa.string())
-
-
 class _Upcoming(NamedTuple):
     """The next chunk of a push, to whose names another thread gives ids."""
 
@@ -803,121 +703,3 @@ class _Upcoming(NamedTuple):
         self.wait()
         if self.naming.exception() is None:
             intake.forget(self.naming.result())
-
-
-class Crew:
-    """The threads of an engine, which work for several workers at a time. Kernels release the GIL."""
-
-    def __init__(self, threads: int) -> None:
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-
-    @property
-    def has_others(self) -> bool:
-        """True if there are threads besides the calling one."""
-        return self._pool is not None
-
-    def begin(self, task: Callable[[], _T]) -> Future[_T]:
-        """Begin a task in another thread."""
-        assert self._pool is not None
-        return self._pool.submit(task)
-
-    def each(self, workers: Sequence[Worker], work: Callable[[Worker], _T]) -> list[_T]:
-        """Return the results of `work` for all workers, in their order."""
-        if self._pool is None or len(workers) < 2:
-            return [work(worker) for worker in workers]
-        found: dict[int, _T] = {}
-        waiting = iter(enumerate(workers))
-
-        def work_on() -> None:
-            for place, worker in waiting:
-                found[place] = work(worker)
-
-        # The calling thread works as well: waking another takes longer than many a chunk.
-        others = [self._pool.submit(work_on) for _ in range(min(self._threads, len(workers)) - 1)]
-        try:
-            work_on()
-        finally:
-            for other in others:
-                if not other.cancel():
-                    other.result()
-        return [found[place] for place in range(len(workers))]
-
-    def apply(
-        self,
-        workers: Sequence[Worker],
-        chunk: Chunk,
-        tuples: Any,
-        edges: Edges,
-        details: ChunkDetails,
-    ) -> LimitError | None:
-        """Apply a chunk in all workers; return the first failure."""
-
-        def apply(worker: Worker) -> LimitError | None:
-            try:
-                worker.apply(chunk, tuples, edges, details)
-            except LimitError as failure:
-                return failure
-            return None
-
-        met = [failure for failure in self.each(workers, apply) if failure is not None]
-        return min(met, key=lambda failure: failure.row or 0, default=None)
-
-
-class Collector:
-    """Collection between chunks, often enough for memory to follow the windows, and seldom enough to cost little."""
-
-    def __init__(self, intake: Intake, graph: SnapshotGraph, running: RunningQueries) -> None:
-        self._intake = intake
-        self._graph = graph
-        self._running = running
-        self._collected_at: int | None = None
-        self.multigraph: Multigraph | None = None
-
-    @property
-    def is_due(self) -> bool:
-        """True if enough tuples have come since the last collection to pay for another one."""
-        edges, labels = self._graph.edge_count, self._intake.labels
-        if self.multigraph is not None and self.multigraph.wants_collection:
-            return True
-        return self._graph.wants_collection() or self._intake.holds_unused_names(edges) or labels.wants_to_forget()
-
-    def collect_if_due(self) -> None:
-        """Collect where enough tuples have come since the last time to pay for it."""
-        if self.is_due:
-            self.collect()
-
-    def collect(self) -> None:
-        """Release everything that has left every window."""
-        intake, graph = self._intake, self._graph
-        for worker in self._running.workers:
-            worker.sweep()
-        unused = graph.collect()
-        unused = unused[unused < intake.vertices.count]
-        retained, bearing = self._running.retained_vertices(), graph.edges.bearing
-        if self.multigraph is not None:
-            self.multigraph.collect(graph.time)
-            twins = intake.vertices.edges.used_by_twins(unused)
-            retained = np.concatenate([retained, self.multigraph.vertices(), twins])
-            bearing = self.multigraph.bearing(bearing)
-        if len(retained):
-            unused = np.setdiff1d(unused, retained)
-        intake.vertices.release(unused[intake.vertices.names.length[unused] != FREE])
-        lost = np.maximum(graph.horizons.lost, graph.horizons.passed_by)
-        graph.forget_labels(intake.labels.forget(bearing, lost))
-        if self.multigraph is not None:
-            self.multigraph.forget_labels()
-        self._collected_at = graph.time
-        intake.interned = 0
-
-    def collect_if_quiet(self) -> None:
-        """Collect where time alone has emptied a good part of the windows."""
-        time = self._graph.time
-        if self._collected_at is None:
-            self._collected_at = time
-        lengths = [window.size for window in self._running.read_windows if isinstance(window, Window)]
-        if self._running.read_windows and not lengths:
-            return  # time empties no other windows
-        shortest = min(lengths, default=0)
-        if time is not None and self._collected_at is not None and time - self._collected_at > shortest // 4:
-            self.collect()

@@ -104,7 +104,7 @@ class EventClock:
         self.time = time if self.time is None else max(time, self.time)
 
 
-def over_one_event(query: Any) -> Any:
+def query_over_event(query: Any) -> Any:
     """Return a query over the window of one event. Raises `QueryError` where it has another window than an unbounded one."""
     for window in windows_of(query):
         if window.kind != "unbounded":
@@ -117,8 +117,8 @@ def over_one_event(query: Any) -> Any:
     return query.over(ONE_EVENT)
 
 
-def over_unbounded_window(query: Any) -> Any:
-    """Return the query that `over_one_event` made this of."""
+def query_over_unbounded_window(query: Any) -> Any:
+    """Return the query that `query_over_event` made this of."""
     return query.over(UnboundedWindow())
 
 

@@ -297,7 +297,7 @@ class RunningQueries:
         if self._keep_window is not None:
             return []
         for question in removed:
-            for text in _merged(labels, question):
+            for text in _merge_named_labels(labels, question):
                 label, mine = labels.ids[text], edges_accepted_by(question, text)
                 accepted = graph.filter.accepted(label)
                 if ALL in accepted and (ALL not in mine or ALL in self._needed(text)):
@@ -411,7 +411,7 @@ class RunningQueries:
         self._schemas = schemas.with_queries([*columns], [*columns.values()])
         changed = self._count_readings(added, labels)
         for running in added:
-            for text in _merged(labels, running.question):
+            for text in _merge_named_labels(labels, running.question):
                 self._accept(text, edges_accepted_by(running.question, text), labels, graph)
         if len(self._windows) > windows:
             self._set_windows(graph)
@@ -562,7 +562,7 @@ def _is_merged(name: LabelName) -> TypeGuard[LabelSymbol]:
     return not isinstance(name, StreamLabel)
 
 
-def _merged(labels: LabelDictionary, question: Question) -> list[LabelSymbol]:
+def _merge_named_labels(labels: LabelDictionary, question: Question) -> list[LabelSymbol]:
     """Return the labels with ids that a question names, or all if it reads others, without those of named streams."""
     sets = [reading.labels for reading in readings_of(question)]
     if any(one.has_others for one in sets):

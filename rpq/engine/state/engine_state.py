@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from rpq.automata.symbols import ConditionLabel
 from rpq.engine.running.evaluation import Evaluation
-from rpq.engine.running.intake import over_unbounded_window
+from rpq.engine.running.intake import query_over_unbounded_window
 from rpq.engine.running.multigraph import Multigraph
 from rpq.engine.running.reports import Reports
 from rpq.engine.running.retention import KeepOption
@@ -33,7 +33,7 @@ from rpq.engine.state.state_layout import STATE, Edges, EdgeVertexArrays, read_f
 from rpq.errors import QueryError
 from rpq.files.destinations import replacing
 from rpq.files.json_values import Damage, JsonValue
-from rpq.files.sealed import damaged
+from rpq.files.sealed import damage_error
 from rpq.language.protocol import RunningQuery
 from rpq.language.readings import is_ordered, readings_of
 from rpq.language.where import WhereError
@@ -207,7 +207,7 @@ def _multigraph_of(evaluation: Evaluation) -> MultigraphState | None:
 def _state_of(running: RunningQuery, evaluation: Evaluation) -> QueryState:
     counted, keys = evaluation.graph.counted, evaluation.running.keys(running)
     numbers = [0 if key is None else counted.number_of(key) for key in keys]
-    saved = running.saved(evaluation.name_of)
+    saved = running.saved(evaluation.vertices.name_of)
     reports = evaluation.running.reports_of(running)
     if reports is not None:
         saved["report_state"] = reports.saved(evaluation.vertices)
@@ -255,7 +255,7 @@ class Saved:
         running = [state.question for state in self.content.queries]
         keep = self.content.keep
         if self.content.events is not None and self.content.events.mode == "alone":
-            running = list(map(over_unbounded_window, running))
+            running = list(map(query_over_unbounded_window, running))
         with _damage_named(self.path):
             try:
                 if self.content.times is not None:
@@ -589,4 +589,4 @@ def _damage_named(path: str) -> Iterator[None]:
     try:
         yield
     except Damage as problem:
-        raise damaged(STATE, path, str(problem)) from problem
+        raise damage_error(STATE, path, str(problem)) from problem

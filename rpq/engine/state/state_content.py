@@ -83,7 +83,7 @@ class Labels:
         if "accepted" in content:  # a state in which nothing is passed by lacks the key, as older ones do
             passed_by = [timestamp.whole() for timestamp in content["passed_by"].tuple_of(len(names))]
             accepted = [
-                dict(_accepted(one) for one in of_label) for of_label in content["accepted"].tuple_of(len(names))
+                dict(_read_accepted_ends(one) for one in of_label) for of_label in content["accepted"].tuple_of(len(names))
             ]
         return cls(
             names=names,
@@ -95,7 +95,7 @@ class Labels:
         )
 
 
-def _accepted(content: JsonValue) -> tuple[Ends, int]:
+def _read_accepted_ends(content: JsonValue) -> tuple[Ends, int]:
     *ends, is_loop, before = content.tuple_of(4)
     source, target = (None if end.is_none else end.unicode() for end in ends)
     if is_loop.flag() and (source, target) != (None, None):

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from rpq.errors import StateFormatError
 from rpq.files.json_values import Damage, JsonValue
-from rpq.files.sealed import HEADER_BYTES, Kind, damaged, header_of, seal, verify
+from rpq.files.sealed import HEADER_BYTES, Kind, damage_error, header_of, seal, verify
 
 STATE = Kind(magic=b"RPQSTATE", noun="saved state of an engine", version=3, read=(1,), sealed=(2,))
 _ARROW = b"ARROW1"
@@ -151,9 +151,9 @@ def read_file(path: str) -> StateFile:
             header = header_of(STATE, head, os.fstat(file.fileno()).st_size, name=path)
             content = file.read(header.length)
             verify(STATE, header, content, name=path)
-            return _parsed(content)
+            return _parse_content(content)
         except Damage as problem:
-            raise damaged(STATE, path, str(problem)) from problem
+            raise damage_error(STATE, path, str(problem)) from problem
 
 
 # --- writing -----------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def _padding(length: int) -> bytes:
 # --- reading -----------------------------------------------------------------------------------------------------
 
 
-def _parsed(content: bytes) -> StateFile:
+def _parse_content(content: bytes) -> StateFile:
     """Parse a file of this version. Raises `Damage`."""
     room = len(content) - _LENGTH.size
     length = _LENGTH.unpack_from(content)[0] if room >= 0 else 0
@@ -235,10 +235,10 @@ def _parsed(content: bytes) -> StateFile:
 def _names(arrays: dict[str, np.ndarray], integers: str, ends: str, data: str) -> pa.ChunkedArray | None:
     """Return names from the array of integers, or those of texts; None if neither is there. Raises `Damage`."""
     if integers in arrays:
-        return pa.chunked_array([_typed(arrays, integers, np.int64)])
+        return pa.chunked_array([_array(arrays, integers, np.int64)])
     if ends not in arrays:
         return None
-    return pa.chunked_array(list(_texts(_typed(arrays, ends, np.int64), _typed(arrays, data, np.uint8))), pa.string())
+    return pa.chunked_array(list(_texts(_array(arrays, ends, np.int64), _array(arrays, data, np.uint8))), pa.string())
 
 
 def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
@@ -263,7 +263,7 @@ def _texts(ends: np.ndarray, data: np.ndarray) -> Iterator[pa.StringArray]:
         first = stop
 
 
-def _typed(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | None = None) -> np.ndarray:
+def _array(arrays: dict[str, np.ndarray], name: str, dtype: type, count: int | None = None) -> np.ndarray:
     """Return an array after checking its type and length. Raises `Damage`."""
     if name not in arrays:
         raise Damage(f"{name} is missing")
@@ -283,38 +283,38 @@ def _expiries(arrays: dict[str, np.ndarray]) -> list[str]:
 
 def _edges(names: pa.ChunkedArray | None, arrays: dict[str, np.ndarray]) -> Edges:
     """Return the edges after checking that all numbers are in range. Raises `Damage`."""
-    count = len(_typed(arrays, "source", np.int32))
+    count = len(_array(arrays, "source", np.int32))
     has_static = any(name in arrays for name in _STATIC)
-    statics = len(_typed(arrays, _STATIC[0], np.int32)) if has_static else 0
-    static = {name: _typed(arrays, name, np.int32, statics) if has_static else np.zeros(0, np.int32) for name in _STATIC}
-    versions = len(_typed(arrays, _VERSIONS[0], np.int32)) if _VERSIONS[0] in arrays else 0
-    version = {name: _typed(arrays, name, np.int32, versions) if versions else np.zeros(0, np.int32) for name in _VERSIONS}
-    others = len(_typed(arrays, _PARALLEL[0], np.int32)) if _PARALLEL[0] in arrays else 0
-    parallel = {name: _typed(arrays, name, np.int32, others) if others else np.zeros(0, np.int32) for name in _PARALLEL}
+    statics = len(_array(arrays, _STATIC[0], np.int32)) if has_static else 0
+    static = {name: _array(arrays, name, np.int32, statics) if has_static else np.zeros(0, np.int32) for name in _STATIC}
+    versions = len(_array(arrays, _VERSIONS[0], np.int32)) if _VERSIONS[0] in arrays else 0
+    version = {name: _array(arrays, name, np.int32, versions) if versions else np.zeros(0, np.int32) for name in _VERSIONS}
+    others = len(_array(arrays, _PARALLEL[0], np.int32)) if _PARALLEL[0] in arrays else 0
+    parallel = {name: _array(arrays, name, np.int32, others) if others else np.zeros(0, np.int32) for name in _PARALLEL}
     made = EdgeVertexArrays.none()
     if _VERTICES[0] in arrays:
-        made_of_edges = len(_typed(arrays, _VERTICES[0], np.int32))
+        made_of_edges = len(_array(arrays, _VERTICES[0], np.int32))
         typed = ((name, array.dtype.type) for name, array in made._asdict().items() if name != "values")
-        known = {name: _typed(arrays, f"vertex_{name}", dtype, made_of_edges) for name, dtype in typed}
-        made = EdgeVertexArrays(**known, values=_typed(arrays, "vertex_values", np.uint8))
+        known = {name: _array(arrays, f"vertex_{name}", dtype, made_of_edges) for name, dtype in typed}
+        made = EdgeVertexArrays(**known, values=_array(arrays, "vertex_values", np.uint8))
     version_names = _names(arrays, *_IDS)
     if version_names is not None and len(version_names) != versions:
         raise Damage(f"there are {len(version_names):,} ids of edges for {versions:,} edges")
     edges = Edges(
         names=names,
         vertices=made,
-        source=_typed(arrays, "source", np.int32),
-        target=_typed(arrays, "target", np.int32, count),
-        label=_typed(arrays, "label", np.int32, count),
-        timestamp=_typed(arrays, "timestamp", np.int64, count),
-        slides=[_typed(arrays, name, np.int64, count) for name in _expiries(arrays)],
+        source=_array(arrays, "source", np.int32),
+        target=_array(arrays, "target", np.int32, count),
+        label=_array(arrays, "label", np.int32, count),
+        timestamp=_array(arrays, "timestamp", np.int64, count),
+        slides=[_array(arrays, name, np.int64, count) for name in _expiries(arrays)],
         **static,
         **version,
         **parallel,
-        parallel_timestamp=_typed(arrays, "parallel_timestamp", np.int64, others) if others else np.zeros(0, np.int64),
-        version_timestamp=_typed(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
+        parallel_timestamp=_array(arrays, "parallel_timestamp", np.int64, others) if others else np.zeros(0, np.int64),
+        version_timestamp=_array(arrays, "version_timestamp", np.int64, versions) if versions else np.zeros(0, np.int64),
         version_names=version_names,
-        version_set=None if version_names is None else _typed(arrays, "version_set", np.int32, versions),
+        version_set=None if version_names is None else _array(arrays, "version_set", np.int32, versions),
     )
     with_names = 0 if names is None else len(names)
     vertices = with_names + len(made.source)
@@ -370,11 +370,11 @@ def _read_version_1(path: str) -> StateFile:
     kind = state["kind"]
     if kind.is_none and len(table):
         raise Damage("there are edges, but no kind of vertices")
-    names, arrays["source"], arrays["target"] = _numbered(table["source"], table["target"])
+    names, arrays["source"], arrays["target"] = _number_ends(table["source"], table["target"])
     return StateFile(described=state, edges=_edges(None if kind.is_none else names, arrays))
 
 
-def _numbered(source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray, np.ndarray]:
+def _number_ends(source: pa.ChunkedArray, target: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray, np.ndarray]:
     """Return the distinct names of both ends, and the numbers of the ends. Raises `Damage`."""
     ends = source.type
     if ends != target.type or not (ends == pa.int64() or ends == pa.string() or ends == pa.large_string()):

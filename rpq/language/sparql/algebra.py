@@ -472,7 +472,7 @@ def children(operator: Operator) -> tuple[Operator, ...]:
             return (left, right)
         case Filter(inner) | Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
             return (inner,)
-        case _:
+        case Conjunction() | Values():
             return ()
 
 
@@ -487,7 +487,7 @@ def formulas_of(operator: Operator) -> tuple[Formula, ...]:
             return (formula,)
         case Group(_, _, aggregates):
             return tuple(one.argument for _, one in aggregates if one.argument is not None)
-        case _:
+        case Conjunction() | Join() | SemiJoin() | Union() | Minus() | Values() | Project() | Distinct():
             return ()
 
 

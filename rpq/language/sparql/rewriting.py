@@ -23,6 +23,7 @@ from rpq.language.sparql.algebra import (
     Project,
     SemiJoin,
     Union,
+    Values,
     certain_variables,
     has_exists,
     make_join,
@@ -62,16 +63,16 @@ def rewrite(operator: Operator) -> Operator:
     """
     match operator:
         case Filter(inner, condition):
-            return _pushed(rewrite(inner), condition)
+            return _push_filter(rewrite(inner), condition)
         case Join(parts):
-            return _joined([rewrite(part) for part in parts])
+            return _join([rewrite(part) for part in parts])
         case Union(branches):
             return make_union(*map(rewrite, branches))
         case LeftJoin(left, right) | SemiJoin(left, right) | Minus(left, right):
             return replace(operator, left=rewrite(left), right=rewrite(right))
         case Extend(inner) | Group(inner) | Project(inner) | Distinct(inner):
             return replace(operator, inner=rewrite(inner))
-        case _:
+        case Conjunction() | Values():
             return operator
 
 
@@ -94,7 +95,7 @@ def filtered_conjunction(operator: Operator) -> FilteredConjunction | None:
     return FilteredConjunction(operator, tuple(by_vertex), tuple(others))
 
 
-def _joined(parts: list[Operator]) -> Operator:
+def _join(parts: list[Operator]) -> Operator:
     """Return a join. Filters on its conjunctions are lifted above it if that merges several conjunctions into one."""
     conditions: list[Formula] = []
     found = [one for part in parts for one in (part.parts if isinstance(part, Join) else (part,))]
@@ -110,11 +111,11 @@ def _joined(parts: list[Operator]) -> Operator:
         parts_left.append(part)
     operator = make_join(*parts_left)
     for condition in conditions:
-        operator = _pushed(operator, condition)
+        operator = _push_filter(operator, condition)
     return operator
 
 
-def _pushed(operator: Operator, condition: Formula) -> Operator:
+def _push_filter(operator: Operator, condition: Formula) -> Operator:
     """Push a filter into an operator whose own filters are already pushed down."""
     if has_exists(condition):  # the body of an EXISTS can use every variable around it
         return Filter(operator, condition)
@@ -124,21 +125,21 @@ def _pushed(operator: Operator, condition: Formula) -> Operator:
             for place, part in enumerate(parts):
                 others = frozenset().union(*(possible_variables(one) for other, one in enumerate(parts) if other != place))
                 if names & possible_variables(part) and _sees_the_same(condition, part, others):
-                    return make_join(*parts[:place], _pushed(part, condition), *parts[place + 1 :])
+                    return make_join(*parts[:place], _push_filter(part, condition), *parts[place + 1 :])
         case Union(branches):
-            return make_union(*(_pushed(branch, condition) for branch in branches))
+            return make_union(*(_push_filter(branch, condition) for branch in branches))
         case LeftJoin(left, right) if _sees_the_same(condition, left, possible_variables(right)):
-            return replace(operator, left=_pushed(left, condition))
+            return replace(operator, left=_push_filter(left, condition))
         case SemiJoin(left) | Minus(left):
-            return replace(operator, left=_pushed(left, condition))
+            return replace(operator, left=_push_filter(left, condition))
         case Extend(inner, variable) if variable not in names:
-            return replace(operator, inner=_pushed(inner, condition))
+            return replace(operator, inner=_push_filter(inner, condition))
         case Distinct(inner):
-            return Distinct(_pushed(inner, condition))
+            return Distinct(_push_filter(inner, condition))
         case Project(inner, columns) if names & possible_variables(inner) <= frozenset(columns):
-            return replace(operator, inner=_pushed(inner, condition))
+            return replace(operator, inner=_push_filter(inner, condition))
         case Filter(inner, other) if not isinstance(inner, Conjunction):
-            return Filter(_pushed(inner, condition), other)
+            return Filter(_push_filter(inner, condition), other)
     return Filter(operator, condition)
 
 

@@ -24,6 +24,7 @@ from rpq.compiled.arrays.hashing import (
     put_new,
     table_size,
 )
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.prefetching import prefetch_at
@@ -103,13 +104,9 @@ class RowBags:
 
     def _grow(self, more: int) -> None:
         bags = self.bags
-        grown = {
-            name: np.concatenate([array := getattr(bags, name), np.full(more, empty, array.dtype)])
-            for name, empty in _OF_ENTRIES.items()
-        }
-        rows = np.concatenate([bags.rows, np.zeros(more * int(bags.fields[STRIDE]), np.int32)])
+        bags = lengthen_fields(bags, more * int(bags.fields[STRIDE]), rows=0)
+        self.bags = bags = lengthen_fields(bags, more, **_OF_ENTRIES)
         bags.fields[ROOM] += more
-        self.bags = bags = bags._replace(rows=rows, **grown)
         if table_size(int(bags.fields[ROOM])) > len(bags.table):
             self.bags = bags = bags._replace(table=new_table(int(bags.fields[ROOM])))
             bags.fields[TABLE] = len(bags.table)

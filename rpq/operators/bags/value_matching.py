@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from rpq.compiled.arrays.hashing import mixed
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.operators.bags.matching import LEFT, RIGHT, Mode
@@ -172,10 +173,10 @@ class ValueMatches:
         """Grow the arrays to the number of entries of the bags, and to a number of nodes."""
         matching = self._matching
         room = int(self._bags.bags.fields[ROOM])
-        longer = {name: _longer_by(getattr(matching, name), room, value) for name, value in _OF_ENTRIES.items()}
-        longer |= {name: _longer_by(getattr(matching, name), nodes, value) for name, value in _OF_NODES.items()}
-        most = 4 * len(longer["kind"]) + room  # a change of the right touches two nodes of each of three kinds
-        self._matching = matching._replace(**longer, touched=_longer_by(matching.touched, most, NONE))
+        matching = lengthen_fields(matching, room - len(matching.node_of), **_OF_ENTRIES)
+        matching = lengthen_fields(matching, nodes - len(matching.kind), **_OF_NODES)
+        most = 4 * len(matching.kind) + room  # a change of the right touches two nodes of each of three kinds
+        self._matching = lengthen_fields(matching, most - len(matching.touched), touched=NONE)
         self._view = view(self._matching)
         self.nbytes = self._bags.nbytes + sum(array.nbytes for array in self._matching)
         """The number of bytes held."""
@@ -190,7 +191,7 @@ class ValueMatches:
             if not has_room:
                 self._bags.make_room(2 * count)
             self._follow(max(nodes, 2 * len(self._matching.kind)) if nodes > len(self._matching.kind) else 0)
-        rows, weights, events, size = change_by_value(
+        rows, weights, events, size = apply_value_changes(
             self._bags.view,
             self._view,
             np.ascontiguousarray(left.rows).reshape(-1),
@@ -270,11 +271,6 @@ def _dtype(name: str) -> type:
     if name in ("high", "low", "total", "pending", "running"):
         return np.int64
     return np.float64 if name == "real" else np.int32
-
-
-def _longer_by(array: np.ndarray, length: int, value: int) -> np.ndarray:
-    more = length - len(array)
-    return array if more <= 0 else np.concatenate([array, np.full(more, value, array.dtype)])
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -746,7 +742,7 @@ def _sort(matching, count):
 
 
 @njit(cache=True, nogil=True)
-def change_by_value(
+def apply_value_changes(
     bags,
     matching,
     lefts,

@@ -373,21 +373,21 @@ def _node(term: Term) -> str:
 
 def _relation_line(relation: ExplainedRelation) -> str:
     atoms = ", ".join(map(str, relation.atoms))
-    size = "" if relation.edges is None else ", " + _counted(relation.edges, "edge" if relation.trees is None else "pair")
+    size = "" if relation.edges is None else ", " + _count_text(relation.edges, "edge" if relation.trees is None else "pair")
     if relation.trees is not None and relation.cells is not None:
-        size += f" found by {_counted(relation.trees, 'tree')} of {_counted(relation.cells, 'cell')}"
-    shared = f", shared with {_listed(relation.shared_with)}" if relation.shared_with else ""
+        size += f" found by {_count_text(relation.trees, 'tree')} of {_count_text(relation.cells, 'cell')}"
+    shared = f", shared with {_list_texts(relation.shared_with)}" if relation.shared_with else ""
     read = f"read by atom{'s' * (len(relation.atoms) > 1)} {atoms}" if atoms else "a chain of atoms, read as one path"
-    stored = f"; only edges from {_listed(relation.accepts)} are stored" if relation.accepts else ""
+    stored = f"; only edges from {_list_texts(relation.accepts)} are stored" if relation.accepts else ""
     return f"{relation.name}: {read}{size}{shared}{stored}"
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _list_texts(texts: Sequence[str]) -> str:
     more = f" and {len(texts) - _SHOWN:,} more" if len(texts) > _SHOWN else ""
     return ", ".join(texts[:_SHOWN]) + more
 
 
-def _counted(number: int, what: str) -> str:
+def _count_text(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 

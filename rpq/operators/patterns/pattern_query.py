@@ -29,7 +29,7 @@ from rpq.operators.patterns.read_relations import ReadRelations
 from rpq.operators.patterns.rows.solutions import Place, Solutions
 from rpq.operators.patterns.witness import WindowGraph, Witness, witness_of
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
-from rpq.rows.weighted_rows import WeightedRows, weighted
+from rpq.rows.weighted_rows import WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_values import ValuesOf
 from rpq.stream.snapshot import Edges, SnapshotGraph
@@ -319,7 +319,7 @@ class RunningPattern(HostedQuery):
         if not delta.ids.order:  # rows were only counted
             return self._count_rows(delta.without_ids())
         if self._is_netted:
-            events, (changes,) = weighted([delta], first=self._host.first)
+            events, (changes,) = as_changes([delta], first=self._host.first)
             return self._net_delta(changes, events)
         return self._count_rows(self._own_rows_of_delta(delta))
 
@@ -327,7 +327,7 @@ class RunningPattern(HostedQuery):
         # Where the row guard would refuse them, not all are formed; the rows of a share are selected first.
         is_partial = self._is_netted or self._host.first is not None or not self._host.division.is_whole
         most = None if is_partial else self._most_rows
-        events, changes = weighted(parts.values(), first=self._host.first)
+        events, changes = as_changes(parts.values(), first=self._host.first)
         is_boundary = None if self._joined.semantics == "explicit" else events[:, 0] % 2 == 0
         solutions = self._solutions.change(dict(zip(parts, changes, strict=True)), silent=is_boundary, most=most)
         if not len(solutions):

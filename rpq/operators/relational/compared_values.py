@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.language.pattern import Variable
 from rpq.language.sparql.algebra import Formula
 from rpq.language.sparql.values.formula_values import value_or_unbound
 from rpq.language.sparql.values.moments import Moment
-from rpq.language.sparql.values.typed_values import NUMBER_TYPES, NoValue, Number, Text, promoted_amount, value_of
+from rpq.language.sparql.values.typed_values import NUMBER_TYPES, NoValue, Number, Text, promote_amount, value_of
 from rpq.operators.bags.value_matching import (
     BOOLEAN,
     DOUBLE,
@@ -95,7 +96,7 @@ class _Labels:
             return int(number)
         number = len(self.numbers)
         if number == len(self.labels):
-            self.labels = np.concatenate([self.labels, np.zeros(number, np.int64)])
+            self.labels = lengthen(self.labels, number)
         place = self.numbers.bisect_left(key)
         below = None if place == 0 else int(self.labels[self.numbers.peekitem(place - 1)[1]])
         above = None if place == number else int(self.labels[self.numbers.peekitem(place)[1]])
@@ -155,7 +156,7 @@ class ComparedValues:
         except NoValue:
             return (TERM, self._terms.number_of(term, matches), 0, 0.0) if self._is_equality else _NOWHERE
         if isinstance(value, Number):
-            real = float(promoted_amount(value, "double"))
+            real = float(promote_amount(value, "double"))
             if math.isnan(real):
                 return _NOWHERE
             kind = _KINDS[value.type]
@@ -241,7 +242,7 @@ class PlaceColumn(NumericColumn):
         are_exact = (types == INTEGER) | (types == DECIMAL)
         are_inexact = (types > DECIMAL) & (types < len(NUMBER_TYPES)) & (types != NO_AMOUNT)
         reals = np.zeros(len(names))
-        promote(high, low, are_exact, reals)
+        nearest_doubles_of_exact(high, low, are_exact, reals)
         are_exact &= ~np.isnan(reals)
         reals[are_inexact] = np.ldexp(low[are_inexact].astype(np.float64), (high[are_inexact] - LIMB * ONE).astype(np.int32))
         are_read = are_exact | are_inexact
@@ -285,7 +286,7 @@ _MASK = 0xFFFFFFFF
 
 
 @njit(cache=True, nogil=True)
-def promote(high, low, chosen, reals):
+def nearest_doubles_of_exact(high, low, chosen, reals):
     """Write the doubles nearest to some numbers in units of 10⁻¹⁸; NaN for those of more than 53 bits.
 
     The quotient of two integers that are doubles is rounded once.

@@ -30,7 +30,7 @@ from rpq.operators.patterns.rows.solutions import Place
 from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
 from rpq.rows.typed_columns import ValueColumns, value_texts
-from rpq.rows.weighted_rows import WeightedRows, weighted
+from rpq.rows.weighted_rows import WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
 from rpq.stream.edge_vertices import EdgeVertices
 from rpq.stream.snapshot import SnapshotGraph
@@ -205,7 +205,7 @@ class RunningEdgeValues(RunningPattern):
         return changes.net() if self._distinct is None else self._distinct.change(changes)
 
     def delta(self, parts: dict[Place, Delta], changed: Mapping[int, Delta]) -> Delta:
-        events, changes = weighted(parts.values(), first=self._host.first)
+        events, changes = as_changes(parts.values(), first=self._host.first)
         if self._is_direct:
             (joined,) = changes
         else:

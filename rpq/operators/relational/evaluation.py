@@ -63,7 +63,7 @@ class Network:
 
     def __init__(self, plan: NetworkPlan) -> None:
         self.top = plan.top
-        self.planned = [*_in_order(plan.top)]
+        self.planned = [*_topological_order(plan.top)]
         self._places = {id(node): place for place, node in enumerate(self.planned)}
         self._leaves = [self._places[id(leaf)] for leaf, _ in plan.leaves]
         self.run_by(self.planned)
@@ -191,7 +191,7 @@ def ids_in(nodes: Iterable[Node]) -> np.ndarray:
     )
 
 
-def _in_order(top: Node) -> Iterator[Node]:
+def _topological_order(top: Node) -> Iterator[Node]:
     seen: set[int] = set()
 
     def visit(node: Node) -> Iterator[Node]:

@@ -78,13 +78,13 @@ def small_integers(names: pa.Array) -> np.ndarray:
     return found
 
 
-def by_number(condition: Formula) -> Judge | None:
+def integer_condition(condition: Formula) -> Judge | None:
     """Return a vectorized form of a condition on one variable, None unless it compares with integers alone."""
     if not isinstance(condition, Call) or len(condition.arguments) != 2:
         return None
     first, second = condition.arguments
     if condition.function in _BOTH:
-        one, other = by_number(first), by_number(second)
+        one, other = integer_condition(first), integer_condition(second)
         if one is None or other is None:
             return None
         joined = _BOTH[condition.function]
@@ -305,7 +305,7 @@ class Condition(NumericColumn):
     _unknown = -1
 
     def _judge_of_numbers(self, formula: Formula) -> Judge | None:
-        return by_number(formula)
+        return integer_condition(formula)
 
     def holding(self, rows: np.ndarray) -> np.ndarray:
         """Return for each row whether the condition holds (bool)."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rpq.compiled.arrays.lengthening import lengthen
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.operators.bags.row_bags import CHANGED, FREE, NONE, ROOM, STRIDE, USED, RowBags, add_in_event, settle
@@ -146,11 +147,11 @@ class _Values:
         if groups <= len(self._groups.different) and entries <= self._room:
             return
         self._room = entries
-        self._groups = OfGroups(*(_lengthened(array, groups, 0) for array in self._groups))
+        self._groups = OfGroups(*(lengthen(array, groups - len(array)) for array in self._groups))
         for end in self._argument.ends:
             heaps = self._heaps[end]
-            links = (_lengthened(array, entries, NONE) for array in heaps[1:])
-            self._heaps[end] = Heaps(_lengthened(heaps.root, groups, NONE), *links)
+            links = (lengthen(array, entries - len(array), NONE) for array in heaps[1:])
+            self._heaps[end] = Heaps(lengthen(heaps.root, groups - len(heaps.root), NONE), *links)
         self._set_views()
 
     def change(
@@ -247,12 +248,6 @@ def make_room(bags: RowBags, changes: int) -> None:
     fields = bags.bags.fields
     if fields[USED] - fields[FREE] + changes > fields[ROOM]:
         bags.make_room(changes)
-
-
-def _lengthened(array: np.ndarray, length: int, value: int) -> np.ndarray:
-    if len(array) >= length:
-        return array
-    return np.concatenate([array, np.full(length - len(array), value, array.dtype)])
 
 
 @njit(cache=True, nogil=True)

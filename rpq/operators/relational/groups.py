@@ -43,7 +43,7 @@ from rpq.operators.relational.group_values import (
     GroupedValues,
     TouchedGroups,
 )
-from rpq.operators.relational.nodes import Node, by_place, places_of
+from rpq.operators.relational.nodes import Node, name_by_place, places_of
 from rpq.operators.relational.term_ids import TermIds
 from rpq.operators.relational.value_order import ValueOrder
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
@@ -72,7 +72,7 @@ class GroupNode(Node):
         counts = [name for name, one in aggregates if one.function == "COUNT"]
         super().__init__((*keys, *names), [*(key for key in keys if key in inner.sure), *counts], inner)
         self._keys = places_of(keys, inner.columns)
-        self._formulas = tuple(by_place(one, inner.columns) for _, one in aggregates)
+        self._formulas = tuple(name_by_place(one, inner.columns) for _, one in aggregates)
         self._aggregates = [one for _, one in aggregates]
         self._terms = terms
         self._values = [

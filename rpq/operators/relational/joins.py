@@ -18,7 +18,7 @@ from rpq.language.sparql.algebra import Formula
 from rpq.operators.bags.matching import MatchedRows, Mode
 from rpq.operators.bags.value_matching import ValueMatches, ValueMode
 from rpq.operators.relational.formula_columns import Condition
-from rpq.operators.relational.nodes import Node, by_place
+from rpq.operators.relational.nodes import Node, name_by_place
 from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.weighted_rows import UNBOUND, Row, WeightedRows
 
@@ -346,7 +346,7 @@ class LeftJoinNode(MatchNode):
         matched = agreement.matched("left join") if is_plain else None
         super().__init__(agreement, agreement.columns, left.sure, left, right, matched=matched, counts_partners=True)
         self._condition = None if condition is None else Condition(condition, self.columns, terms)
-        self._formula = None if condition is None else by_place(condition, self.columns)
+        self._formula = None if condition is None else name_by_place(condition, self.columns)
 
     @property
     def parameters(self) -> Hashable:

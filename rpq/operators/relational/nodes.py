@@ -99,19 +99,19 @@ def places_of(names: Iterable[str], columns: Sequence[str]) -> list[int]:
     return [columns.index(name) if name in columns else -1 for name in names]
 
 
-def by_place(formula: Formula, columns: Sequence[str]) -> Formula:
+def name_by_place(formula: Formula, columns: Sequence[str]) -> Formula:
     """Return a formula with the places of columns as the names of variables; empty for those that are no column.
 
-    >>> by_place(Call("<", (Variable("age"), Constant("7"))), ["name", "age"])
+    >>> name_by_place(Call("<", (Variable("age"), Constant("7"))), ["name", "age"])
     Call(function='<', arguments=(Variable(name='1'), Constant(name='7')))
     """
     match formula:
         case Variable(name):
             return Variable(str(columns.index(name)) if name in columns else "")
         case Call(_, arguments):
-            return replace(formula, arguments=tuple(by_place(one, columns) for one in arguments))
+            return replace(formula, arguments=tuple(name_by_place(one, columns) for one in arguments))
         case Aggregate(_, argument) if argument is not None:
-            return replace(formula, argument=by_place(argument, columns))
+            return replace(formula, argument=name_by_place(argument, columns))
     return formula
 
 
@@ -225,7 +225,7 @@ class ExtendNode(Node):
         has_value = isinstance(formula, Constant) or (isinstance(formula, Variable) and formula.name in inner.sure)
         super().__init__((*inner.columns, name), {*inner.sure, *([name] if has_value else [])}, inner)
         self._text = f"?{name} = {formula_text(formula)}"
-        self._formula = by_place(formula, inner.columns)
+        self._formula = name_by_place(formula, inner.columns)
         self._values = IdColumn(formula, inner.columns, terms)
         self._sources = {column: column for column in inner.columns}
         if isinstance(formula, Variable):
@@ -270,7 +270,7 @@ class FilterNode(Node):
         super().__init__(inner.columns, inner.sure, inner)
         self._text = formula_text(condition)
         self._condition = Condition(condition, inner.columns, terms)
-        self._formula = by_place(condition, inner.columns)
+        self._formula = name_by_place(condition, inner.columns)
 
     @property
     def parameters(self) -> Hashable:

@@ -216,12 +216,12 @@ def exists_in(formula: Formula) -> list[Exists]:
     return []
 
 
-def without_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
+def replace_exists(formula: Formula, names: Mapping[Exists, str]) -> Formula:
     """Return a formula with a variable in place of each EXISTS, by the `names` that these have."""
     if isinstance(formula, Exists):
         return Variable(names[formula])
     if isinstance(formula, Call):
-        return replace(formula, arguments=tuple(without_exists(one, names) for one in formula.arguments))
+        return replace(formula, arguments=tuple(replace_exists(one, names) for one in formula.arguments))
     return formula
 
 
@@ -476,8 +476,8 @@ class _Planner:
             name = names[one] = self._fresh("exists")
             inner = self.exists(inner, one.body, is_negated=False, mark=name)
             if one.is_negated:
-                formula = _with(formula, one, Call("!", (Variable(name),)))
-        return inner, without_exists(formula, names)
+                formula = _replace_one_exists(formula, one, Call("!", (Variable(name),)))
+        return inner, replace_exists(formula, names)
 
     def exists(self, left: Node, body: Operator, *, is_negated: bool, mark: str | None = None) -> Node:
         """Return the rows for which a body has a solution, or none; with `mark` all rows, and a column that says which."""
@@ -639,10 +639,10 @@ def _source(node: Node) -> Node:
     return node
 
 
-def _with(formula: Formula, exists: Exists, other: Formula) -> Formula:
+def _replace_one_exists(formula: Formula, exists: Exists, other: Formula) -> Formula:
     """Return a formula with another in place of an EXISTS."""
     if formula == exists:
         return other
     if isinstance(formula, Call):
-        return Call(formula.function, tuple(_with(one, exists, other) for one in formula.arguments))
+        return Call(formula.function, tuple(_replace_one_exists(one, exists, other) for one in formula.arguments))
     return formula

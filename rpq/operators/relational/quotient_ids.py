@@ -24,6 +24,7 @@ from rpq.compiled.arrays.hashing import (
     put_new,
     table_size,
 )
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.intrinsics import wraps_around
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
@@ -105,13 +106,7 @@ class QuotientIds:
 
     def _grow(self, more: int) -> None:
         numbers = self._numbers
-        nothing = np.zeros(more, np.int64)
-        self._numbers = numbers = numbers._replace(
-            dividends=np.concatenate([numbers.dividends, nothing]),
-            divisors=np.concatenate([numbers.divisors, nothing]),
-            kinds=np.concatenate([numbers.kinds, np.full(more, NO_ENTRY, np.int8)]),
-            free=np.concatenate([numbers.free, np.zeros(more, np.int32)]),
-        )
+        self._numbers = numbers = lengthen_fields(numbers, more, dividends=0, divisors=0, kinds=NO_ENTRY, free=0)
         if table_size(len(numbers.divisors)) > len(numbers.table):
             self._numbers = numbers = numbers._replace(table=new_table(len(numbers.divisors)))
             numbers.fields[TABLE] = len(numbers.table)

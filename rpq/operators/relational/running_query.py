@@ -44,7 +44,7 @@ from rpq.operators.relational.nodes import LeafNode
 from rpq.operators.relational.planning import ConjunctionPart, Read, plan_network
 from rpq.operators.relational.term_ids import FIRST, SharedTermIds, TermIds
 from rpq.rows.delta import Delta, IdRows, ids_of_columns
-from rpq.rows.weighted_rows import WeightedRows, weighted
+from rpq.rows.weighted_rows import WeightedRows, as_changes
 from rpq.stream.chunk import Chunk
 from rpq.stream.durations import TIME_UNITS
 from rpq.stream.snapshot import SnapshotGraph
@@ -327,7 +327,7 @@ class RunningSparql(HostedQuery):
 
     def _bags(self, changes: LeafChanges) -> tuple[dict[int, WeightedRows], np.ndarray]:
         """Return changes of leaves as bags, and the (order, time) of the events in them."""
-        events, of_parts = weighted([one.delta for one in changes.values()], first=self._host.first)
+        events, of_parts = as_changes([one.delta for one in changes.values()], first=self._host.first)
         leaves = {
             leaf: self._rows_of_leaf(rows, one.places) for (leaf, one), rows in zip(changes.items(), of_parts, strict=True)
         }

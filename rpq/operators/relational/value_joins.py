@@ -18,7 +18,7 @@ from rpq.language.sparql.algebra_text import formula_text
 from rpq.operators.bags.value_matching import ValueMode
 from rpq.operators.relational.compared_values import ComparedValues, PlaceColumn, values_of
 from rpq.operators.relational.joins import Agreement
-from rpq.operators.relational.nodes import Node, by_place
+from rpq.operators.relational.nodes import Node, name_by_place
 from rpq.operators.relational.term_ids import TermIds
 from rpq.rows.weighted_rows import WeightedRows
 
@@ -71,7 +71,7 @@ class ValueMatchNode(Node):
         self._mode = mode
         self._comparison = comparison
         self._key = agreement.key
-        formulas = by_place(comparison.left, left.columns), by_place(comparison.right, right.columns)
+        formulas = name_by_place(comparison.left, left.columns), name_by_place(comparison.right, right.columns)
         self._parameters = mode, comparison.sign, *formulas, agreement.parameters
         self._matches = agreement.matched_by_value(mode, comparison.sign)
         self._order = ComparedValues(self._matches, is_equality=comparison.sign == "=")

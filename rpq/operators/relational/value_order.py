@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from rpq.compiled.arrays.lengthening import lengthen_fields
 from rpq.compiled.kernel_cache import njit
 from rpq.compiled.views import view
 from rpq.language.sparql.values.moments import MOMENTS
@@ -139,11 +140,7 @@ class ValueOrder:
             have = len(getattr(labels, high))
             if size > have:
                 more = max(size, 2 * have) - have
-                grown = {
-                    name: np.concatenate([getattr(labels, name), np.full(more, empty, np.int64)])
-                    for name, empty in ((high, 0), (rank, _UNKNOWN))
-                }
-                labels = labels._replace(**grown)
+                labels = lengthen_fields(labels, more, **{high: 0, rank: _UNKNOWN})
         if labels is not self._labels:
             labels.room[:] = len(labels.rank), len(labels.term_rank)
             self._labels = labels
@@ -151,7 +148,7 @@ class ValueOrder:
 
     def _label(self, ids: np.ndarray, names: pa.Array) -> None:
         """Give new terms with these names labels: kernels read numbers, texts and moments, Python the others."""
-        highs = _in_order(nearest_reals(names))
+        highs = _sortable_integers(nearest_reals(names))
         are_numbers = highs != _NOT_A_NUMBER
         if not are_numbers.all():
             others = ids[~are_numbers]
@@ -327,7 +324,7 @@ def _are_texts(highs: np.ndarray) -> np.ndarray:
     return found
 
 
-def _in_order(reals: np.ndarray) -> np.ndarray:
+def _sortable_integers(reals: np.ndarray) -> np.ndarray:
     """Return integers (int64) in the order of doubles; NaN becomes `_NOT_A_NUMBER`."""
     bits = (reals + 0.0).view(np.int64)  # there is one zero
     bits = np.where(bits < 0, bits ^ _LARGEST, bits)
@@ -353,7 +350,7 @@ def _high(key: tuple[Any, ...]) -> int:
 
 
 def _high_of_real(real: float) -> int:
-    """Return the integer of one double that is a number, as `_in_order` does."""
+    """Return the integer of one double that is a number, as `_sortable_integers` does."""
     bits: int = struct.unpack("<q", struct.pack("<d", real + 0.0))[0]
     return bits if bits >= 0 else bits ^ _LARGEST
 

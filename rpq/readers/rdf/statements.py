@@ -107,7 +107,7 @@ class Statements:
         order = pa.array(np.argsort(rows))
         columns = [pa.concat_arrays(pair).take(order) for pair in zip(plain, parsed.columns, strict=True)]
         bad = {int(numbers[others[row]]): message for row, message in parsed.bad.items()}
-        yield from _in_order(columns, numbers[np.sort(rows)], bad)
+        yield from _yield_in_order(columns, numbers[np.sort(rows)], bad)
 
     def _line_by_line(self, block: Block) -> Iterator[ReadResult]:
         """Read a block that contains invalid UTF-8 line by line."""
@@ -202,7 +202,7 @@ class Statements:
         parsed = _columns_of_quads(quads, self._syntax)
         numbers = np.arange(number, number + len(quads))
         bad = {number + row: message for row, message in parsed.bad.items()}
-        for read in _in_order(parsed.columns, numbers[parsed.rows], bad):
+        for read in _yield_in_order(parsed.columns, numbers[parsed.rows], bad):
             yield replace(read, line=self.line_of(read.line or 0)) if isinstance(read, BadStatement) else read
 
     def _bad(self, error: SyntaxError) -> BadStatement:
@@ -268,7 +268,7 @@ def _columns_of_quads(quads: list[Any], syntax: RdfSyntax) -> _ParseResult:
     return _ParseResult(columns=columns, rows=np.sort(places), bad=bad)
 
 
-def _in_order(columns: list[pa.Array], numbers: np.ndarray, bad: dict[int, str]) -> Iterator[ReadResult]:
+def _yield_in_order(columns: list[pa.Array], numbers: np.ndarray, bad: dict[int, str]) -> Iterator[ReadResult]:
     """Yield the statements with these numbers and, in order, the errors in `bad` (number → message)."""
     start = 0
     for number, message in sorted(bad.items()):

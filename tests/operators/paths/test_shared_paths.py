@@ -55,13 +55,13 @@ def test_sharing_trees_is_never_seen(data: st.DataObject) -> None:
     options: dict[str, Any] = {"keep": keep, "threads": data.draw(st.sampled_from([1, 1, 2]))}
     options["_capacity"] = data.draw(st.sampled_from([1, 256]))
     options["share"] = data.draw(st.sampled_from([(0, 1), (0, 1), (1, 2)]))
-    asked = data.draw(queries())
-    shared, apart = (rpq.Engine(*asked, _sharing=sharing, **options) for sharing in ("auto", "never"))
+    questions = data.draw(queries())
+    shared, apart = (rpq.Engine(*questions, _sharing=sharing, **options) for sharing in ("auto", "never"))
     pairs = data.draw(st.lists(st.tuples(*[st.integers(0, 5)] * 2)))
     static = [(one, another, "ab"[(one + another) % 2]) for one, another in pairs]
     for engine in (shared, apart):
         engine.load_static(static)
-    running = {query.name for query in asked}
+    running = {query.name for query in questions}
     time = number = 0
     for batch in data.draw(st.lists(st.lists(tuples, max_size=12), min_size=1, max_size=5)):
         rows = []
@@ -104,7 +104,7 @@ def test_sharing_trees_is_never_seen(data: st.DataObject) -> None:
 def test_sharing_trees_is_not_seen_in_events_and_limits(rows: list[Any], data: st.DataObject) -> None:
     events: Any = data.draw(st.sampled_from(["window", "alone"]))
     kinds = ("unbounded",) if events == "alone" else ("time", "unbounded")
-    asked = [query for query in data.draw(queries()) if query.window.kind in kinds]
+    questions = [query for query in data.draw(queries()) if query.window.kind in kinds]
     most = data.draw(st.sampled_from([None, 3, 6]))
     made: list[Any] = []
     time = 0
@@ -115,7 +115,7 @@ def test_sharing_trees_is_not_seen_in_events_and_limits(rows: list[Any], data: s
     columns = dict(zip(names, map(list, zip(*made, strict=True)), strict=False))
     outcomes = []
     for sharing in ("auto", "never"):
-        engine = rpq.Engine(*asked, events=events, max_rows=most, _sharing=sharing)  # type: ignore[arg-type]
+        engine = rpq.Engine(*questions, events=events, max_rows=most, _sharing=sharing)  # type: ignore[arg-type]
         try:
             outcomes.append((row_counts(engine.push(columns)) if made else None, None))
         except rpq.RowLimitError as error:

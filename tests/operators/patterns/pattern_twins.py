@@ -109,21 +109,21 @@ class PatternTwins:
     """Every method does the same to both, and compares what they say."""
 
     def __init__(
-        self, *asked: PatternQuestion, capacity: int = 2, threads: int = 1, static: Sequence[Edge] = ()
+        self, *questions: PatternQuestion, capacity: int = 2, threads: int = 1, static: Sequence[Edge] = ()
     ) -> None:
         self.kind = tiny(capacity)
-        self.engine = self.kind(*map(query_of, asked), threads=threads)
-        self.reference = PatternReference(*asked, static=static)
+        self.engine = self.kind(*map(query_of, questions), threads=threads)
+        self.reference = PatternReference(*questions, static=static)
         if static:
             self.engine.load_static([(source, target, label) for source, label, target in static])
-        self.asked = {question.name: question for question in asked}
+        self.questions = {question.name: question for question in questions}
 
     def push(self, tuples: Sequence[Tuple]) -> None:
         groups: list[list[Row]] = []
         for source, target, label, timestamp, op in tuples:
             if self.reference.time is None:  # what static edges alone bring
                 begun = self.reference.advance(timestamp)
-                groups += [[r for r in begun if r.query == name] for name in self.asked]
+                groups += [[r for r in begun if r.query == name] for name in self.questions]
             boundaries = self.reference.advance(timestamp)
             groups += [[r for r in boundaries if r.timestamp == at] for at in sorted({r.timestamp for r in boundaries})]
             groups.append(self.reference.push(source, target, label, timestamp, op))
@@ -133,7 +133,7 @@ class PatternTwins:
         begun: list[list[Row]] = []
         if self.reference.time is None:
             rows = self.reference.advance(time)
-            begun = [[r for r in rows if r.query == name] for name in self.asked]
+            begun = [[r for r in rows if r.query == name] for name in self.questions]
         rows = self.reference.advance(time)
         times = sorted({r.timestamp for r in rows})
         self._compare(rows_of(self.engine.advance(time)), begun + [[r for r in rows if r.timestamp == at] for at in times])
@@ -149,13 +149,13 @@ class PatternTwins:
             else:
                 raise AssertionError("the engine took a query whose window is not there") from refused
             return
-        self.asked[question.name] = question
+        self.questions[question.name] = question
         self._compare(rows_of(self.engine.register(query_of(question), start=start)), [rows])
 
     def unregister(self, name: str) -> None:
         self.reference.unregister(name)
         self.engine.unregister(name)
-        del self.asked[name]
+        del self.questions[name]
         self._compare([], [])
 
     def save_and_restore(self, threads: int = 1) -> None:
@@ -186,8 +186,8 @@ class PatternTwins:
                 case "register":
                     other = replace(draw(st.sampled_from(others)), name=f"q{number}")
                     self.register(other, draw(st.sampled_from(["window", "empty"])))
-                case "leave" if len(self.asked) > 1:
-                    self.unregister(draw(st.sampled_from(sorted(self.asked))))
+                case "leave" if len(self.questions) > 1:
+                    self.unregister(draw(st.sampled_from(sorted(self.questions))))
                 case "restore":
                     self.save_and_restore(draw(st.integers(1, 3)))
                 case "collect":
@@ -205,7 +205,7 @@ class PatternTwins:
             begin += len(group)
         assert begin == len(found), f"more rows than there should be: {found[begin:]}"
         self.engine._check()
-        for name in self.asked:
+        for name in self.questions:
             assert Counter(self.engine.answers(name)) == self.reference.answer(name)
             figures, counts = self.engine.statistics(name), self.reference.counts(name)
             for figure, count in counts.items():

@@ -134,10 +134,10 @@ def patterns(draw: st.DrawFn) -> tuple[tuple[pattern.Atom, ...], tuple[str, ...]
 
 
 @pytest.mark.ci
-@given(asked=patterns(), graph=graphs)
+@given(question=patterns(), graph=graphs)
 @settings(deadline=None, max_examples=300)
-def test_both_forms_have_the_same_solutions(asked: tuple, graph: list) -> None:
-    atoms, columns = asked
+def test_both_forms_have_the_same_solutions(question: tuple, graph: list) -> None:
+    atoms, columns = question
     fewer = merge_chains_of_atoms(atoms, columns)
     assert len(fewer) <= len(atoms)
     assert {term for atom in fewer for term in (atom.subject, atom.object)} >= {pattern.Variable(c) for c in columns}

@@ -60,8 +60,8 @@ def test_queries_come_and_go_and_are_restored(
             case "register":
                 other = replace(data.draw(st.sampled_from([one, two])), name=f"q{number}")
                 twins.register(other, data.draw(st.sampled_from(["window", "empty"])))
-            case "leave" if len(twins.asked) > 1:
-                twins.unregister(data.draw(st.sampled_from(sorted(twins.asked))))
+            case "leave" if len(twins.questions) > 1:
+                twins.unregister(data.draw(st.sampled_from(sorted(twins.questions))))
             case _:
                 twins.save_and_restore(data.draw(st.integers(1, 2)))
     twins.push(waiting)

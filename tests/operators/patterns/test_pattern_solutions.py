@@ -12,7 +12,7 @@ import pytest
 
 from rpq.operators.patterns.rows.solutions import Place, Solutions
 from rpq.rows.delta import Delta, ids_of_columns
-from rpq.rows.weighted_rows import weighted
+from rpq.rows.weighted_rows import as_changes
 
 SHAPES: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "one part": ([("?x", "?y", "?z")], ("?z", "?x")),
@@ -37,7 +37,7 @@ def part_rows(width: int, runs: list[tuple[int, int, int, list[tuple[int, ...]]]
 
 def changed(solutions: Solutions, parts: dict[Place, Delta], *, explicit: bool) -> Delta:
     """Change parts, as a pattern does."""
-    events, changes = weighted(parts.values())
+    events, changes = as_changes(parts.values())
     silent = None if explicit else events[:, 0] % 2 == 0
     return solutions.change(dict(zip(parts, changes, strict=True)), silent=silent).delta(events[:, 0], events[:, 1])
 
@@ -107,11 +107,11 @@ def test_solutions(shape, meanings, distinct, differ):
             before = after
         parts = {place: part_rows(len(columns[place.part]), some) for place, some in runs.items()}
         found = changed(solutions, parts, explicit=False)
-        told, begin, rows = [], 0, found.as_lists()
+        changes, begin, rows = [], 0, found.as_lists()
         for at, time, sign, end in zip(*(array.tolist() for array in (found.orders, found.times, found.kinds, found.ends))):
-            told += [(at, time, sign, one) for one in rows[begin:end]]
+            changes += [(at, time, sign, one) for one in rows[begin:end]]
             begin = end
-        assert sorted(told) == sorted(expected) and [one[:3] for one in told] == sorted(one[:3] for one in told)
+        assert sorted(changes) == sorted(expected) and [one[:3] for one in changes] == sorted(one[:3] for one in changes)
         assert Counter(map(tuple, solutions.answers().tolist())) == before
         parts = {
             meaning: [

@@ -150,9 +150,9 @@ def test_registered_in_mid_stream_it_begins_with_its_answer():
 def test_queries_with_the_same_columns_need_not_find_them_in_the_same_order():
     some = ["?source a ?target", "?target ^a ?source", "?source b ?y . ?source a ?target"]
     some.append("?y b ?target . ?source a ?target")
-    asked = [rpq.Query("a", window=W), *(rpq.Query(text, window=W, select=("source", "target")) for text in some)]
-    texts = [query.name for query in asked]
-    engine = rpq.Engine(*asked)
+    questions = [rpq.Query("a", window=W), *(rpq.Query(text, window=W, select=("source", "target")) for text in some)]
+    texts = [query.name for query in questions]
+    engine = rpq.Engine(*questions)
     changes = engine.push_rows([("s", "x", "b", 1), ("x", "t", "b", 1), ("s", "t", "a", 2), ("x", "t", "a", 2)])
     wanted = Counter([(text, "s", "t", 2, "+") for text in texts] + [(text, "x", "t", 2, "+") for text in texts])
     assert Counter(map(tuple, changes.rows())) == wanted

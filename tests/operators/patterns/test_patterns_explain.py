@@ -142,7 +142,7 @@ def test_rows_are_counted_whatever_becomes_of_plans_and_support_lists(pattern, m
         monkeypatch.setattr(live_patterns, name, value)
     drawn = random.Random(3)
     engine = tiny(2)(library.Query(pattern, window=W, name="chain"))
-    rows, told = 0, set()
+    rows, reasons = 0, set()
     for step in range(60):
         tuples = [(drawn.randrange(6), drawn.randrange(6), drawn.choice("ab"), step, drawn.choice("++-")) for _ in range(9)]
         changes = engine.push_rows(tuples)
@@ -154,5 +154,5 @@ def test_rows_are_counted_whatever_becomes_of_plans_and_support_lists(pattern, m
         rows -= sum(row[0] != "chain" for row in changes.rows())
         (part,) = engine.explain("chain").meanings[0].parts
         assert sum(seed.rows for seed in part.seeds) == rows
-        told.add(part.support_lists.split(",")[0].split(":")[0])
-    assert len(told) > 1 and told <= {"not yet", "none", "on trial", "kept", "tried"}, told
+        reasons.add(part.support_lists.split(",")[0].split(":")[0])
+    assert len(reasons) > 1 and reasons <= {"not yet", "none", "on trial", "kept", "tried"}, reasons

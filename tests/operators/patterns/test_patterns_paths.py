@@ -39,7 +39,7 @@ def roots_of(engine: rpq.Engine) -> list[set]:
     found = []
     for relation in paths_of(engine)._by_content.values():
         slots = relation.index.index.table.slot_of
-        found.append({engine._evaluation.name_of(v) for v in range(len(slots)) if slots[v] >= 0})
+        found.append({engine._evaluation.vertices.name_of(v) for v in range(len(slots)) if slots[v] >= 0})
     return found
 
 
@@ -461,8 +461,8 @@ def test_queries_that_share_an_index_come_and_go(data, question, tuples, static)
                 atoms = Atom(subject, path.expression, object_), Atom(X, "b", Z)
                 other = replace(question, name=f"q{number}", pattern=replace(question.pattern, atoms=atoms))
                 twins.register(other, data.draw(st.sampled_from(["window", "window", "empty"])))
-            case "leave" if len(twins.asked) > 1:
-                twins.unregister(data.draw(st.sampled_from(sorted(twins.asked))))
+            case "leave" if len(twins.questions) > 1:
+                twins.unregister(data.draw(st.sampled_from(sorted(twins.questions))))
             case "restore":
                 twins.save_and_restore()
             case "collect":

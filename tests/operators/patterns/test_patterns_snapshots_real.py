@@ -128,15 +128,15 @@ def in_order(rows: np.ndarray) -> np.ndarray:
 def test_answers_are_what_sparql_finds_in_the_snapshot(read, patterns, days, day, moments, few):
     stream = read()
     window = rpq.Window(size=days * day, slide=day)
-    asked = [rpq.Query(text, window=window) for text in patterns if not few or text in FEW]
-    engine = rpq.Engine(*asked)
+    questions = [rpq.Query(text, window=window) for text in patterns if not few or text in FEW]
+    engine = rpq.Engine(*questions)
     begin, solutions, snapshot = 0, dict.fromkeys(patterns, 0), Snapshot(window)
     chosen = np.random.default_rng(7).choice(len(stream.source) - 1, moments, replace=False) + 1
     for end in sorted(chosen.tolist()):
         part = Stream(*(column[begin:end] for column in stream))
         engine.push(part._asdict(), collect=False)
         begin, edges = end, snapshot.after(part)
-        for query in asked:
+        for query in questions:
             mine = answers(engine, query.name)
             wanted = found_by_sparql(query.expression, query.columns, edges)
             assert np.array_equal(in_order(mine), in_order(wanted)), (query.name, end)

@@ -166,18 +166,18 @@ FEW_TUPLES = [
 @pytest.mark.parametrize("paths", ["walk", "simple"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_each_step_is_told_in_its_direction(shape, paths):
-    asked = {}
+    questions = {}
     for number, expression in enumerate(ONE_STEP):
         atoms = tuple(SHAPES[shape](expression))
         is_chain = any(M in (atom.subject, atom.object) for atom in atoms)
         select = ("x", "y") if is_chain else None
         pattern = reference_patterns.Pattern(atoms=atoms, select=select, distinct=is_chain, paths=paths)
-        asked[f"q{number}"] = PatternQuestion(name=f"q{number}", pattern=pattern, window=Window(kind="unbounded"))
-    engine = rpq.Engine(*map(query_of, asked.values()))
+        questions[f"q{number}"] = PatternQuestion(name=f"q{number}", pattern=pattern, window=Window(kind="unbounded"))
+    engine = rpq.Engine(*map(query_of, questions.values()))
     engine.push_rows(FEW_TUPLES)
     graph = {(source, label, target): time for source, target, label, time in FEW_TUPLES}
     answered = 0
-    for name, question in asked.items():
+    for name, question in questions.items():
         pattern = question.pattern
         answers = pattern.solutions({None: graph})
         assert Counter(engine.answers(name)) == answers, pattern.atoms
@@ -194,16 +194,16 @@ def test_each_step_is_told_in_its_direction(shape, paths):
 def test_the_same_of_path_queries_from_either_end():
     ends = [{}, {"sources": ["1"]}, {"targets": ["1"]}]
     window = rpq.Window(size=100, slide=1)
-    asked = [
+    questions = [
         rpq.Query(expression, window=window, name=f"{expression} {number} {paths}", paths=paths, **options)
         for expression in ONE_STEP
         for number, options in enumerate(ends)
         for paths in ("walk", "simple")
     ]
-    engine = rpq.Engine(*asked, witness=True)
+    engine = rpq.Engine(*questions, witness=True)
     changes = engine.push_rows(FEW_TUPLES)
     edges = [(source, label, target) for source, target, label, _ in FEW_TUPLES]
-    for query in asked:
+    for query in questions:
         allowed = [pair for pair in evaluate(query.expression, edges, query.paths) if fits(pair, query)]
         assert sorted(engine.answers(query.name)) == sorted(allowed), query.name
         for pair in allowed:

@@ -25,16 +25,16 @@ from tests.twins import tiny
 Tuple = tuple[str, str, str, int, str, str | None]
 
 
-def query_of(asked: SparqlQuestion) -> rpq.Query:
+def query_of(question: SparqlQuestion) -> rpq.Query:
     """The same question, put to the engine. Of what is not evaluated yet the example is given up."""
-    window = None if asked.window is None else window_of(asked.window)
+    window = None if question.window is None else window_of(question.window)
     try:
         return rpq.Query(
-            write(asked.query),
-            name=asked.name,
+            write(question.query),
+            name=question.name,
             window=window,
-            semantics=asked.semantics,
-            report=asked.report if not asked.query.operator else "change",
+            semantics=question.semantics,
+            report=question.report if not question.query.operator else "change",
         )
     except rpq.QueryError as problem:
         assume(not any(word in str(problem) for word in ("has no window", "default window", "outer group")))
@@ -46,24 +46,24 @@ class Twins:
 
     def __init__(
         self,
-        *asked: SparqlQuestion,
+        *questions: SparqlQuestion,
         static: Sequence[tuple[str, str, str]] = (),
         capacity: int = 4,
         threads: int = 1,
     ) -> None:
-        self.asked = {one.name: one for one in asked}
+        self.questions = {one.name: one for one in questions}
         try:
-            self.engine = tiny(capacity)(*map(query_of, asked), time_unit="s", threads=threads)
+            self.engine = tiny(capacity)(*map(query_of, questions), time_unit="s", threads=threads)
             if static:
                 self.engine.load_static([(source, target, label) for source, label, target in static])
         except rpq.QueryError as problem:
             assume("does not run across static edges" not in str(problem))
             raise
-        self.reference = SparqlReference(*asked, static=static)
+        self.reference = SparqlReference(*questions, static=static)
 
     def shown(self, rows: list[Row]) -> list[tuple]:
         """Rows of the oracle as the engine has them."""
-        return [(one.query, *self.asked[one.query].pattern.shown(one.values), one.timestamp, one.op) for one in rows]
+        return [(one.query, *self.questions[one.query].pattern.shown(one.values), one.timestamp, one.op) for one in rows]
 
     def push(self, tuples: Sequence[Tuple]) -> list[tuple]:
         """Push tuples to both; the rows."""
@@ -80,10 +80,10 @@ class Twins:
         times = [row[-2] for row in found]
         assert times == sorted(times)
         self.engine._check()
-        for name, one in self.asked.items():
+        for name, one in self.questions.items():
             answers = Counter(self.engine.answers(name))
-            told = Counter(one.pattern.shown(values) for values in self.reference.answer(name).elements())
-            assert answers == told, (name, answers, told)
+            expected_answers = Counter(one.pattern.shown(values) for values in self.reference.answer(name).elements())
+            assert answers == expected_answers, (name, answers, expected_answers)
 
     def advance(self, time: int) -> list[tuple]:
         """Move the time of both; the rows."""
@@ -91,20 +91,20 @@ class Twins:
         self.compare(found, self.shown(self.reference.advance(time)))
         return found
 
-    def register(self, asked: SparqlQuestion, start: str) -> None:
+    def register(self, question: SparqlQuestion, start: str) -> None:
         """Register a query with both, where neither refuses it."""
         try:
-            expected = self.reference.register(asked, start)
+            expected = self.reference.register(question, start)
         except RegistrationRefused:
             with pytest.raises(rpq.RegistrationError):
-                self.engine.register(query_of(asked), start=start)
+                self.engine.register(query_of(question), start=start)
             return
         try:
-            found = [tuple(row) for row in self.engine.register(query_of(asked), start=start).rows()]
+            found = [tuple(row) for row in self.engine.register(query_of(question), start=start).rows()]
         except rpq.QueryError as problem:
             assume("does not run across static edges" not in str(problem))
             raise
-        self.asked[asked.name] = asked
+        self.questions[question.name] = question
         self.compare(found, self.shown(expected))
 
     def restore(self, threads: int = 1) -> None:
@@ -116,7 +116,7 @@ class Twins:
         self.engine._check()
 
     def compare_counts(self) -> None:
-        for name in self.asked:
+        for name in self.questions:
             figures, counts = self.engine.statistics(name), self.reference.counts(name)
             for field in COUNTS[1:]:
                 assert getattr(figures, field) == counts[field], (field, figures, counts)

@@ -38,9 +38,9 @@ UNDIVIDED = (
 
 @examples(60)
 @given(questions(), streams(), st.integers(2, 9), st.lists(edges, max_size=3, unique=True), st.integers(2, 3))
-def test_every_row_is_that_of_the_oracle(asked, tuples, size, static, threads):
-    note(f"{write(asked.query)} over {asked.window}")
-    twins = Twins(asked, static=static, threads=threads)
+def test_every_row_is_that_of_the_oracle(question, tuples, size, static, threads):
+    note(f"{write(question.query)} over {question.window}")
+    twins = Twins(question, static=static, threads=threads)
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
     twins.compare_counts()
@@ -49,9 +49,9 @@ def test_every_row_is_that_of_the_oracle(asked, tuples, size, static, threads):
 
 @examples(30)
 @given(questions(), streams(), st.integers(0, 15), st.integers(1, 3), st.integers(1, 3))
-def test_restoring_with_another_number_of_threads(asked, tuples, place, before, after):
-    note(f"{write(asked.query)} over {asked.window}")
-    twins = Twins(asked, threads=before)
+def test_restoring_with_another_number_of_threads(question, tuples, place, before, after):
+    note(f"{write(question.query)} over {question.window}")
+    twins = Twins(question, threads=before)
     for number, one in enumerate(tuples):
         if number == place:
             twins.restore(threads=after)

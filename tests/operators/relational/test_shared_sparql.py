@@ -97,13 +97,13 @@ def test_sharing_operators_is_never_seen(data: st.DataObject) -> None:
     options: dict[str, Any] = {"keep": rpq.Window(size=14, slide=1), "threads": data.draw(st.sampled_from([1, 1, 2]))}
     options["_capacity"] = data.draw(st.sampled_from([1, 256]))
     options["share"] = data.draw(st.sampled_from([(0, 1), (0, 1), (0, 1)]))
-    asked = data.draw(queries())
-    shared, apart = (kind(*asked, **options) for kind in (rpq.Engine, Apart))
+    questions = data.draw(queries())
+    shared, apart = (kind(*questions, **options) for kind in (rpq.Engine, Apart))
     pairs = data.draw(st.lists(st.tuples(*[st.integers(0, 5)] * 2)))
     static = [(one, another, "ab"[(one + another) % 2]) for one, another in pairs]
     for engine in (shared, apart):
         engine.load_static(static)
-    running = {query.name for query in asked}
+    running = {query.name for query in questions}
     time = number = 0
     for batch in data.draw(st.lists(st.lists(tuples, max_size=12), min_size=1, max_size=5)):
         rows = []
@@ -145,8 +145,8 @@ def test_sharing_operators_is_never_seen(data: st.DataObject) -> None:
 @given(st.lists(tuples, max_size=30), st.data())
 def test_sharing_operators_is_not_seen_in_events_and_limits(rows: list[Any], data: st.DataObject) -> None:
     events: Any = data.draw(st.sampled_from(["window", "alone"]))
-    asked = [query.over(rpq.UnboundedWindow()) if events == "alone" else query for query in data.draw(queries())]
-    asked = [query for query in asked if query.report == "change" and query.window.kind != "count"]
+    questions = [query.over(rpq.UnboundedWindow()) if events == "alone" else query for query in data.draw(queries())]
+    questions = [query for query in questions if query.report == "change" and query.window.kind != "count"]
     most = data.draw(st.sampled_from([None, 3, 6]))
     made: list[Any] = []
     time = 0
@@ -157,7 +157,7 @@ def test_sharing_operators_is_not_seen_in_events_and_limits(rows: list[Any], dat
     columns = dict(zip(names, map(list, zip(*made, strict=True)), strict=False))
     outcomes = []
     for sharing in ("auto", "never"):
-        engine = rpq.Engine(*asked, events=events, max_rows=most, _sharing=sharing)  # type: ignore[arg-type]
+        engine = rpq.Engine(*questions, events=events, max_rows=most, _sharing=sharing)  # type: ignore[arg-type]
         try:
             outcomes.append((row_counts(engine.push(columns)) if made else None, None))
         except rpq.RowLimitError as error:

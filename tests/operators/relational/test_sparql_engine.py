@@ -58,9 +58,9 @@ def test_optional_gives_way_to_a_partner_and_comes_back():
 
 
 def test_a_pattern_of_the_query_or_of_the_data_cannot_hold_up_the_stream():
-    name, asked = "a" * 45, 'REGEX(STR(?y), "^(a+)+$")'
+    name, question = "a" * 45, 'REGEX(STR(?y), "^(a+)+$")'
     rows = [f"x {name}! a 1", f"x {name} a 2"]
-    assert push(engine(f"SELECT ?y {{ ?x <a> ?y FILTER({asked}) }}"), *rows) == [f"+ {name} @2"]
+    assert push(engine(f"SELECT ?y {{ ?x <a> ?y FILTER({question}) }}"), *rows) == [f"+ {name} @2"]
     # The subject is the pattern: what cannot be matched is an error, and so the filter fails.
     text = 'SELECT ?x { ?x <a> ?y FILTER(REGEX(?y, STR(?x)) || REPLACE(?y, STR(?x), "") = "") }'
     patterns = ["^(a+)+$", "(a)\\1", "(?=a)", "a{1001}", "(((", "\\w{900}" * 9, "^(a|aa)+!"]
@@ -377,8 +377,8 @@ def test_without_rdflib_the_error_names_the_extra():
         "try:\n    rpq.Query('ASK { ?x <a> ?y }', window=rpq.Window(size=1, slide=1))\n"
         "except rpq.QueryError as problem:\n    print(problem)\n"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert told.startswith("SPARQL needs rdflib: pip install") and "'rdflib>=7'" in told
+    stderr = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert stderr.startswith("SPARQL needs rdflib: pip install") and "'rdflib>=7'" in stderr
 
 
 @pytest.mark.parametrize("report", ["change", "time", "slide"])

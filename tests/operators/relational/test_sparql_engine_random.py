@@ -16,9 +16,9 @@ pytestmark = warnings_of_rdflib
 
 @examples(60)
 @given(questions(), streams())
-def test_every_row_is_that_of_the_oracle(asked, tuples):
-    note(f"{write(asked.query)} over {asked.window}")
-    twins = Twins(asked)
+def test_every_row_is_that_of_the_oracle(question, tuples):
+    note(f"{write(question.query)} over {question.window}")
+    twins = Twins(question)
     for one in tuples:
         twins.push([one])
     twins.compare_counts()
@@ -30,10 +30,10 @@ def test_every_row_of_a_hundred_thousand_steps_is_that_of_the_oracle():
 
     @settings(max_examples=13_000, phases=[Phase.generate], suppress_health_check=[*HealthCheck], deadline=None)
     @given(questions(), streams(longest=30), st.lists(edges, max_size=2, unique=True))
-    def push(asked, tuples, static):
+    def push(question, tuples, static):
         nonlocal steps
-        note(f"{write(asked.query)} over {asked.window}")
-        twins = Twins(asked, static=static)
+        note(f"{write(question.query)} over {question.window}")
+        twins = Twins(question, static=static)
         for one in tuples:
             twins.push([one])
         twins.compare_counts()
@@ -45,9 +45,9 @@ def test_every_row_of_a_hundred_thousand_steps_is_that_of_the_oracle():
 
 @examples(40)
 @given(questions(), streams(), st.integers(2, 9), st.lists(edges, max_size=3, unique=True))
-def test_batches_cannot_be_seen(asked, tuples, size, static):
-    note(f"{write(asked.query)} over {asked.window}")
-    twins = Twins(asked, static=static)
+def test_batches_cannot_be_seen(question, tuples, size, static):
+    note(f"{write(question.query)} over {question.window}")
+    twins = Twins(question, static=static)
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
     twins.compare_counts()
@@ -55,9 +55,9 @@ def test_batches_cannot_be_seen(asked, tuples, size, static):
 
 @examples(30)
 @given(questions(), streams(), st.integers(0, 15), st.lists(edges, max_size=3, unique=True))
-def test_saving_and_restoring_cannot_be_seen(asked, tuples, place, static):
-    note(f"{write(asked.query)} over {asked.window}")
-    twins = Twins(asked, static=static)
+def test_saving_and_restoring_cannot_be_seen(question, tuples, place, static):
+    note(f"{write(question.query)} over {question.window}")
+    twins = Twins(question, static=static)
     if tuples[:place]:
         twins.push(tuples[:place])
     twins.restore()
@@ -69,9 +69,9 @@ def test_saving_and_restoring_cannot_be_seen(asked, tuples, place, static):
 @examples(40)
 @given(st.data(), st.sampled_from(["slide", "time"]), streams(), st.integers(1, 9), st.integers(0, 15))
 def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved):
-    asked = data.draw(questions(report=report))
-    note(f"{write(asked.query)} over {asked.window}, {report}")
-    twins = Twins(asked)
+    question = data.draw(questions(report=report))
+    note(f"{write(question.query)} over {question.window}, {report}")
+    twins = Twins(question)
     for begin in range(0, len(tuples), size):
         twins.push(tuples[begin : begin + size])
         if begin <= saved < begin + size:
@@ -82,9 +82,9 @@ def test_reports_are_those_of_the_oracle(data, report, tuples, size, saved):
 
 @examples(30)
 @given(questions("q"), questions("r"), streams(), st.integers(0, 15), st.sampled_from(["window", "empty"]))
-def test_registering_in_mid_stream_is_seen_as_the_contract_says(asked, other, tuples, place, start):
-    note(f"{write(asked.query)} over {asked.window}, {write(other.query)} over {other.window}")
-    twins = Twins(asked)
+def test_registering_in_mid_stream_is_seen_as_the_contract_says(question, other, tuples, place, start):
+    note(f"{write(question.query)} over {question.window}, {write(other.query)} over {other.window}")
+    twins = Twins(question)
     for one in tuples[:place]:
         twins.push([one])
     twins.register(other, start)

@@ -42,9 +42,9 @@ def test_the_product_changes_with_its_parts(chunks):
                     parts[part][row] += weight
                     found[part].append((event, row, weight))
             after.append(multiplied([+part for part in parts]))
-        told = node.change(*(WeightedRows.of(mine, width) for mine, width in zip(found, WIDTHS, strict=True)))
+        output = node.change(*(WeightedRows.of(mine, width) for mine, width in zip(found, WIDTHS, strict=True)))
         for event in range(len(events)):
-            for number, row, weight in told.changes():
+            for number, row, weight in output.changes():
                 if number == event:
                     answer[row] += weight
             assert all(count >= 0 for count in answer.values())

@@ -22,11 +22,11 @@ class Summed:
     def __init__(self, query: str) -> None:
         self.query = query
         self.rows: Counter = Counter()
-        self.told = 0
+        self.row_count = 0
 
     def add(self, changes: rpq.Changes) -> None:
         table = changes.to_arrow(self.query)
-        self.told += table.num_rows
+        self.row_count += table.num_rows
         columns = [name for name in table.column_names if name not in NOT_COLUMNS]
         sign = pc.if_else(pc.equal(table["op"], "+"), 1, -1)
         if not columns:
@@ -46,12 +46,12 @@ class Summed:
 
 def run(name: str, *, edges: int, moments: int, seed: int) -> Summed:
     """Push a stream in batches of any size, and compare at moments between them, the end one of them."""
-    asked = Asked.of(named_sparql(name), edges=edges, seed=seed)
-    query = rpq.Query(asked.named.text, window=asked.window, semantics="explicit", name=name)
-    engine = rpq.Engine(query.in_unit(asked.unit) if asked.unit else query)
-    if asked.static is not None:
-        engine.load_static(asked.static)
-    table, done, summed = asked.tuples.table, 0, Summed(name)
+    question = Asked.of(named_sparql(name), edges=edges, seed=seed)
+    query = rpq.Query(question.named.text, window=question.window, semantics="explicit", name=name)
+    engine = rpq.Engine(query.in_unit(question.unit) if question.unit else query)
+    if question.static is not None:
+        engine.load_static(question.static)
+    table, done, summed = question.tuples.table, 0, Summed(name)
     random = Random(seed)
     chosen = sorted(random.sample(range(1, edges), moments - 1)) + [edges]
     for moment in chosen:
@@ -59,7 +59,7 @@ def run(name: str, *, edges: int, moments: int, seed: int) -> Summed:
             size = min(random.choice([1, 7, 300, edges]), moment - done)
             summed.add(engine.push(table.slice(done, size)))
             done += size
-        wanted = alike(asked.by_pyoxigraph(moment))
+        wanted = alike(question.by_pyoxigraph(moment))
         assert alike(summed.rows) == wanted, moment
         assert alike(Counter(engine.answers(name))) == wanted, moment
     return summed
@@ -87,13 +87,13 @@ def _plain(value: object) -> object:
 @pytest.mark.ci
 @pytest.mark.parametrize("name", sparql_names())
 def test_rows_come_to_the_answer_at_all_moments(name):
-    assert run(name, edges=20_000, moments=4, seed=3).told
+    assert run(name, edges=20_000, moments=4, seed=3).row_count
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", sparql_names())
 def test_rows_of_a_million_tuples_come_to_the_answer(name):
-    assert run(name, edges=1_000_000, moments=21, seed=1).told > 10  # storms and heat are rare
+    assert run(name, edges=1_000_000, moments=21, seed=1).row_count > 10  # storms and heat are rare
 
 
 def test_a_named_query_runs_over_files_on_the_command_line(tmp_path):

@@ -85,7 +85,7 @@ for _groups in (100, 100_000):
         )
 
 
-def joined(selectivity: float, window: int) -> Stream:
+def join_stream(selectivity: float, window: int) -> Stream:
     """Return a stream of `a` and `b` in turn; each joins `selectivity` tuples of the other label in the window."""
     number = np.arange(2 * window)
     places = max(1, round(window / 2 / selectivity))
@@ -99,7 +99,7 @@ def joined(selectivity: float, window: int) -> Stream:
 
 def _over_join(settings: Settings, *, selectivity: float, head: str) -> Reading:
     text = f"SELECT {head} {{ ?x <urn:a> ?y . ?x <urn:b> ?value }}"
-    measured = tuples_per_second(text, joined(selectivity, window_of(settings, 20_000)), settings)
+    measured = tuples_per_second(text, join_stream(selectivity, window_of(settings, 20_000)), settings)
     return Reading(measured=measured, bound=min(3e5, 1 / (_PER_JOINED_ROW * selectivity)))
 
 
@@ -426,7 +426,7 @@ def _single_case(name: str, settings: Settings) -> tuple[str, Stream]:
 
 
 _SINGLE_IN_SPARQL: dict[str, tuple[str, Callable[[int], Stream]]] = {
-    "MIN-JOIN": ("SELECT (MIN(?value) AS ?least) { ?x <urn:a> ?y . ?x <urn:b> ?value }", partial(joined, 1)),
+    "MIN-JOIN": ("SELECT (MIN(?value) AS ?least) { ?x <urn:a> ?y . ?x <urn:b> ?value }", partial(join_stream, 1)),
     "COUNT-DISTINCT": (
         "SELECT ?group (COUNT(DISTINCT ?value) AS ?result) { ?group <urn:rated> ?value } GROUP BY ?group",
         partial(rated_groups, "decimals", 100),

@@ -79,8 +79,8 @@ def _block(number: np.ndarray, trips: int, seed: int) -> pa.RecordBatch:
                 "hasFareInfo": fares,
             }.items()
         ),
-        (info, VOCABULARY + "hasMedallion", numbered_iris(f"{DATA}taxi/", _of(seed, _TAXI, number, _TAXIS))),
-        (info, VOCABULARY + "hasHack_license", numbered_iris(f"{DATA}driver/", _of(seed, _DRIVER, number, _DRIVERS))),
+        (info, VOCABULARY + "hasMedallion", numbered_iris(f"{DATA}taxi/", _draw(seed, _TAXI, number, _TAXIS))),
+        (info, VOCABULARY + "hasHack_license", numbered_iris(f"{DATA}driver/", _draw(seed, _DRIVER, number, _DRIVERS))),
         (info, VOCABULARY + "hasVendor_id", plain_literals(choose_terms(["CMT", "VTS"], number))),
         (begins, VOCABULARY + "hasPickupLat", place(_FROM, 4060)),
         (begins, VOCABULARY + "hasPickupLong", place(_FROM, -7400)),
@@ -100,6 +100,6 @@ def _block(number: np.ndarray, trips: int, seed: int) -> pa.RecordBatch:
     return events.batch()
 
 
-def _of(seed: int, purpose: int, number: np.ndarray, count: int) -> np.ndarray:
+def _draw(seed: int, purpose: int, number: np.ndarray, count: int) -> np.ndarray:
     """Draw numbers below `count`; small numbers are more frequent."""
     return power_law(uniform(seed, purpose, number), count, head=count / 2, exponent=2.0)

@@ -176,7 +176,7 @@ class FormulaReader:
             return left
         if node.op not in ("IN", "NOT IN"):
             return Call(node.op, (left, self.formula(node.other, scope)))
-        return Call(node.op, (left, *(self.formula(one, scope) for one in _listed(node.other))))
+        return Call(node.op, (left, *(self.formula(one, scope) for one in _list_elements(node.other))))
 
     def _function(self, node: Any, scope: Scope) -> Formula:
         iri = self._prologue.iri(node.iri)
@@ -205,7 +205,7 @@ class FormulaReader:
         if function in REFUSED:
             raise refusal(self._source, function, node.place)
         # The single parameter of CONCAT and COALESCE is a list.
-        operands = [one for parameter in node.values() for one in _listed(parameter)]
+        operands = [one for parameter in node.values() for one in _list_elements(parameter)]
         function = _SAME_FUNCTIONS.get(function, function)
         arguments = tuple(self.formula(one, scope) for one in operands)
         if function in ("REGEX", "REPLACE"):
@@ -234,7 +234,7 @@ def _plain_literal(formula: Formula) -> str | None:
     return None if literal is None or literal.language else literal.text
 
 
-def _listed(node: Any) -> list[Any]:
+def _list_elements(node: Any) -> list[Any]:
     """Return the elements of a list of expressions (rdf:nil is the empty list), or a single node as a list."""
     if type(node).__name__ == "URIRef":
         return []

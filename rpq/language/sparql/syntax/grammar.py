@@ -85,17 +85,17 @@ def _problem(source: SourceText, text: str, place: int, expected: set[str]) -> S
         hint = f"did you mean {near[0]}?" if near else "a prefixed name has a colon"
         return source.error(f"unexpected {before[0]}: {hint}", place)
     if not found.strip():
-        return source.error("the query ends too early", len(text.rstrip()), _named(expected))
+        return source.error("the query ends too early", len(text.rstrip()), _describe_tokens(expected))
     token = next((one.text for one in SourceText(found, found).tokens()), found[:1])
     if token[0].isalpha() and (near := get_close_matches(token.upper(), [one.upper() for one in expected], 1, 0.8)):
         return source.error(f"unexpected {token}: did you mean {near[0]}?", place)
     if "!=" in expected and _IRI.fullmatch(token):  # an operator is valid here
         message = f"unexpected {token}, which reads as an IRI; for less-than, put a blank after <"
         return source.error(message, place)
-    return source.error(f"unexpected {token}", place, _named(expected))
+    return source.error(f"unexpected {token}", place, _describe_tokens(expected))
 
 
-def _named(expected: Iterable[str]) -> str:
+def _describe_tokens(expected: Iterable[str]) -> str:
     """Return a short list of the expected tokens: kinds of terms, signs, keywords, and "a function" for all functions."""
     expected = set(expected) - _REFUSED
     functions = expected & _function_words()
@@ -119,7 +119,7 @@ def _grammar() -> Any:
     from rdflib.plugins.sparql import parser
     from rdflib.plugins.sparql.parserutils import Comp, CompValue
 
-    grammar, elements = _copied()
+    grammar, elements = _copy_grammar()
     actions = _actions(parser)
     for element in elements:
         if element.parseAction and element.parseAction[0] in actions:
@@ -127,7 +127,7 @@ def _grammar() -> Any:
 
     def place(text: str, start: int, found: Any) -> None:
         if isinstance(found[0], CompValue):
-            found[0].place = _behind_blanks(text, start)
+            found[0].place = _skip_blanks(text, start)
 
     for element in elements:
         if isinstance(element, Comp):
@@ -138,13 +138,13 @@ def _grammar() -> Any:
     return grammar
 
 
-def _behind_blanks(text: str, place: int) -> int:
+def _skip_blanks(text: str, place: int) -> int:
     """Return the place after blanks and comments; pyparsing reports the place before them."""
     found = _BLANK.match(text, place)
     return found.end() if found else place
 
 
-def _copied() -> tuple[Any, list[Any]]:
+def _copy_grammar() -> tuple[Any, list[Any]]:
     """Return a copy of the grammar, and all its elements."""
     from pyparsing import Optional, ParserElement, Suppress, ZeroOrMore
     from rdflib.plugins.sparql import parser
@@ -172,30 +172,30 @@ def _copied() -> tuple[Any, list[Any]]:
 
 def _is_no_iri(text: str, place: int, found: Any) -> bool:
     """Return whether a `<` is an operator: an IRI at this place is the longer token, and wins (§19.8 of the standard)."""
-    return _IRI.match(text, _behind_blanks(text, place)) is None
+    return _IRI.match(text, _skip_blanks(text, place)) is None
 
 
 def _actions(parser: Any) -> dict[Any, Callable[..., Any]]:
     """Return the parse actions for the leaves of the copy, by the corresponding actions of the original."""
 
     def leaf(kind: LeafKind) -> Callable[..., Leaf]:
-        return lambda text, place, found: Leaf(kind, found[0], _behind_blanks(text, place))
+        return lambda text, place, found: Leaf(kind, found[0], _skip_blanks(text, place))
 
     def quoted(length: int) -> Callable[..., Leaf]:
         def action(text: str, place: int, found: Any) -> Leaf:
             content = _ESCAPED.sub(lambda escape: ESCAPES.get(escape[1], escape[1]), found[0][length:-length])
-            return Leaf("string", content, _behind_blanks(text, place))
+            return Leaf("string", content, _skip_blanks(text, place))
 
         return action
 
     def signed(sign: str) -> Callable[..., Leaf]:
-        return lambda text, place, found: Leaf("number", sign + found[0].text, _behind_blanks(text, place))
+        return lambda text, place, found: Leaf("number", sign + found[0].text, _skip_blanks(text, place))
 
     actions: list[tuple[Any, Callable[..., Any]]] = [
         (parser.Var, leaf("variable")),
         (parser.IRIREF, leaf("iri")),
-        (parser.BLANK_NODE_LABEL, lambda text, place, found: Leaf("blank", found[0][2:], _behind_blanks(text, place))),
-        (parser.ANON, lambda text, place, found: Leaf("anonymous", f".{place}", _behind_blanks(text, place))),
+        (parser.BLANK_NODE_LABEL, lambda text, place, found: Leaf("blank", found[0][2:], _skip_blanks(text, place))),
+        (parser.ANON, lambda text, place, found: Leaf("anonymous", f".{place}", _skip_blanks(text, place))),
         (parser.INTEGER, leaf("number")),
         (parser.DECIMAL, leaf("number")),
         (parser.DOUBLE, leaf("number")),
@@ -225,7 +225,7 @@ class _Furthest:
         if getattr(element, "match", "") == "#":  # not a comment
             return
         # A keyword that continues with other letters fails behind its end.
-        reached = _behind_blanks(text, place) if hasattr(element, "identChars") else error.loc
+        reached = _skip_blanks(text, place) if hasattr(element, "identChars") else error.loc
         if reached > self.place:
             self.place = reached
             self.expected = set()
@@ -238,7 +238,7 @@ def _failing() -> tuple[Any, list[_Furthest]]:
     """Return the copy that records failures, and the stack of its current recorders."""
     from pyparsing import ParseElementEnhance, ParseExpression
 
-    grammar, elements = _copied()
+    grammar, elements = _copy_grammar()
     recorders: list[_Furthest] = []
 
     def failed(text: str, place: int, element: Any, error: Any) -> None:
@@ -290,7 +290,7 @@ def _keywords() -> frozenset[str]:
 
 @cache
 def _failing_elements() -> tuple[Any, ...]:
-    return tuple(_copied()[1])
+    return tuple(_copy_grammar()[1])
 
 
 @cache

@@ -63,9 +63,9 @@ def path_expression(node: Any, label_of: Callable[[Any], str], refuse: Callable[
     def read(node: Any) -> Expression:
         name = getattr(node, "name", None)
         if name == "PathAlternative":
-            return _of_parts(Alternation, [read(part) for part in node.part])
+            return _combine(Alternation, [read(part) for part in node.part])
         if name == "PathSequence":
-            return _of_parts(Concatenation, [read(part) for part in node.part])
+            return _combine(Concatenation, [read(part) for part in node.part])
         if name == "PathEltOrInverse":
             return Inverse(read(node.part))
         if name == "PathElt":
@@ -118,7 +118,7 @@ def atoms_of_path(
     return operator_of(subject, expression, object_)
 
 
-def _of_parts(kind: type[Alternation] | type[Concatenation], parts: list[Expression]) -> Expression:
+def _combine(kind: type[Alternation] | type[Concatenation], parts: list[Expression]) -> Expression:
     return parts[0] if len(parts) == 1 else kind(tuple(parts))
 
 
@@ -360,7 +360,7 @@ class GroupReader:
                 self._correlated += 1
                 right, conditions = self.group(part.graph, scope, optional=True)
                 self._correlated -= 1
-                return LeftJoin(operator, right, _all_of(conditions))
+                return LeftJoin(operator, right, _conjoin(conditions))
             case "MinusGraphPattern":
                 return Minus(operator, self.group(part.graph, scope)[0])
             case "Bind":
@@ -479,7 +479,7 @@ def _triples(blocks: Any) -> Iterator[tuple[Any, Any, Any]]:
             yield flat[start], flat[start + 1], flat[start + 2]
 
 
-def _all_of(conditions: list[Formula]) -> Formula | None:
+def _conjoin(conditions: list[Formula]) -> Formula | None:
     if len(conditions) < 2:
         return conditions[0] if conditions else None
     return Call("&&", tuple(conditions))

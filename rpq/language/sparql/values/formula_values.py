@@ -74,7 +74,7 @@ def _bound(binding: Binding, name: str) -> str:
         raise NoValue(f"?{name} is unbound") from None
 
 
-def _decided(binding: Binding, judges: list[Judge], decisive: bool) -> str:
+def _evaluate_logic(binding: Binding, judges: list[Judge], decisive: bool) -> str:
     """Evaluate `&&` and `||`: one decisive argument determines the value, even if others are errors."""
     problem: NoValue | None = None
     for one in judges:
@@ -102,7 +102,7 @@ def _coalesce(binding: Binding, judges: list[Judge]) -> str:
     raise NoValue("no argument of COALESCE has a value")
 
 
-def _in(binding: Binding, judges: list[Judge], *, is_negated: bool) -> str:
+def _evaluate_in(binding: Binding, judges: list[Judge], *, is_negated: bool) -> str:
     """Evaluate IN: true if any member is equal, otherwise an error if any comparison is an error."""
     left, *members = judges
     problem: NoValue | None = None
@@ -118,11 +118,11 @@ def _in(binding: Binding, judges: list[Judge], *, is_negated: bool) -> str:
 
 
 _SPECIAL: dict[str, Callable[[Binding, list[Judge]], str]] = {
-    "&&": lambda binding, judges: _decided(binding, judges, False),
-    "||": lambda binding, judges: _decided(binding, judges, True),
+    "&&": lambda binding, judges: _evaluate_logic(binding, judges, False),
+    "||": lambda binding, judges: _evaluate_logic(binding, judges, True),
     "IF": _if,
     "COALESCE": _coalesce,
-    "IN": lambda binding, judges: _in(binding, judges, is_negated=False),
-    "NOT IN": lambda binding, judges: _in(binding, judges, is_negated=True),
+    "IN": lambda binding, judges: _evaluate_in(binding, judges, is_negated=False),
+    "NOT IN": lambda binding, judges: _evaluate_in(binding, judges, is_negated=True),
 }
 """Functions that evaluate their arguments one by one."""

@@ -31,7 +31,7 @@ from rpq.language.sparql.values.typed_values import (
     integer_term,
     number_term,
     number_text,
-    promoted_amount,
+    promote_amount,
     rounded_number,
     value_of,
 )
@@ -92,7 +92,7 @@ def to_number(type_: NumberType, term: str) -> str:
     if not isinstance(value, Number):
         raise _impossible(term, type_)
     if type_ in ("float", "double"):
-        return number_term(checked_number(type_, promoted_amount(value, type_)))
+        return number_term(checked_number(type_, promote_amount(value, type_)))
     if not math.isfinite(value.amount):
         raise _impossible(term, type_)
     exact = Fraction(value.amount)
@@ -382,13 +382,13 @@ def _hash(name: str) -> Callable[[str], str]:
     return lambda term: literal_text(hashlib.new(name, plain_string_of(term).encode()).hexdigest())
 
 
-def _compared(predicate: Callable[[str, str], bool]) -> Callable[[str, str], str]:
+def _text_comparison(predicate: Callable[[str, str], bool]) -> Callable[[str, str], str]:
     return lambda left, right: boolean_term(predicate(left, right))
 
 
 FUNCTIONS: dict[str, Callable[..., str]] = {
     "!": lambda term: boolean_term(not is_true(term)),
-    **{sign: _compared(predicate) for sign, predicate in COMPARISONS.items()},
+    **{sign: _text_comparison(predicate) for sign, predicate in COMPARISONS.items()},
     **{sign: partial(calculate, sign) for sign in "+-*/"},
     "unary -": negate,
     "unary +": unary_plus,

@@ -17,10 +17,10 @@ from rpq.language.sparql.values.typed_values import (
     Text,
     Value,
     checked_number,
+    common_number_type,
     number_term,
     number_type,
-    promoted_amount,
-    promoted_type,
+    promote_amount,
     rounded_number,
     value_of,
 )
@@ -86,8 +86,8 @@ def is_equal(left: str, right: str) -> bool:
 
 def _are_equal(first: Value, second: Value) -> bool:
     if isinstance(first, Number) and isinstance(second, Number):
-        type_ = promoted_type(first, second)
-        return promoted_amount(first, type_) == promoted_amount(second, type_)
+        type_ = common_number_type(first, second)
+        return promote_amount(first, type_) == promote_amount(second, type_)
     if isinstance(first, Moment) and isinstance(second, Moment):
         same = is_same(first, second)
         if same is None:
@@ -100,8 +100,8 @@ def is_less(left: str, right: str) -> bool:
     """Return whether `left < right`. Raises `NoValue` if the two terms have no order."""
     first, second = value_of(left), value_of(right)
     if isinstance(first, Number) and isinstance(second, Number):
-        type_ = promoted_type(first, second)
-        return promoted_amount(first, type_) < promoted_amount(second, type_)
+        type_ = common_number_type(first, second)
+        return promote_amount(first, type_) < promote_amount(second, type_)
     if isinstance(first, Text) and isinstance(second, Text) and first.language == second.language:
         return first.text < second.text
     if isinstance(first, bool) and isinstance(second, bool):
@@ -141,12 +141,12 @@ def calculate(sign: str, left: str, right: str) -> str:
     "3.5"^^<http://www.w3.org/2001/XMLSchema#decimal> "1.5"^^<http://www.w3.org/2001/XMLSchema#double>
     """
     first, second = number_of(left), number_of(right)
-    type_ = promoted_type(first, second)
+    type_ = common_number_type(first, second)
     if sign == "/" and type_ == "integer":
         type_ = "decimal"
     # Both have the same type here, which mypy cannot see.
-    one: Any = promoted_amount(first, type_)
-    other: Any = promoted_amount(second, type_)
+    one: Any = promote_amount(first, type_)
+    other: Any = promote_amount(second, type_)
     if sign != "/":
         result = one + other if sign == "+" else one - other if sign == "-" else one * other
         return number_term(checked_number(type_, result))

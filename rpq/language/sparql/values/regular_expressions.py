@@ -96,7 +96,7 @@ def _letters_alike() -> tuple[list[int], dict[int, list[int]]]:
 
 
 @lru_cache(maxsize=64)
-def of_category(name: str) -> CharacterSet:
+def category_characters(name: str) -> CharacterSet:
     """Return the characters of a Unicode category (`Lu`), or of a group of categories (`L`)."""
     return union(*(ranges for category, ranges in _categories().items() if category.startswith(name)))
 
@@ -104,7 +104,7 @@ def of_category(name: str) -> CharacterSet:
 @lru_cache(maxsize=1)
 def word_characters() -> CharacterSet:
     r"""Return the characters that `\w` matches: letters, numbers and `_`."""
-    return union(of_category("L"), of_category("N"), characters_of("_"))
+    return union(category_characters("L"), category_characters("N"), characters_of("_"))
 
 
 @lru_cache(maxsize=1)
@@ -166,7 +166,7 @@ class RegularExpression:
 
     def matches(self, text: str) -> bool:
         """Return whether the pattern matches anywhere. Raises `NoValue` if the text is too long for the pattern."""
-        data = _encoded(text)
+        data = _encode(text)
         self.steps_over(data)
         return self.program.search(data) is not None
 
@@ -233,8 +233,8 @@ def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> st
     expression = compile_pattern(pattern, flags)
     if expression.matches(""):
         raise NoValue(f"{pattern!r} matches the empty string, which cannot be replaced")
-    pieces = [_encoded(replacement)] if "q" in flags else _pieces(replacement, expression.program.groups)
-    data = _encoded(text)
+    pieces = [_encode(replacement)] if "q" in flags else _pieces(replacement, expression.program.groups)
+    data = _encode(text)
     steps = expression.steps_over(data)
     parts: list[bytes] = []
     length = end = 0
@@ -249,7 +249,7 @@ def replace_matches(text: str, pattern: str, replacement: str, flags: str) -> st
     return b"".join([*parts, data[end:]]).decode()
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -279,7 +279,7 @@ def _pieces(replacement: str, groups: int) -> list[bytes | int]:
         else:
             plain = _PLAIN.match(replacement, place)
             assert plain is not None  # neither \ nor $ is at this place
-            pieces.append(_encoded(plain[0]))
+            pieces.append(_encode(plain[0]))
             place = plain.end()
     return pieces
 
@@ -394,11 +394,11 @@ class _Translation:
             self._place = category.end()
             if category[1].startswith("Is"):
                 raise NoValue(f"blocks of Unicode such as {category[1]} are not supported")
-            found = of_category(category[1])
+            found = category_characters(category[1])
         elif letter in "123456789":
             raise UnsupportedPattern("a back-reference in a regular expression")
         elif letter.lower() in "sdwic":
-            found = _of_letter(letter.lower())
+            found = _escape_characters(letter.lower())
         else:
             raise self._wrong()
         return complement(found) if letter.isupper() else found
@@ -415,13 +415,13 @@ class _Translation:
         return NoValue(f"{self._pattern!r} is not a regular expression")
 
 
-def _of_letter(letter: str) -> CharacterSet:
+def _escape_characters(letter: str) -> CharacterSet:
     """Return the characters that `\\s`, `\\d`, `\\w`, `\\i` or `\\c` matches."""
     match letter:
         case "s":
             return _BLANKS
         case "d":
-            return of_category("Nd")
+            return category_characters("Nd")
         case "w":
             return word_characters()
     return _NAME_BEGINS if letter == "i" else _NAME_GOES_ON

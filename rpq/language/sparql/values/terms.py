@@ -98,14 +98,14 @@ def resolve_iri(base: str, reference: str) -> str:
     if scheme is not None:
         return reference
     if authority is not None:
-        return _recomposed(base_scheme, authority, _without_dots(path), query, fragment)
+        return _compose_iri(base_scheme, authority, _without_dots(path), query, fragment)
     if not path:
         query = base_query if query is None else query
-        return _recomposed(base_scheme, base_authority, base_path, query, fragment)
+        return _compose_iri(base_scheme, base_authority, base_path, query, fragment)
     if not path.startswith("/"):
         before = base_path[: base_path.rfind("/") + 1]
         path = f"/{path}" if base_authority is not None and not base_path else before + path
-    return _recomposed(base_scheme, base_authority, _without_dots(path), query, fragment)
+    return _compose_iri(base_scheme, base_authority, _without_dots(path), query, fragment)
 
 
 def _parts(reference: str) -> tuple[str | None, str | None, str, str | None, str | None]:
@@ -114,7 +114,7 @@ def _parts(reference: str) -> tuple[str | None, str | None, str, str | None, str
     return found[1], found[2], found[3], found[4], found[5]
 
 
-def _recomposed(scheme: str | None, authority: str | None, path: str, query: str | None, fragment: str | None) -> str:
+def _compose_iri(scheme: str | None, authority: str | None, path: str, query: str | None, fragment: str | None) -> str:
     return "".join(
         [
             "" if scheme is None else f"{scheme}:",

@@ -95,13 +95,13 @@ def value_of(term: str) -> Value:
         raise NoValue(f"{term} is not a term")
     if literal.language:
         return Text(literal.text, literal.language.lower())
-    value = _typed(literal.text, literal.datatype) if literal.datatype.startswith(XSD) else None
+    value = _read_value(literal.text, literal.datatype) if literal.datatype.startswith(XSD) else None
     if value is None:
         raise NoValue(f"{term} has no value")
     return value
 
 
-def _typed(text: str, datatype: str) -> Value | None:
+def _read_value(text: str, datatype: str) -> Value | None:
     name = datatype[len(XSD) :]
     if name == "string":
         return Text(text)
@@ -186,14 +186,14 @@ def rounded_number(type_: NumberType, amount: Fraction) -> Number:
     return checked_number(type_, nearest)
 
 
-def promoted_amount(number: Number, type_: NumberType) -> int | Fraction | float:
+def promote_amount(number: Number, type_: NumberType) -> int | Fraction | float:
     """Return the amount of a number, converted to a type of the same or a later rank."""
     if type_ in ("float", "double"):
         return number.amount if isinstance(number.amount, float) else rounded_number(type_, Fraction(number.amount)).amount
     return number.amount if type_ == number.type else Fraction(number.amount)
 
 
-def promoted_type(left: Number, right: Number) -> NumberType:
+def common_number_type(left: Number, right: Number) -> NumberType:
     """Return the type to which two numbers are promoted."""
     return max(left.type, right.type, key=NUMBER_TYPES.index)
 

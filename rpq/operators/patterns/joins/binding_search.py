@@ -44,7 +44,7 @@ def find_binding(relations: Relations, parts: Sequence[Part], known: Binding, *,
     if isomorphism and len({*known.values(), *constants}) < len(known) + len(constants):
         return None
     apart = tuple(constants | {*known.values()}) if isomorphism else None
-    left = [_reduced(part, known, apart, relations) for part in parts if not {*part.variables} <= known.keys()]
+    left = [_substitute_known(part, known, apart, relations) for part in parts if not {*part.variables} <= known.keys()]
     combines_parts = isomorphism and len(left) > 1  # then values of different parts must differ too
     found = [
         [dict(zip(part.columns, row, strict=True)) for row in relations.rows(part, first=not combines_parts)]
@@ -66,7 +66,7 @@ def _put(atoms: Sequence[Atom], known: Binding) -> tuple[Atom, ...]:
     return tuple(Atom(put(atom.source), atom.relation, put(atom.target)) for atom in atoms)
 
 
-def _reduced(part: Part, known: Binding, apart: tuple[Term, ...] | None, relations: Relations) -> Part:
+def _substitute_known(part: Part, known: Binding, apart: tuple[Term, ...] | None, relations: Relations) -> Part:
     """Return a part with one seed in which the known variables are constants; its columns are the other variables.
 
     `apart` are all constants that values must differ from, beside each other.
@@ -114,14 +114,14 @@ def _reduced(part: Part, known: Binding, apart: tuple[Term, ...] | None, relatio
         tests=tuple(tests),
         looks=looks,
         differ=tuple(differ),
-        steps=tuple(_with_tests(step, early_tests) for step, early_tests in steps),
+        steps=tuple(_add_tests(step, early_tests) for step, early_tests in steps),
     )
     terms = dict.fromkeys(term for atom in atoms for term in (atom.source, atom.target) if not isinstance(term, str))
     others = [term for term in apart or () if term not in terms]
     return Part(atoms=atoms, columns=columns, slots=(*columns, *terms, *others), seeds=(seed,))
 
 
-def _with_tests(step: Step, tests: Sequence[Test]) -> Step:
+def _add_tests(step: Step, tests: Sequence[Test]) -> Step:
     return Step(
         variable=step.variable,
         reaches=step.reaches,

@@ -165,7 +165,7 @@ def plan_pattern(atoms: Sequence[Atom], *, select: Sequence[str] | None = None, 
     return Plan(
         select=chosen,
         conditions=tuple(atom for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))),
-        parts=tuple(_part(part, chosen, constants if isomorphism else None) for part in _connected(distinct)),
+        parts=tuple(_part(part, chosen, constants if isomorphism else None) for part in _group_connected(distinct)),
     )
 
 
@@ -173,7 +173,7 @@ def connected_parts(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
     """Return the atoms of each part, followed by each condition by itself. Raises `QueryError`. O(atoms²)."""
     distinct = _different(atoms)
     conditions = [(atom,) for atom in distinct if not any(isinstance(term, str) for term in _ends(atom))]
-    return [*_connected(distinct), *conditions]
+    return [*_group_connected(distinct), *conditions]
 
 
 def condition_part(atom: Atom) -> Part:
@@ -191,7 +191,7 @@ def is_one_part(atoms: Sequence[Atom]) -> bool:
     Raises `QueryError` where there is none. O(atoms²).
     """
     different = _different(atoms)
-    connected = _connected(different)
+    connected = _group_connected(different)
     return len(connected) == 1 and len(connected[0]) == len(different)
 
 
@@ -202,7 +202,7 @@ def _different(atoms: Sequence[Atom]) -> tuple[Atom, ...]:
     return different
 
 
-def _connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
+def _group_connected(atoms: Sequence[Atom]) -> list[tuple[Atom, ...]]:
     """Return the atoms with variables, divided into parts that share no variable; in the order of the pattern."""
     parts: list[tuple[set[Term], list[int]]] = []
     for number, atom in enumerate(atoms):
@@ -373,10 +373,10 @@ def shaped_parts(atoms: Sequence[Atom], select: Sequence[str], *, isomorphism: b
             plan = plan_pattern(atoms, select=everything, isomorphism=True)
         parts = [*plan.parts, *map(condition_part, plan.conditions)]
         return [ShapedPart(part, part.columns, None) for part in parts]
-    return [_shaped(some, select) for some in connected_parts(atoms)]
+    return [_shape_part(some, select) for some in connected_parts(atoms)]
 
 
-def _shaped(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
+def _shape_part(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
     terms = dict.fromkeys(term for source, _, target in atoms for term in (source, target))
     variables = {term: f"?{number}" for number, term in enumerate(t for t in terms if isinstance(t, str))}
     constants = tuple(term for term in terms if not isinstance(term, str))
@@ -384,11 +384,11 @@ def _shaped(atoms: Sequence[Atom], select: Sequence[str]) -> ShapedPart:
     shown.update(variables.items())
     columns = tuple(name for name in select if name in variables)
     shape = tuple(Atom(shown[source], relation, shown[target]) for source, relation, target in atoms)
-    return ShapedPart(_part_of(shape, tuple(variables[name] for name in columns)), columns, constants)
+    return ShapedPart(_plan_part(shape, tuple(variables[name] for name in columns)), columns, constants)
 
 
 @lru_cache(maxsize=1 << 14)
-def _part_of(atoms: tuple[Atom, ...], columns: tuple[str, ...]) -> Part:
+def _plan_part(atoms: tuple[Atom, ...], columns: tuple[str, ...]) -> Part:
     plan = plan_pattern(atoms, select=columns)
     return plan.parts[0] if plan.parts else condition_part(plan.conditions[0])
 

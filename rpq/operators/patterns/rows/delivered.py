@@ -57,7 +57,7 @@ class DeliveredRows:
             return
         values = output.values[: output.state.values]
         if parts is not None:
-            values = _of_parts(runs, values, parts)
+            values = _select_parts(runs, values, parts)
         end = self._count + len(values)
         if end > len(self._values):
             room = max(2 * end, self._expected)
@@ -118,7 +118,7 @@ class DeliveredRows:
         order = np.argsort(runs[:, RUN_QUERY], kind="stable")
         runs, ends = runs[order], ends[order]
         begins = runs[:, RUN_VALUES].copy()
-        values = _gathered(values[:count], begins, ends)
+        values = _gather(values[:count], begins, ends)
         cuts = [0, *(np.flatnonzero(np.diff(runs[:, RUN_QUERY])) + 1).tolist(), len(runs)]
         places = np.append(0, np.cumsum(ends - begins))[cuts].tolist()
         return {
@@ -127,7 +127,7 @@ class DeliveredRows:
         }
 
 
-def _of_parts(runs: np.ndarray, values: np.ndarray, parts: Collection[int]) -> np.ndarray:
+def _select_parts(runs: np.ndarray, values: np.ndarray, parts: Collection[int]) -> np.ndarray:
     """Return the values of the runs of some parts; the places in all runs are changed to fit."""
     if not parts:
         runs[:, RUN_VALUES] = 0
@@ -137,7 +137,7 @@ def _of_parts(runs: np.ndarray, values: np.ndarray, parts: Collection[int]) -> n
     ends[is_left_out] = begins[is_left_out]
     lengths = ends - begins
     runs[:, RUN_VALUES] = np.cumsum(lengths) - lengths
-    return _gathered(values, begins, ends)[: lengths.sum()]
+    return _gather(values, begins, ends)[: lengths.sum()]
 
 
 def _delta_of(runs: np.ndarray, values: np.ndarray) -> Delta:
@@ -179,7 +179,7 @@ def _end_events(runs, last, ends):
 
 
 @njit(cache=True, nogil=True)
-def _gathered(values, begins, ends):
+def _gather(values, begins, ends):
     """Return the values of runs, one run after the other."""
     found = np.empty(len(values), np.int32)
     at = 0

@@ -1,0 +1,29 @@
+"""Longer copies of arrays, when the structure to which they belong needs room for more entries."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+_Arrays = TypeVar("_Arrays", bound=tuple[Any, ...])
+
+
+def lengthen(array: np.ndarray, more: int, fill: int | bool | None = 0) -> np.ndarray:
+    """Return an array followed by `more` entries with the value `fill`; the same array if `more` is not positive.
+
+    >>> lengthen(np.array([7, 8], np.int32), 2, -1)
+    array([ 7,  8, -1, -1], dtype=int32)
+    """
+    if more <= 0:
+        return array
+    # Zeros cost no memory before they are copied.
+    added = np.full(more, fill, array.dtype) if fill or fill is None else np.zeros(more, array.dtype)
+    return np.concatenate([array, added])
+
+
+def lengthen_fields(arrays: _Arrays, more: int, **fills: int) -> _Arrays:
+    """Return a named tuple of arrays in which each field in `fills` has `more` further entries with that value."""
+    longer = {name: lengthen(getattr(arrays, name), more, fill) for name, fill in fills.items()}
+    replaced: _Arrays = arrays._replace(**longer)  # type: ignore[attr-defined]
+    return replaced

@@ -1,0 +1,156 @@
+"""From the changes that workers report to rows: net of events, at report times, within the limit on rows, and with names."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+
+from rpq.engine.running.limits import RowOverflow, find_row_overflow
+from rpq.engine.running.multigraph import Multigraph
+from rpq.engine.running.running_queries import RunningQueries
+from rpq.language.protocol import RunningQuery
+from rpq.rows.blocks import Block, blocks_of
+from rpq.rows.changes import SetAside
+from rpq.rows.delta import Delta, split_by_query, without_boundaries
+from rpq.rows.weighted_rows import net_delta
+from rpq.stream.edge_values import ValuesOf
+from rpq.stream.labels import LabelDictionary
+from rpq.stream.snapshot import SnapshotGraph
+from rpq.stream.vertices import VertexDictionary
+
+Deltas = list[tuple[int, Delta]]
+"""Changes of queries: pairs of the number of a query and a delta."""
+
+
+class Output:
+    """The last part of an evaluation, which turns the deltas of workers into rows.
+
+    - Deltas: `net`, `at_reported_time` and `report` replace them; `overflow` finds what exceeds `most_rows`
+    - Rows: `rows` returns deltas with names, before ids are given to other vertices
+    - Roots over their budget: `note_overruns` adds them to `overruns`
+    """
+
+    def __init__(
+        self,
+        running: RunningQueries,
+        graph: SnapshotGraph,
+        vertices: VertexDictionary,
+        labels: LabelDictionary,
+        *,
+        most_rows: int,
+        witness: bool,
+    ) -> None:
+        self._running = running
+        self._graph = graph
+        self._vertices = vertices
+        self._labels = labels
+        self._most_rows = most_rows
+        self._witness = witness
+        self.multigraph: Multigraph | None = None
+        self.reported_time: int | None = None
+        """The time of rows; None if it is that of the graph."""
+        self.overruns: list[SetAside] = []
+        """The roots that went over their budget and were not reported yet."""
+
+    # --- deltas ----------------------------------------------------------------------------------------------
+
+    def net(self, deltas: Deltas, first: np.ndarray | None, times: np.ndarray | None) -> Deltas:
+        """Return deltas net of events, which begin at the places `first`, and with `times` for tuples if they are given."""
+        found = []
+        queries = self._running.by_number
+        for number, delta in split_by_query(deltas):
+            net = delta if first is None or queries[number].nets_events else net_delta(delta, first)
+            net = net if times is None else without_boundaries(net, times)
+            self._running.count_unreported(queries[number], delta.counts() - net.counts())
+            found.append((number, net))
+        return found
+
+    def at_reported_time(self, deltas: Deltas) -> Deltas:
+        """Return the deltas of queries that begin, with the time that is reported."""
+        if self.reported_time is None:
+            return deltas
+        return [(number, without_boundaries(delta, np.full(1, self.reported_time))) for number, delta in deltas]
+
+    def report(self, deltas: Deltas, times: np.ndarray) -> Deltas:
+        """Replace the deltas of queries that report at times by their reports; `times` is as for `Reports.take`.
+
+        Raises `MemoryLimitError` if waiting rows exceed the memory.
+        """
+        reports = self._running.reports
+        if not reports:
+            return deltas
+        found = [(number, delta) for number, delta in deltas if number not in reports]
+        for number, waiting in reports.items():
+            delta = waiting.take([delta for one, delta in deltas if one == number], times)
+            if delta is not None:
+                found.append((number, delta))
+        return sorted(found, key=itemgetter(0))
+
+    def overflow(self, deltas: Deltas) -> RowOverflow | None:
+        """Return the first event that brings more rows to one query than the limit; None if there is none."""
+        return find_row_overflow(deltas, self._running.schemas.names, self._most_rows)
+
+    # --- rows ------------------------------------------------------------------------------------------------
+
+    def rows(self, deltas: Deltas) -> list[Block]:
+        """Return the rows of deltas, with names and, if the engine has them, with witnesses."""
+        deltas = [(number, delta) for number, delta in deltas if len(delta)]
+        if not deltas:
+            return []
+        running = self._running
+        witnesses = None
+        if self._witness:
+            witnesses = [self._witnesses(running.by_number[number], delta) for number, delta in deltas]
+        return blocks_of(deltas, running.schemas.columns, self._vertices, witnesses, running.texts)
+
+    @property
+    def has_present_witnesses(self) -> bool:
+        """Whether witnesses are searched for in the present graph, since a tuple may be several edges."""
+        return self._witness and self.multigraph is not None
+
+    @property
+    def values(self) -> ValuesOf | None:
+        """The function that returns the values of edges for witnesses; None if witnesses contain none.
+
+        With static edges they contain none: such an edge may replace another one with its ends that has left the window.
+        """
+        return None if self.multigraph is None or self._graph.statics else self.multigraph.values
+
+    def _witnesses(self, running: RunningQuery, delta: Delta) -> pa.Array:
+        """Return the witness of each row as JSON; empty for rows that are removed, and for kinds of queries without any."""
+        texts = [""] * len(delta)
+        if not running.has_witnesses:
+            return pa.array(texts, pa.string())
+        edges, labels = self._graph.edges, self._labels.texts
+        if not self.has_present_witnesses:
+            return running.witnesses(delta, edges, self._vertices, labels)
+        is_added = np.repeat(delta.kinds, delta.lengths()) >= 0
+        rows = delta.as_lists()
+        for place in np.flatnonzero(is_added).tolist():
+            witness = running.witness(rows[place], edges, self._vertices, labels, self.values)
+            texts[place] = "" if witness is None else witness.to_json()
+        return pa.array(texts, pa.string())
+
+    # --- roots over their budget -----------------------------------------------------------------------------
+
+    def note_overruns(self, first: int | None) -> None:
+        """Add the roots that went over their budget in the chunk from row `first` on to `overruns`, with their names."""
+        for running in self._running.overrunning:
+            reports = [
+                SetAside(
+                    running.question.name,
+                    self._vertices.name_of(overrun.root),
+                    overrun.time if self.reported_time is None else self.reported_time,
+                    None if first is None or overrun.place < 0 else first + overrun.place,
+                    overrun.size,
+                )
+                for overrun in running.take_overruns()
+            ]
+            self.overruns += sorted(reports, key=lambda r: (r.row or 0, r.timestamp, str(r.root)))
+
+    def take_overruns(self) -> list[SetAside]:
+        """Return the roots that were not reported yet, and clear them."""
+        overruns, self.overruns = self.overruns, []
+        return overruns
