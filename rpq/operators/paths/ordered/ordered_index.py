@@ -228,7 +228,7 @@ class OrderedIndex(DeltaIndex):
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges, parallel ones too, with the absolute slides at which they leave; the new answers are one event, now."""
+        """Enter edges, parallel ones too, with the absolute slides at which they leave; new answers are one event, now."""
         (mine,) = slides
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)
