@@ -16,7 +16,7 @@ from rpq.cli.options import NamedInput, output_key
 from rpq.cli.request import RunRequest, RunSettings
 from rpq.files.json_values import JsonValue
 from rpq.kafka.topic_names import is_topic, topics_in
-from rpq.language.notation import PATTERN_OPTIONS
+from rpq.language.notation import ORDER_OPTIONS, PATTERN_OPTIONS
 from rpq.language.query import PatternQuery
 from rpq.run.checkpoint import Position, PositionFormat
 from rpq.stream.durations import length_text
@@ -46,8 +46,8 @@ def identity_of(request: RunRequest, queries: Sequence[Query]) -> dict[str, Any]
     """
     if not request.entries:
         (query,) = queries
-        of_query = {**_of_window(query), "semantics": query.semantics, **_of_pattern(query)}
-        return _of_options(request.settings) | {f"--{name}": value for name, value in of_query.items()}
+        of_query = {**_of_window(query), "semantics": query.semantics, **_of_order(query), **_of_pattern(query)}
+        return _of_options(request.settings) | {f"--{name.replace('_', '-')}": value for name, value in of_query.items()}
     key_of = cache(output_key)  # thousands of queries may have one output
     by_name = {
         query.name: {**_of_query(query), "output": entry.output and key_of(entry.output)}
@@ -118,8 +118,14 @@ def _of_query(query: Query) -> dict[str, Any]:
         **_of_window(query),
         **{field: getattr(query, field) for field in ("paths", "simple_budget", "on_budget", "semantics")},
         **ends,
+        **_of_order(query),
         **_of_pattern(query),
     }
+
+
+def _of_order(query: Query) -> dict[str, Any]:
+    """Return the order in time of a path query, with bounds in the stream's unit; an empty dictionary without one."""
+    return {name: value for name in ORDER_OPTIONS if (value := getattr(query, name)) is not None}
 
 
 def _of_window(query: Query) -> dict[str, Any]:

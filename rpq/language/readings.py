@@ -161,7 +161,7 @@ def properties_of(question: Any) -> frozenset[str]:
 
 
 def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
-    """Raise `QueryError` for a query with conditions on edges, edge variables or a filter, where edges have no properties.
+    """Raise `QueryError` for conditions on edges, edge variables, filters and orders, where edges have no properties.
 
     `where` names the input, as in "on Spark".
     """
@@ -172,6 +172,11 @@ def refuse_edge_values(questions: Iterable[Any], where: str) -> None:
             raise QueryError(
                 f"query {name!r} binds edges to variables (?e:{ends[0]}), and edges {where} have neither properties nor an "
                 f"identity: {instead} leave out the edge variables"
+            )
+        if is_ordered(question):
+            raise QueryError(
+                f"query {name!r} is about paths in time order, where each insert is an edge of its own, and edges {where} "
+                f"replace each other: {instead} leave out the order"
             )
         if has_conditions(question):
             raise QueryError(

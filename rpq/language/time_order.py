@@ -98,6 +98,15 @@ def time_order(
     return TimeOrder(order=order, max_gap=_length("max_gap", max_gap), max_span=_length("max_span", max_span))
 
 
+def length_of_text(text: int | str) -> int | str:
+    """Return a bound from a text: a number in the stream's unit where it is one, else the text of a duration.
+
+    >>> length_of_text("500"), length_of_text("6h")
+    (500, '6h')
+    """
+    return int(text) if isinstance(text, str) and text.strip().isdecimal() else text
+
+
 def length_in_unit(name: str, length: int | str, unit: str) -> int:
     """Return a bound in plain numbers of a stream's time unit. Raises `QueryError` where it is no whole number of them."""
     if isinstance(length, int):

@@ -130,7 +130,7 @@ def check_witnesses(engine: rpq.Engine, oracle: OrderEngine, queries: list[Descr
             path = engine.witness(source, target, query=one.query.name)
             assert (path.vertices[0], path.vertices[-1]) == (source, target)
             assert one.order.admits(path.timestamps), path
-            steps = zip(path.vertices, path.labels, path.vertices[1:], path.timestamps, strict=True)
+            steps = zip(path.vertices[:-1], path.labels, path.vertices[1:], path.timestamps, strict=True)
             for u, label, v, time in steps:
                 edge = (v, label[1:], u, time) if label.startswith("^") else (u, label, v, time)
                 assert edge in edges, f"{path} walks {edge}, which is not there"

@@ -167,7 +167,9 @@ def raise_newest(index, timeline, copies):
             if code != DONE:
                 return code
         return np.int64(DONE)
-    while first < newest and fields[GREW] != 0:
+    label, loop = timeline.label[newest], timeline.source[newest] == timeline.target[newest]
+    follows_itself = loop or (index.program.forward[label] >= 0 and index.program.inverse[label] >= 0)  # there and back
+    while (first < newest or follows_itself) and fields[GREW] != 0:
         fields[GREW] = 0
         for place in range(first, newest + 1):
             code = _raise_entry(index, timeline, place, False)
