@@ -133,11 +133,6 @@ class PathQuery(RunningQuery):
                 f"query {query.name!r}: where events have several tuples, rows that leave a count window have to be "
                 'reported: give semantics="explicit"'
             )
-        if query.time_order is not None and query.time_lengths and query.window.kind == "count":
-            raise QueryError(
-                f"query {query.name!r}: max_gap and max_span do not go with count windows yet: leave them out, or take a "
-                "window of time"
-            )
         key = shared_key(query, self._way, resources)
         trees: PathTrees | None = None if key is None else resources.shared.get(key)
         if trees is None:

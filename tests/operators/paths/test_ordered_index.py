@@ -171,27 +171,16 @@ def test_a_witness_tells_the_timestamps_of_its_edges() -> None:
     assert (path.vertices, path.labels, path.timestamps) == (("x", "y", "z"), ("a", "b"), (2, 3))
 
 
-def test_bounds_in_count_windows_are_refused() -> None:
-    query = rpq.Query("a+", window=rpq.CountWindow(size=5), order="increasing", max_gap=3)
-    with pytest.raises(rpq.QueryError, match="max_gap and max_span do not go with count windows"):
-        rpq.Engine(query, edges="parallel")
-
-
 @examples(30)
-@given(SEEDS, st.sampled_from(EXPRESSIONS), st.booleans(), st.integers(2, 12))
-def test_count_windows_order_by_timestamps_and_leave_by_numbers(seed: int, expression: str, strict: bool, size: int) -> None:
+@given(SEEDS, st.sampled_from(EXPRESSIONS), st.booleans(), st.sampled_from((None, 3)))
+def test_nothing_leaves_an_unbounded_window(seed: int, expression: str, strict: bool, gap: int | None) -> None:
     order = "increasing" if strict else "non_decreasing"
-    query = rpq.Query(expression, window=rpq.CountWindow(size=size), order=order, semantics="explicit")
+    query = rpq.Query(expression, window=rpq.UnboundedWindow(), order=order, max_gap=gap)
     engine = tiny(2)(query, edges="parallel")
-    draw, read = random.Random(seed), query.label_set
-    edges: list[Edge] = []
-    for number in range(40):
-        u, v, label = draw.randrange(4), draw.randrange(4), draw.choice("ab")
-        time = max(0, number // 2 - draw.choice((0, 0, 5)))
-        if read.has(label):
-            edges = [*edges, Edge(number, u, label, v, time)][-size:]
-        engine.push_rows([(u, v, label, time)])
-        assert engine.answers().pairs() == ordered_pairs(expression, edges, PathOrder(strict))
+    stream = Stream(seed, size=10**6, slide=1, vertices=4)
+    for _ in range(8):
+        engine.push_rows(stream.tuples(4, late=True, deletes=True))
+        assert engine.answers().pairs() == ordered_pairs(expression, stream.edges, PathOrder(strict, gap))
         engine._check()
 
 

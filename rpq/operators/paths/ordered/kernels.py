@@ -1,9 +1,10 @@
 """The kernels of ordered paths that Python calls, with views of an index, of its timeline and of a chunk.
 
-An edge that is the newest goes in with a row operation for each transition (`_raise_edge`), or, where a gap or a span bounds
-the paths, with a scan back from it (`_raise_paths`). Inserts out of order and deletes are computed in `through.py`, and where
-paths are bounded by `raise_late` and `renew_row`: forward from the edge the steps that can follow are found; for a late insert
-each of them raises what it leads to, and after a delete the rows that they lead to are read from the timeline.
+An edge that is the newest goes in with a row operation for each transition (`_raise_edge`), or, where a gap or a span
+bounds the paths, with a scan back from it (`_raise_paths`). Inserts out of order and deletes are computed in
+`through.py`, and where paths are bounded by `raise_late` and `renew_row`: forward from the edge the steps that can
+follow are found; for a late insert each of them raises what it leads to, and after a delete the rows that they lead
+to are read from the timeline.
 """
 
 import numpy as np

@@ -6,7 +6,7 @@ It is a Δ index in all that concerns the table, its rows, slides and answers, w
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from rpq.operators.paths.index.delta_index import DeltaIndex, PathDelta
 from rpq.operators.paths.index.numbered_index import NumberedIndex
 from rpq.operators.paths.ordered import kernels, through
 from rpq.operators.paths.ordered.check import check_ordered
+from rpq.operators.paths.ordered.edge_times import EdgeTimes
 from rpq.operators.paths.ordered.timeline import (
     COUNT,
     FIRST,
@@ -45,17 +46,6 @@ from rpq.operators.paths.program import STATES, Program
 from rpq.stream.chunk import NO_DETAILS, Chunk, ChunkDetails
 from rpq.stream.snapshot import Edges
 from rpq.stream.window import AnyWindow, Window
-
-
-class EdgeTimes(NamedTuple):
-    """Edges with their timestamps, parallel ones too, the oldest first."""
-
-    time: np.ndarray  # int64
-    slide: np.ndarray  # int64: the absolute slide at which it leaves the window
-    source: np.ndarray  # int32
-    target: np.ndarray  # int32
-    label: np.ndarray  # int32
-    edge: np.ndarray  # int32: the edge of the snapshot graph
 
 
 class OrderedIndex(DeltaIndex):
@@ -228,7 +218,7 @@ class OrderedIndex(DeltaIndex):
         return self.delta()
 
     def load(self, chunk: Chunk, *slides: np.ndarray, quiet: bool = False) -> PathDelta:
-        """Enter edges, parallel ones too, with the absolute slides at which they leave; the new answers are one event, now."""
+        """Enter edges, parallel ones too, with the absolute slides at which they leave; new answers are one event, now."""
         (mine,) = slides
         program = self.index.program
         is_read = (program.forward[chunk.label] >= 0) | (program.inverse[chunk.label] >= 0)

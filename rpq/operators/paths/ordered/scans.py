@@ -1,17 +1,18 @@
 """Scans over the timeline: backward from an edge for all roots, forward from an edge for all that follows from it.
 
-A *backward* scan visits the entries before an edge, the latest first, and notes for product nodes whether a path departs
-from them that leads to the edge. The latest first edge of a root, which is what its cell is for, is the first one that it meets:
-this is the latest departure of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for all sources
-in one pass. With a gap the earliest departure decides whether an edge may come before it, with none any later one does. A
-path lasts as long as the first of its edges to leave, its *width*: in windows of time its first edge, in others any.
+A *backward* scan visits the entries before an edge, the latest first, and notes for product nodes whether a path
+departs from them that leads to the edge. The latest first edge of a root, which is what its cell is for, is the first
+one that it meets: this is the latest departure of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014), for
+all sources in one pass. With a gap the earliest departure decides whether an edge may come before it, with none any
+later one does. A path lasts as long as the first of its edges to leave, its *width*: in windows of time its first
+edge, in others any.
 
-Under a strict order an edge must not depart at the time of its successor. Of every product node the last two departures are
-kept therefore, with other timestamps: `time_at`, `time_before`. Under the other order the entries of one timestamp are
-visited again until nothing changes.
+Under a strict order an edge must not depart at the time of its successor. Of every product node the last two
+departures are kept therefore, with other timestamps: `time_at`, `time_before`. Under the other order the entries of
+one timestamp are visited again until nothing changes.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class _Scan(NamedTuple):
     number: int
     strict: bool
     gap: int
-    end: int  # the node at which paths end, whatever the time; -1 for none
+    end: Any  # int: the node at which paths end, whatever the time; -1 for none
     base: int
     now: int
 

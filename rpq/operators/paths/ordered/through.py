@@ -1,9 +1,9 @@
 """The paths through an edge that comes late or goes, for many roots at once, where neither a gap nor a span bounds them.
 
-What a late insert changes is what the paths through it bring: its roots are found by a scan back, and from the edge on
-the paths are followed forward over the entries after it, a vector of the roots for each product node. Those cells can change by a
-delete whose value is that of a path through the edge: they are *suspects*. Their roots are followed anew over the whole
-window, without the edge.
+What a late insert changes is what the paths through it bring: its roots are found by a scan back, and from the edge
+on the paths are followed forward over the entries after it, a vector of the roots for each product node. Those cells
+can change by a delete whose value is that of a path through the edge: they are *suspects*. Their roots are followed
+anew over the whole window, without the edge.
 """
 
 import numpy as np
@@ -236,7 +236,7 @@ def paths_through(index, timeline, place, zero, is_going):
 
 @njit(cache=True, nogil=True)
 def _without_others(index, timeline, place, found, count):
-    """Leave out what another path gives as well, which arrives at the node up to the time of an entry; return what is left."""
+    """Leave out what another path gives as well that arrives at the node up to the time of an entry; return the rest."""
     fields = timeline.fields
     states = index.program.sizes[STATES]
     time = timeline.time[place] + (1 if fields[STRICT] != 0 else 0)
@@ -277,7 +277,7 @@ def raise_vectors(index, timeline, roots, nodes, rows, done):
 
 @njit(cache=True, nogil=True)
 def suspects(index, roots, nodes, rows, columns):
-    """Note in `columns` (uint8) the roots with cells that have the value of their vector; return (row, column) of each."""
+    """Note in `columns` (uint8) the roots of cells with the value of their vector; return (row, column) of each cell."""
     table, states = index.table, index.program.sizes[STATES]
     found, count = np.empty((64, 2), np.int64), np.int64(0)
     for row in range(len(nodes)):

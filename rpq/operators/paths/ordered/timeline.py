@@ -1,16 +1,17 @@
 """The edges of the window in the order of time, and what the kernels of ordered paths keep beside the table.
 
-With a strict order, and tuples that come in the order of time, the newest edge can only be the last one of a path: it is
-one row operation a transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`, and nothing is pushed on. It is the
-forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014) of which only the latest start is
-kept, for every root at once. The table, its rows and slots are those of the Δ index (`rpq/operators/paths/index/layout.py`).
+With a strict order, and tuples that come in the order of time, the newest edge can only be the last one of a path: it
+is one row operation a transition, `row(v, t) = max(row(v, t), min(row(u, s), slide(edge)))`, and nothing is pushed
+on. It is the forward pass of Wu et al. (Path problems in temporal graphs, PVLDB 7(9), 2014) of which only the latest
+start is kept, for every root at once. The table, its rows and slots are those of the Δ index
+(`rpq/operators/paths/index/layout.py`).
 
-* **The timeline** has an entry for every edge of the window, parallel ones too, sorted by timestamp. What a tuple out of
-  order, a delete, a gap or a span needs is found by scans over it (`scans.py`).
-* **Moments**: the edges of one timestamp, under a strict order, read the rows that the edges before it made. So a block is
-  copied before the first edge of the present moment changes it, and edges of the same moment read the copy. Copies are blocks
-  of the table, found by a hash table, and are released when the moment ends. They are not made where it is known that no
-  other edge of the moment comes; if one does, it is treated like one that comes late.
+* **The timeline** has an entry for every edge of the window, parallel ones too, sorted by timestamp. What a tuple out
+  of order, a delete, a gap or a span needs is found by scans over it (`scans.py`).
+* **Moments**: the edges of one timestamp, under a strict order, read the rows that the edges before it made. So a
+  block is copied before the first edge of the present moment changes it, and edges of the same moment read the copy.
+  Copies are blocks of the table, found by a hash table, and are released when the moment ends. They are not made
+  where it is known that no other edge of the moment comes; if one does, it is treated like one that comes late.
 """
 
 from __future__ import annotations

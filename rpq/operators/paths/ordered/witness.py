@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rpq.operators.paths.index.layout import Index
+from rpq.operators.paths.ordered.edge_times import EdgeTimes
 from rpq.operators.paths.ordered.timeline import GAP, SPAN, STRICT, Timeline
 from rpq.operators.paths.program import STATES
-
-if TYPE_CHECKING:
-    from rpq.operators.paths.ordered.ordered_index import EdgeTimes
 
 
 class TimedSteps(NamedTuple):
